@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 
-from lbhash.reproduce.losses import LOSSES, NAMES
 from lbhash.reproduce.ratio import Course, epochs_figure
 from lbhash.reproduce.results import Interval, Record, Result
 from lbhash.reproduce.runs import Settings
 from lbhash.reproduce.runs.runner import TRAJECTORY, RunConfig, completed, grid, with_setting
 from lbhash.reproduce.texts import text
 
+BCE = "BCE"
+LOSSES = {BCE: ("csq", "plain"), "Cauchy": ("dch", "plain"), "guidance": ("csq", "replace")}
+"""Method and recipe by the loss's name."""
+NAMES = {recipe: name for name, recipe in LOSSES.items()}
 BITS = (64,)
 SHARE = 0.95
 

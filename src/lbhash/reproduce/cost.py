@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 
 from lbhash.reproduce import paper
-from lbhash.reproduce.losses import BCE, LOSSES, NAMES
+from lbhash.reproduce.convergence import BCE, LOSSES, NAMES
 from lbhash.reproduce.results import Interval, Record, Result, plots
 from lbhash.reproduce.runs import Settings, Source
 from lbhash.reproduce.runs.runner import BITS, SECONDS, completed, grid, with_setting

@@ -9,13 +9,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from lbhash.reproduce.host_guided import pair_configs as configs
 from lbhash.reproduce.results import Interval, Record, Result, plots
 from lbhash.reproduce.runs import Settings
-from lbhash.reproduce.runs.runner import RunConfig, completed, row_head, with_setting
+from lbhash.reproduce.runs.runner import BITS, RunConfig, completed, grid, pairs, row_head, with_setting
 from lbhash.reproduce.texts import text
-
-__all__ = ["configs", "run"]
 
 RADIUS = 2
 RECALLS = (0.1, 0.3, 0.5, 0.7, 0.9)
@@ -63,6 +60,11 @@ class Curves(NamedTuple):
         x, y = self.recall.mean(axis=0), self.precision.mean(axis=0)
         head = row_head(self.config)
         return [head | {RECALL: a, K: rank, PRECISION: b} for a, rank, b in zip(x, self.ranks, y, strict=True)]
+
+
+def configs(settings: Settings) -> list[RunConfig]:
+    """Return the runs, which are those of ``map``."""
+    return grid(settings, BITS, pairs(settings))
 
 
 def run(settings: Settings) -> Result:

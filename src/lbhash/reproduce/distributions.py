@@ -26,14 +26,9 @@ def random_joint(bits: int, rng: np.random.Generator) -> Joint:
     return weights / weights.sum()
 
 
-def sample(joint: Joint, samples: int, rng: np.random.Generator) -> npt.NDArray[np.int64]:
-    """Return random outcomes of a distribution, ``int64 [samples]``."""
-    return rng.choice(len(joint), samples, p=joint)
-
-
-def signs(outcomes: npt.NDArray[np.int64], bits: int) -> npt.NDArray[np.float32]:
-    """Return the bits of outcomes, ``float32 [n, bits]`` of ±1."""
-    return (2 * (outcomes[:, None] >> np.arange(bits) & 1) - 1).astype(np.float32)
+def bits_of(outcomes: npt.NDArray[np.int64], bits: int) -> npt.NDArray[np.int64]:
+    """Return the bits of outcomes, ``int64 [n, bits]`` of 0 and 1."""
+    return outcomes[:, None] >> np.arange(bits) & 1
 
 
 def divergence(truth: Joint, estimate: Joint) -> float:
@@ -46,7 +41,7 @@ def divergence(truth: Joint, estimate: Joint) -> float:
 def marginals(joint: Joint) -> Joint:
     """Return each bit's probability of +1, ``float64 [..., bits]``, from joint probabilities ``[..., 2**bits]``."""
     outcomes = joint.shape[-1]
-    return joint @ (np.arange(outcomes)[:, None] >> np.arange(outcomes.bit_length() - 1) & 1)
+    return joint @ bits_of(np.arange(outcomes), outcomes.bit_length() - 1)
 
 
 def independent_bits(joint: Joint) -> Joint:
@@ -56,9 +51,8 @@ def independent_bits(joint: Joint) -> Joint:
 
 def product_of_marginals(marginals: npt.NDArray[np.floating]) -> Joint:
     """Return the joint probabilities ``[..., 2**bits]`` of independent bits with these probabilities of +1."""
-    bits = marginals.shape[-1]
-    ones = np.arange(2**bits)[:, None] >> np.arange(bits) & 1
-    return np.where(ones, marginals[..., None, :], 1 - marginals[..., None, :]).prod(axis=-1)
+    ones, given = bits_of(np.arange(2 ** marginals.shape[-1]), marginals.shape[-1]), marginals[..., None, :]
+    return np.where(ones, given, 1 - given).prod(axis=-1)
 
 
 def independent_blocks(joint: Joint, first: int) -> Joint:
@@ -68,11 +62,6 @@ def independent_blocks(joint: Joint, first: int) -> Joint:
     """
     blocks = joint.reshape(-1, 2**first)  # the first bits are the low ones of the index
     return np.outer(blocks.sum(axis=1), blocks.sum(axis=0)).ravel()
-
-
-def frequencies(counts: Counts) -> Joint:
-    """Return c / n."""
-    return counts / counts.sum()
 
 
 def dirichlet(counts: Counts) -> Joint:

@@ -11,14 +11,16 @@ import numpy.typing as npt
 from matplotlib.figure import Figure
 
 from lbhash.centers.targets import ARRANGED, DESIGNED
+from lbhash.losses import METHODS as HOSTS
+from lbhash.losses import uses_centers
 from lbhash.reproduce.results import Interval, Record, Result, lift_counts, plots
 from lbhash.reproduce.runs import METHOD_TITLES, METHODS, Settings
 from lbhash.reproduce.runs.runner import BITS, RunConfig, completed, grid, row_head, with_setting
 from lbhash.reproduce.texts import text
 
-HOST, PAPER, OWN, BALANCED, ALONE = "host", "paper", "arranged", "balanced", "arranged, no guidance"
+PAPER, OWN, BALANCED, ALONE = "paper", "arranged", "balanced", "arranged, no guidance"
+HOST = ("plain", DESIGNED)
 COMPARED = {
-    HOST: ("plain", DESIGNED),
     PAPER: ("guided", DESIGNED),
     OWN: ("guided", ARRANGED),
     BALANCED: ("balanced", ARRANGED),
@@ -45,7 +47,7 @@ def configs(settings: Settings, *, validation: bool = True) -> list[RunConfig]:
     """Return the runs of every host, plain and by each recipe, on validation rows or else on the data's queries."""
     sources = [replace(source, validation=validation) for source in settings.all_sources()]
     methods = settings.methods_or(*METHODS)
-    trained = [(method, *_choice(method, recipe)) for method in methods for recipe in (HOST, *_added(method))]
+    trained = [(method, *of) for method in methods for of in (HOST, *_added(method).values())]
     return grid(settings, BITS, trained, sources=sources)
 
 
@@ -55,20 +57,21 @@ def run(settings: Settings, *, validation: bool = True) -> Result:
     maps = {config: np.array([100 * one["report"]["map"] for one in of_seeds]) for config, of_seeds in finals.items()}
     lifts = []
     for config, host in maps.items():
-        if (config.recipe, config.centers) == COMPARED[HOST]:
-            added = {}
-            for name in _added(config.method):
-                recipe, centers = _choice(config.method, name)
-                added[name] = maps[replace(config, recipe=recipe, centers=centers)] - host
+        if (config.recipe, config.centers) == HOST:
+            added = {
+                name: maps[replace(config, recipe=recipe, centers=centers)] - host
+                for name, (recipe, centers) in _added(config.method).items()
+            }
             added |= {row: added[recipe] - added[PAPER] for row, recipe in DIFFERENCES.items()}
             lifts.append(Lifts(config, host, added))
     rows = "held-out rows" if validation else "the queries"
-    kinds = {"centers": DESIGNED, "arranged": ARRANGED, "differences": ", ".join(DIFFERENCES)}
     about = text(
         "guidance",
         where=HELD_OUT if validation else "on the data's own queries",
         weights=", ".join(f"{_weight(name):g} for {METHOD_TITLES[name]}" for name in METHODS if _weight(name) != 1),
-        **kinds,
+        centers=DESIGNED,
+        arranged=ARRANGED,
+        differences=", ".join(DIFFERENCES),
     )
     cells = [cell(one) for one in lifts]
     more = Result.of("Lifts of all cells", cells, text("guidance-cells"), lambda: lifts_figure(cells, "symlog"))
@@ -86,20 +89,20 @@ def summary(lifts: Sequence[Lifts]) -> list[Record]:
 
     The last rows are of the own recipes' lifts minus the paper's, with the same seeds.
     """
-    records: list[Record] = []
-    sources = dict.fromkeys(lift.config.source for lift in lifts)
-    groups = [(source.name, [lift for lift in lifts if lift.config.source == source]) for source in sources]
+    names = dict.fromkeys(lift.config.source.name for lift in lifts)
+    groups = [(name, [lift for lift in lifts if lift.config.source.name == name]) for name in names]
     if len(groups) > 1:
         groups.append(("all", list(lifts)))
+    records: list[Record] = []
     for recipe in (PAPER, OWN, BALANCED, *DIFFERENCES):
         for group, own in groups:
             added = [lift.added[recipe] for lift in own]
             place = int(np.argmin(np.mean(added, axis=1)))
-            lowest, head = Interval.of(added[place]), row_head(own[place].config)
+            head = row_head(own[place].config)
             where = f"{head['method']}, {head['bits']} bits" + f", {head['data']}" * (group == "all")
             record: Record = {"recipe": recipe, "data": group, "cells": len(own)}
             record |= {"mean lift": Interval.of(np.mean(added, axis=0)), **lift_counts(list(map(Interval.of, added)))}
-            records.append(record | {"lowest lift": lowest, "of": where})
+            records.append(record | {"lowest lift": Interval.of(added[place]), "of": where})
     return records
 
 
@@ -118,10 +121,9 @@ def cell(lifts: Lifts) -> Record:
 
 def lifts_figure(cells: Sequence[Record], scale: str) -> Figure:
     """Draw the lifts by method; a "symlog" scale shows those near 0 and large ones."""
-    heads = [{key: record[key] for key in ("data", "bits", "method")} for record in cells]
     shown = [
-        head | {"recipe": name, "lift": record[f"lift, {name}"]}
-        for head, record in zip(heads, cells, strict=True)
+        {**{key: record[key] for key in ("data", "bits", "method")}, "recipe": name, "lift": record[f"lift, {name}"]}
+        for record in cells
         for name in (PAPER, OWN, BALANCED)
     ]
     return plots.panel_figure(
@@ -129,20 +131,12 @@ def lifts_figure(cells: Sequence[Record], scale: str) -> Figure:
     )
 
 
-def _choice(method: str, recipe: str) -> tuple[str, str]:
-    """Return the guidance's recipe and the kind of centers; with the weight 1 "balanced" is the same as "arranged"."""
-    return COMPARED[OWN if recipe == BALANCED and _weight(method) == 1 else recipe]
-
-
-def _added(method: str) -> list[str]:
-    """Return the recipes that are compared with the plain host."""
-    from lbhash.losses import uses_centers
-
-    return [PAPER, OWN, BALANCED, *([ALONE] if uses_centers(method, guided=False) else [])]
+def _added(method: str) -> dict[str, tuple[str, str]]:
+    """Return what is compared with the plain host; with the weight 1 "balanced" is the same as "arranged"."""
+    found = COMPARED if _weight(method) != 1 else COMPARED | {BALANCED: COMPARED[OWN]}
+    return {name: of for name, of in found.items() if name != ALONE or uses_centers(method, guided=False)}
 
 
 def _weight(method: str) -> float:
     """Return the weight of the guidance in balance with the host's loss."""
-    from lbhash.losses import METHODS as HOSTS
-
     return HOSTS[method].guidance_weight

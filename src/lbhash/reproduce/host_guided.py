@@ -1,42 +1,58 @@
-"""Host methods compared with their guided forms: the table, the lift, and the paper's figures beside ours."""
+"""The paper's tables of mAP and of recognition: host methods and their guided forms, and what guidance adds."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from lbhash.reproduce import paper
 from lbhash.reproduce.results import Interval, Record, Result, lift_counts, plots
-from lbhash.reproduce.runs import METHODS, Settings, Source
+from lbhash.reproduce.runs import METHODS, Settings, Source, UnsuitableData
 from lbhash.reproduce.runs.runner import BITS, RunConfig, completed, grid, pairs, with_setting
 from lbhash.reproduce.texts import text
 
 GROUPS = {"pairwise methods": METHODS[:4], "GreedyHash and CSQ": METHODS[4:], "all methods": METHODS}
 """The methods that learn from pairs of rows, and those that have a target for each row."""
 
-RECOGNITION, MAP = "recognition", "map"
-NAMES = {MAP: "mAP", RECOGNITION: "Recognition accuracy"}
-"""The metrics by which hosts are compared."""
+RECOGNITION, IMAGENET = "recognition", "imagenet"
+CLASSES = 1000
 
 Pair = tuple[RunConfig, Record, Sequence[float]]
 """A host's run, its row of the table, and its lift in points, a value a seed."""
 
 
-def pair_configs(settings: Settings, sources: Iterable[Source] | None = None) -> list[RunConfig]:
+def suitable(settings: Settings, name: str) -> Sequence[Source]:
+    """Return the sets of data that a table takes; raise ``UnsuitableData`` if there is none."""
+    if name == RECOGNITION:
+        return settings.single_label(name)
+    given = settings.all_sources()
+    sources = [source for source in given if name != IMAGENET or source.classes() == CLASSES]
+    if not sources:
+        known = ", ".join(f"{source.name} has {source.classes():,}" for source in given)
+        raise UnsuitableData(
+            f"imagenet needs data of {CLASSES:,} classes, and {known}; give embeddings of ILSVRC 2012 with in_train, "
+            "in_base and in_query columns as --data imagenet=FILE"
+        )
+    return sources
+
+
+def configs(settings: Settings, name: str = "map") -> list[RunConfig]:
     """Return the runs: every method, plain and guided, on every set of data."""
-    return grid(settings, BITS, pairs(settings), sources=sources)
+    return grid(settings, BITS, pairs(settings), sources=suitable(settings, name))
 
 
-def compare(settings: Settings, sources: Sequence[Source], name: str, metric: str = MAP) -> Result:
+def run(settings: Settings, name: str = "map") -> Result:
     """Return the mean lifts, and a table of all cells for each set of data; ``name`` is the experiment's."""
-    reported = paper.RECOGNITION if metric == RECOGNITION else paper.MAP
-    found = list(completed(settings, pair_configs(settings, sources)).items())
+    by_vote = name == RECOGNITION
+    metric, reported = ("Recognition accuracy", paper.RECOGNITION) if by_vote else ("mAP", paper.MAP)
+    sources = suitable(settings, name)
+    found = list(completed(settings, configs(settings, name)).items())
     by_source: dict[Source, list[Pair]] = {source: [] for source in sources}
     for (config, host_runs), (_, guided_runs) in zip(found[::2], found[1::2], strict=True):
         host, guided = (
-            100 * np.array([run[metric] if metric == RECOGNITION else run["report"][metric] for run in runs])
+            100 * np.array([one[RECOGNITION] if by_vote else one["report"]["map"] for one in runs])
             for runs in (host_runs, guided_runs)
         )
         of_paper = reported.get(config.source.column or "", {}).get(config.method, {}).get(config.bits)
@@ -48,14 +64,14 @@ def compare(settings: Settings, sources: Sequence[Source], name: str, metric: st
         by_source[config.source].append((config, record, guided - host))
     records = {source: [record for _, record, _ in own] for source, own in by_source.items()}
     return Result.of(
-        f"{NAMES[metric]}: what guidance adds, in points",
+        f"{metric}: what guidance adds, in points",
         lift_records(by_source),
         with_setting(text(name, "host-guided-lift"), settings, sources),
         lambda: plots.panel_figure(
             [record | {"data": source.name} for source, own in records.items() for record in own],
             plots.draw_points, "method", "lift", "bits", panels=["data"], xlabel="lift in points",
         ),
-        {source.name: pair_table(NAMES[metric], source, own) for source, own in records.items()},
+        {source.name: pair_table(metric, source, own) for source, own in records.items()},
     )  # fmt: skip
 
 

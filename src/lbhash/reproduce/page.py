@@ -1,8 +1,9 @@
-"""The page of all experiments: one HTML file that holds their tables and figures."""
+"""All experiments one after the other, and one HTML file of their tables and figures: ``lbhash reproduce all``."""
 
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -10,22 +11,50 @@ from typing import Any
 from markdown_it import MarkdownIt
 from markupsafe import Markup
 
-from lbhash.reproduce.registry import Experiment
+from lbhash.reproduce.registry import experiments
 from lbhash.reproduce.results import Cell, Interval, Result
 from lbhash.reproduce.results.write import cell_text, is_text_column
-from lbhash.reproduce.runs import Settings, command_line
+from lbhash.reproduce.runs import Settings, UnsuitableData, command_line
+from lbhash.reproduce.runs.runner import complete
+from lbhash.utils.files import check_folder, write_text
 from lbhash.utils.html import png_url, render
 
+PAGE = "report.html"
 LONG = 24
 """The page shows a table of more rows folded up."""
 
 
-def page(found: Mapping[str, Result | str], known: Mapping[str, Experiment], settings: Settings, images: Path) -> str:
+def run_all(settings: Settings, out: str | Path) -> dict[str, Result | str]:
+    """Run every experiment with the settings that it can use, and write each one's files and the page of all.
+
+    The runs of all experiments are completed first, each once. An interrupted call goes on with what is missing.
+
+    Returns:
+        The results by name; if the data do not suit an experiment, the line that says what it needs instead.
+    """
+    check_folder(out, "out")
+    check_folder(settings.runs, "runs")
+    known = experiments()
+    for source in settings.all_sources():
+        source.dataset()  # an error in the data comes first
+    complete([config for experiment in known.values() for config in experiment.configs(settings)], settings)
+    found: dict[str, Result | str] = {}
+    for name, experiment in known.items():
+        print(f"{name}: {experiment.summary}", file=sys.stderr, flush=True)
+        try:
+            found[name] = experiment.run_and_write(experiment.suited(settings), out)
+        except UnsuitableData as error:
+            found[name] = str(error)
+    write_text(Path(out) / PAGE, page(found, settings, Path(out)))
+    return found
+
+
+def page(found: Mapping[str, Result | str], settings: Settings, images: Path) -> str:
     """Return the page in HTML, with the figures from the folder ``images``.
 
     ``found`` has the results by the experiment's name, or in place of a result the reason why there is none.
     """
-    sections = []
+    known, sections = experiments(), []
     for name, result in found.items():
         section: dict[str, Any] = {"name": name, "summary": known[name].summary, "tables": []}
         if isinstance(result, Result):
@@ -52,17 +81,15 @@ def _table(name: str, result: Result, images: Path) -> dict[str, Any]:
 
 def table_html(result: Result) -> Markup:
     """Return the table in HTML; a column "ours − paper" follows each column of the paper that has one of ours."""
-    heads: list[tuple[str, str]] = []
-    rows: list[list[tuple[str, str]]] = [[] for _ in result.rows]
+    columns: list[tuple[tuple[str, str], ...]] = []
     for place, column in enumerate(result.columns):
         kind = "paper" if column in result.paper else "word" if is_text_column(result, place) else ""
-        heads.append((column, kind))
-        for cells, row in zip(rows, result.rows, strict=True):
-            cells.append((_number(row[place], result.digits), kind))
+        columns.append(((column, kind), *((_number(row[place], result.digits), kind) for row in result.rows)))
         if ours := result.paper.get(column):
-            heads.append(("ours − paper", "apart"))
-            for cells, row in zip(rows, result.rows, strict=True):
-                cells.append((difference(row[result.columns.index(ours)], row[place], result.digits), "apart"))
+            own = result.columns.index(ours)
+            apart = (difference(row[own], row[place], result.digits) for row in result.rows)
+            columns.append((("ours − paper", "apart"), *((text, "apart") for text in apart)))
+    heads, *rows = zip(*columns, strict=True)
     return Markup(render("lbhash.reproduce", "table.html", heads=heads, rows=rows, folded=len(rows) > LONG).strip())
 
 

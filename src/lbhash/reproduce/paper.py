@@ -11,16 +11,12 @@ from importlib.resources import files
 from typing import Any
 
 
-def _by_bits(value: Any) -> Any:
-    """Return the keys that are numbers of bits as integers, and pairs of numbers as tuples."""
-    if isinstance(value, list):
-        return tuple(value)
-    if not isinstance(value, dict):
-        return value
-    return {int(key) if key.isdigit() else key: _by_bits(inner) for key, inner in value.items()}
+def _by_bits(found: dict[str, Any]) -> dict[str | int, Any]:
+    """Return an object of JSON with its numbers of bits as integers."""
+    return {int(key) if key.isdigit() else key: value for key, value in found.items()}
 
 
-_REPORTED = _by_bits(json.loads((files("lbhash.reproduce") / "paper.json").read_text(encoding="utf-8")))
+_REPORTED = json.loads((files("lbhash.reproduce") / "paper.json").read_text(encoding="utf-8"), object_hook=_by_bits)
 
 Pairs = dict[str, dict[int, tuple[float, float]]]
 """Host and guided host, by method and bits."""

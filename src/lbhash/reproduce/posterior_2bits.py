@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -10,7 +11,7 @@ from matplotlib.figure import Figure
 
 from lbhash.data import Dataset, EmbeddingSplit
 from lbhash.hasher import Hasher
-from lbhash.reproduce.distributions import Joint, divergence, frequencies, independent_bits, marginals
+from lbhash.reproduce.distributions import Joint, divergence, independent_bits, marginals
 from lbhash.reproduce.results import Record, Result, plots
 from lbhash.reproduce.runs import Settings
 from lbhash.reproduce.surrogate_fit import fit_surrogate, mean_of_blocks
@@ -21,7 +22,6 @@ from lbhash.utils.plotting import new_figure
 Outputs = npt.NDArray[np.float32]
 OUTCOMES = ("− −", "+ −", "− +", "+ +")
 PAPER = (0.079, 0.446, 0.394, 0.081)
-FREQUENCIES, PRODUCT, SURROGATE = "frequencies", "marginals' product", "surrogate"
 
 
 def run(settings: Settings, epochs: int = 30, steps: int = 3_000) -> Result:
@@ -32,21 +32,16 @@ def run(settings: Settings, epochs: int = 30, steps: int = 3_000) -> Result:
         raise ValueError(f"data is {source.file!r}, whose rows have several labels; it must have one a row")
     classes = nearest_classes(dataset.train)
     train, held_out = two_classes(dataset.train, classes), held_out_rows(dataset, classes)
-    hasher = Hasher(
-        2, "csq", guided=False, epochs=epochs, seed=settings.seed, recipe="paper", centers="best", device="cpu"
-    )
-    hasher.fit_split(train, 2)
+    options: Any = {"epochs": epochs, "seed": settings.seed, "recipe": "paper", "centers": "best", "device": "cpu"}
+    hasher = Hasher(2, "csq", guided=False, **options).fit_split(train, 2)
     trained = outputs_of(hasher, train)
     outputs = np.concatenate([outputs_of(hasher, split) for split in held_out])
     labels = np.concatenate([split.labels for split in held_out if split.labels is not None])
     positive = outputs >= 0  # zero is positive
-    truth = frequencies(np.bincount(positive[:, 0] + 2 * positive[:, 1], minlength=4))
-    joints = {
-        FREQUENCIES: truth,
-        PRODUCT: independent_bits(truth),
-        SURROGATE: surrogate_joint(trained, outputs, settings.seed, steps),
-        "paper": np.array(PAPER),
-    }
+    truth = np.bincount(positive @ [1, 2], minlength=4) / len(positive)
+    surrogate = surrogate_joint(trained, outputs, settings.seed, steps)
+    joints = {"frequencies": truth, "marginals' product": independent_bits(truth), "surrogate": surrogate}
+    joints["paper"] = np.array(PAPER)
     centers = ["(" + ", ".join(f"{bit:+d}" for bit in center) + ")" for center in hasher.centers_]
     known = {"epochs": epochs, "seed": settings.seed, "name": dataset.name, "classes": classes, "steps": steps}
     about = text("posterior-2bits", centers=centers, train=len(train), held_out=len(outputs), **known)
@@ -125,10 +120,9 @@ def outputs_figure(outputs: Outputs, labels: npt.NDArray, classes: tuple[int, in
         for label, (first, second) in zip(labels, outputs, strict=True)
     ]
     plots.draw_dots(left, dots, x, y, "class", plots.looks_of(f"class {number}" for number in classes))
-    left.axhline(0, color="0.3", linewidth=1)
-    left.axvline(0, color="0.3", linewidth=1)
+    for line in (left.axhline, left.axvline):
+        line(0, color="0.3", linewidth=1)
     left.set(xlabel=x, ylabel=y, title="Raw outputs of held-out rows")
-    left.legend()
     bits = [
         {"code": f"({code})", "estimate": name, "probability": float(joint[outcome])}
         for outcome, code in enumerate(OUTCOMES)
@@ -136,5 +130,6 @@ def outputs_figure(outputs: Outputs, labels: npt.NDArray, classes: tuple[int, in
     ]
     plots.draw_points(right, bits, "code", "probability", "estimate", plots.looks_of(joints))
     right.set(xlabel="joint probability", title="Joint probabilities of the two bits", xlim=(0, None))
-    right.legend()
+    for axes in (left, right):
+        axes.legend()
     return figure

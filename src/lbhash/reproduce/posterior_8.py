@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from matplotlib.figure import Figure
 
-from lbhash.reproduce import distributions as joints
 from lbhash.reproduce import scores
 from lbhash.reproduce import surrogate_fit as fit
-from lbhash.reproduce.distributions import Joint
+from lbhash.reproduce.distributions import Joint, independent_bits
 from lbhash.reproduce.results import Record, Result, plots
 from lbhash.reproduce.runs import Settings
 from lbhash.reproduce.texts import text
@@ -23,10 +22,9 @@ BITS = 8
 SAMPLES = 10_000
 CURVE = (1_000, 3_000, 10_000, 30_000, 100_000)
 FRESH = (100, 1_000, 10_000, 100_000)
-PRODUCT, SURROGATE, EMPIRICAL, DIRICHLET, PRIOR = "marginals", "surrogate", "frequencies", "Dirichlet", "known prior"
-IN_CURVE = (PRODUCT, SURROGATE, EMPIRICAL, DIRICHLET, PRIOR)
-NEW = "surrogate, {:,} new outputs"
-PAPER = {PRODUCT: 0.538, NEW.format(100): 0.008}
+SURROGATE, NEW = "surrogate", "surrogate, {:,} new outputs"
+IN_CURVE = (scores.MARGINALS, SURROGATE, scores.FREQUENCIES, scores.DIRICHLET, scores.PRIOR)
+PAPER = {scores.MARGINALS: 0.538, NEW.format(100): 0.008}
 """The paper averages P over 100 samples that training has not seen."""
 
 
@@ -42,7 +40,7 @@ def run(
     for n in sorted({samples, *curve}):
         settled = fit.stretched(schedule, n, SAMPLES), fresh if n == samples else ()
         trials[n] = [scores.Trial(n, seed, *settled) for seed in settings.all_seeds()]
-    there, back, found = scores.complete_trials("posterior-8", trials, score, settings)
+    there, back, found = scores.complete_trials(BITS, trials, estimates, settings)
     records: list[Record] = [
         {"estimate": name, scores.THERE: value, scores.BACK: back[samples][name], "paper": PAPER.get(name)}
         for name, value in there[samples].items()
@@ -50,40 +48,31 @@ def run(
     cells: list[Record] = [
         {"samples": n, **{name: there[n][name] for name in IN_CURVE}, "255 / (2n)": 255 / (2 * n)} for n in trials
     ]
-    known = {"seeds": settings.seeds, "expected": 255 / (2 * samples)}
-    title = f"{scores.THERE} against the number of samples"
     about = text("posterior-8-samples", seeds=settings.seeds, samples=SAMPLES)
-    more = Result.of(title, cells, about, partial(scores.samples_figure, cells), digits=4)
+    lines = partial(scores.samples_figure, cells)
+    more = Result.of(f"{scores.THERE} against the number of samples", cells, about, lines, digits=4)
     kls = scores.divergence_records({samples: there[samples]}, back, PAPER)
-    truth, first = scores.random_truth(BITS, settings.seed), found[trials[samples][0].name("posterior-8")]["joints"]
+    truth, first = scores.random_truth(BITS, settings.seed), found[trials[samples][0].name(BITS)]["joints"]
+    known = {"seeds": settings.seeds, "expected": 255 / (2 * samples)}
     about = text("posterior-8", samples=samples, schedule=schedule, **known)
     title = f"8 bits, 256 random joint probabilities, {samples:,} samples"
     figure = partial(truth_figure, truth, first, kls)
     return Result.of(title, records, about, figure, {"samples": more}, digits=4, paper={"paper": scores.THERE})
 
 
-def score(trial: scores.Trial) -> dict[str, Any]:
-    """Compare all estimates of a seed's truth with it."""
-    truth = scores.random_truth(BITS, trial.seed)
-    return scores.scored(truth, estimates(truth, trial))
-
-
-def estimates(truth: Joint, trial: scores.Trial) -> dict[str, Joint]:
-    """Return all estimates of a truth by name; the surrogate's variants unless ``trial.fresh`` is empty."""
+def estimates(
+    trial: scores.Trial, truth: Joint, seen: Joint, outcomes: npt.NDArray[np.int64], rng: np.random.Generator
+) -> dict[str, Joint]:
+    """Return the product of the marginals and the surrogate's P; its variants unless ``trial.fresh`` is empty."""
     assert trial.schedule is not None
-    rng = np.random.default_rng([trial.seed, trial.samples])
-    outcomes = joints.sample(truth, trial.samples, rng)
-    counts = np.bincount(outcomes, minlength=len(truth))
     outputs = fit.raw_outputs(outcomes, BITS, rng)
     surrogate = fit.fit_surrogate(outputs, trial.seed, trial.schedule)
-    seen = joints.frequencies(counts)
-    found = {PRODUCT: joints.independent_bits(seen), SURROGATE: fit.mean_of_blocks(surrogate, outputs)[0]}
+    found = {scores.MARGINALS: independent_bits(seen), SURROGATE: fit.mean_of_blocks(surrogate, outputs)[0]}
     if trial.fresh:
-        others = fit.raw_outputs(joints.sample(truth, max(trial.fresh), rng), BITS, rng)
+        others = fit.raw_outputs(rng.choice(len(truth), max(trial.fresh), p=truth), BITS, rng)
         found["surrogate, dropout"] = fit.mean_with_dropout(surrogate, outputs, trial.seed)[0]
         for count in trial.fresh:
             found[NEW.format(count)] = fit.mean_of_blocks(surrogate, others[:count])[0]
-    found |= {EMPIRICAL: seen, DIRICHLET: joints.dirichlet(counts), PRIOR: joints.knowing_the_prior(counts)}
     return found
 
 
@@ -92,7 +81,7 @@ def truth_figure(truth: Joint, first: Mapping[str, Sequence[float]], kls: Sequen
     figure, (left, right) = new_figure(14, 5, 1.7, 1)
     order, places = np.argsort(-truth), np.arange(len(truth))
     left.bar(places, truth[order], width=1.0, color="0.78", linewidth=0, label="truth")
-    for name, marker in ((PRODUCT, "x"), (SURROGATE, "o")):
+    for name, marker in ((scores.MARGINALS, "x"), (SURROGATE, "o")):
         left.plot(places, np.array(first[name])[order], marker, markersize=3.5, label=name)
     left.set(xlabel="outcome, by its true probability", ylabel="joint probability", title="A truth and two estimates")
     left.legend()

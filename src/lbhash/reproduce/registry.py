@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,18 +24,20 @@ METHODS = (*TRAINS, "methods")
 class Experiment:
     """One table or figure of the paper, with a line that says what it shows, and which of ``METHODS`` it can use.
 
-    It takes several sets of data, or only ``one``, of one label a row. The module of its name has ``run(settings)``,
-    and ``configs(settings)`` if other experiments can use its runs.
+    It takes several sets of data, or only ``one``, of one label a row. Its ``module``, by default of its name, has
+    ``run(settings, **options)``, and ``configs`` with the same arguments if other experiments can use its runs.
     """
 
     name: str
     summary: str
     uses: Collection[str] = ()
     one: bool = False
+    module: str = ""
+    options: Mapping[str, Any] = field(default_factory=dict)
 
     def run(self, settings: Settings) -> Result:
         """Return the table and the figure; it may take minutes."""
-        return self._module().run(settings)
+        return self._module().run(settings, **self.options)
 
     def run_and_write(self, settings: Settings, out: str | Path) -> Result:
         """Run it, and write its tables and figures as files of its name."""
@@ -47,13 +49,14 @@ class Experiment:
 
     def configs(self, settings: Settings) -> Sequence[RunConfig]:
         """Return its runs with the settings that it can use; none if it has none, or the data do not suit it."""
+        make = getattr(self._module(), "configs", None)
         try:
-            return getattr(self._module(), "configs", lambda _: ())(self.suited(settings))
+            return () if make is None else make(self.suited(settings), **self.options)
         except UnsuitableData:
             return ()
 
     def _module(self) -> Any:
-        return import_module(f"lbhash.reproduce.{self.name.replace('-', '_')}")
+        return import_module(f"lbhash.reproduce.{self.module or self.name.replace('-', '_')}")
 
     def check(self, settings: Settings) -> None:
         """Raise ``ValueError`` if there is a setting that the experiment cannot use."""
@@ -77,10 +80,14 @@ class Experiment:
         return replace(settings, **unused)
 
 
+def _host_guided(name: str, summary: str) -> Experiment:
+    return Experiment(name, summary, METHODS, module="host_guided", options={"name": name})
+
+
 _ALL = (
-    Experiment("map", "mAP of the methods, host and guided, for each number of bits and set of data", METHODS),
-    Experiment("recognition", "accuracy of recognition, host and guided", METHODS),
-    Experiment("imagenet", "mAP on the 1,000 classes of the full ImageNet protocol, host and guided", METHODS),
+    _host_guided("map", "mAP of the methods, host and guided, for each number of bits and set of data"),
+    _host_guided("recognition", "accuracy of recognition, host and guided"),
+    _host_guided("imagenet", "mAP on the 1,000 classes of the full ImageNet protocol, host and guided"),
     Experiment("ratio", "mAP against min D_inter / max D_intra at each epoch of CSQ_D", TRAINS),
     Experiment("ratio-methods", "mAP against the ratio over all methods, host to guided", METHODS),
     Experiment("convergence", "mAP and ratio by epoch of guidance, BCE and Cauchy alone in the same model", TRAINS),
@@ -89,7 +96,13 @@ _ALL = (
     Experiment("curves", "precision against recall, precision at K, and within a radius of 2 bits", METHODS),
     Experiment("tsne", "t-SNE of the queries' codes before and after guidance", METHODS),
     Experiment("guidance", "the paper's guidance, with arranged centers, and balanced, on held-out rows", METHODS),
-    Experiment("guidance-queries", "the guidance experiment on the data's own queries", METHODS),
+    Experiment(
+        "guidance-queries",
+        "the guidance experiment on the data's own queries",
+        METHODS,
+        module="guidance",
+        options={"validation": False},
+    ),
     Experiment("posterior-8", "the surrogate and other estimates of 256 random joint probabilities of 8 bits"),
     Experiment("posterior-16", "a surrogate of two blocks of 8 bits for 65,536 random joint probabilities of 16 bits"),
     Experiment(

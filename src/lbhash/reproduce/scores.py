@@ -10,9 +10,10 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from matplotlib.figure import Figure
 
-from lbhash.reproduce.distributions import Joint, divergence, random_joint
+from lbhash.reproduce.distributions import Joint, dirichlet, divergence, knowing_the_prior, random_joint
 from lbhash.reproduce.results import Interval, Record, plots
 from lbhash.reproduce.runs import Settings
 from lbhash.training.schedule import Schedule
@@ -23,6 +24,7 @@ STORED_OUTCOMES = 2**8
 """Estimates of more outcomes are not stored."""
 
 THERE, BACK = "KL(truth ‖ estimate)", "KL(estimate ‖ truth)"
+MARGINALS, FREQUENCIES, DIRICHLET, PRIOR = "marginals", "frequencies", "Dirichlet", "known prior"
 
 
 @dataclass(frozen=True)
@@ -37,11 +39,19 @@ class Trial:
     schedule: Schedule | None
     fresh: tuple[int, ...] = ()
 
-    def name(self, experiment: str) -> str:
+    def name(self, bits: int) -> str:
         """Return the file's name, which says all that decides what is in it."""
         schedule = None if self.schedule is None else asdict(self.schedule)
         settings = zlib.crc32(json.dumps([schedule, self.fresh or 0]).encode())
-        return f"{experiment}-{self.samples}samples-seed{self.seed}-settings{settings:08x}"
+        return f"posterior-{bits}-{self.samples}samples-seed{self.seed}-settings{settings:08x}"
+
+
+Estimates = Callable[[Trial, Joint, Joint, npt.NDArray[np.int64], np.random.Generator], dict[str, Joint]]
+"""Makes an experiment's own estimates of a trial's truth: from the truth, the frequencies and the outcomes of its
+samples, and further random numbers."""
+
+Intervals = dict[int, dict[str, Interval]]
+"""The mean score of each estimate by the number of samples."""
 
 
 def random_truth(bits: int, seed: int) -> Joint:
@@ -49,13 +59,19 @@ def random_truth(bits: int, seed: int) -> Joint:
     return random_joint(bits, np.random.default_rng([seed, 0]))
 
 
-def scored(truth: Joint, estimates: Mapping[str, Joint]) -> dict[str, Any]:
-    """Return both KLs of each estimate as JSON holds them, and the estimates of 8 bits at most.
+def score(trial: Trial, bits: int, estimates: Estimates) -> dict[str, Any]:
+    """Return both KLs of each estimate of a seed's truth as JSON holds them, and the estimates of 8 bits at most.
 
     KL(truth ‖ estimate) is infinite, here ``None``, if an outcome that is possible has the estimate 0.
     """
+    truth, rng = random_truth(bits, trial.seed), np.random.default_rng([trial.seed, trial.samples])
+    outcomes = rng.choice(len(truth), trial.samples, p=truth)
+    counts = np.bincount(outcomes, minlength=len(truth))
+    seen = counts / counts.sum()
+    joints = estimates(trial, truth, seen, outcomes, rng)
+    joints |= {FREQUENCIES: seen, DIRICHLET: dirichlet(counts), PRIOR: knowing_the_prior(counts)}
     found: dict[str, dict[str, Any]] = {"there": {}, "back": {}, "joints": {}}
-    for name, joint in estimates.items():
+    for name, joint in joints.items():
         for way, value in (("there", divergence(truth, joint)), ("back", divergence(joint, truth))):
             found[way][name] = value if math.isfinite(value) else None
         if len(truth) <= STORED_OUTCOMES:
@@ -63,26 +79,20 @@ def scored(truth: Joint, estimates: Mapping[str, Joint]) -> dict[str, Any]:
     return found
 
 
-Intervals = dict[int, dict[str, Interval]]
-"""The mean score of each estimate by the number of samples."""
-
-
 def complete_trials(
-    experiment: str,
-    trials: Mapping[int, Sequence[Trial]],
-    score: Callable[[Trial], dict[str, Any]],
-    settings: Settings,
+    bits: int, trials: Mapping[int, Sequence[Trial]], estimates: Estimates, settings: Settings
 ) -> tuple[Intervals, Intervals, dict[str, Any]]:
-    """Run the trials that have no file yet, several at a time, those with most samples first.
+    """Run the trials that have no file yet, several at a time in processes, those with most samples first.
 
-    ``score`` makes ``scored`` of a trial, in a process of its own; ``trials`` are those of all seeds by their number of
-    samples. Returns both KLs over the seeds by the number of samples, and what was scored, by the trial's file name.
+    ``trials`` are those of all seeds by their number of samples. Returns both KLs over the seeds by the number of
+    samples, and what was scored, by the trial's file name.
     """
-    tasks = {trial.name(experiment): (trial,) for samples in sorted(trials, reverse=True) for trial in trials[samples]}
+    ordered = [trial for samples in sorted(trials, reverse=True) for trial in trials[samples]]
+    tasks = {trial.name(bits): (trial, bits, estimates) for trial in ordered}
     found, _ = run_missing(tasks, score, settings.runs, settings.all_workers(), _line)
 
     def over_seeds(way: str, group: Sequence[Trial]) -> dict[str, Interval]:
-        of_seeds = [found[trial.name(experiment)][way] for trial in group]
+        of_seeds = [found[trial.name(bits)][way] for trial in group]
         return {name: Interval.of(_number(of_seed[name]) for of_seed in of_seeds) for name in of_seeds[0]}
 
     there, back = ({samples: over_seeds(way, group) for samples, group in trials.items()} for way in ("there", "back"))

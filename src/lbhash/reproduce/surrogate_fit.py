@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from lbhash.models.surrogate import Surrogate
-from lbhash.reproduce.distributions import Joint, signs
+from lbhash.reproduce.distributions import Joint, bits_of
 from lbhash.training.hardware import draw_from
 from lbhash.training.schedule import Schedule
 
@@ -32,7 +32,7 @@ PAPER_SCHEDULE = Schedule(epochs=30)
 def raw_outputs(outcomes: npt.NDArray[np.int64], bits: int, rng: np.random.Generator) -> Tensor:
     """Return ℓ = b·|z| of these outcomes, ``float32 [n, bits]``."""
     size = np.abs(rng.normal(size=(len(outcomes), bits)))
-    return torch.from_numpy((signs(outcomes, bits) * size).astype(np.float32))
+    return torch.from_numpy(((2 * bits_of(outcomes, bits) - 1) * size).astype(np.float32))
 
 
 def fit_surrogate(outputs: Tensor, seed: int, schedule: Schedule) -> Surrogate:
@@ -45,7 +45,7 @@ def fit_surrogate(outputs: Tensor, seed: int, schedule: Schedule) -> Surrogate:
         adam = torch.optim.Adam(surrogate.parameters(), schedule.lr, fused=True)
         for epoch in range(schedule.epochs):
             for group in adam.param_groups:
-                group["lr"] = schedule.lr * schedule.decay ** (epoch // schedule.decay_every)
+                group["lr"] = schedule.rate(epoch)
             for batch in torch.randperm(len(outputs)).split(schedule.batch_size):
                 adam.zero_grad()
                 fit, _ = surrogate.losses(outputs[batch], codes[batch], centers, rows)

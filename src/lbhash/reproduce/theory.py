@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+import re
+from collections.abc import Iterator, Sequence
+from itertools import chain, combinations, product
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -10,7 +13,6 @@ from matplotlib.figure import Figure
 from lbhash.evaluation import metrics
 from lbhash.evaluation.metrics import average_precision, lowest_average_precision
 from lbhash.evaluation.ranking import Ranking
-from lbhash.reproduce.ranked_lists import direct_average_precision, groups, lowest_of_all, orders
 from lbhash.reproduce.results import Record, Result, plots
 from lbhash.reproduce.runs import Settings
 from lbhash.reproduce.texts import text
@@ -52,7 +54,7 @@ def run(settings: Settings) -> Result:
 
 def example(name: str, signs: str) -> Record:
     """Return the row of a list."""
-    tied = groups(signs)
+    tied = [group.strip("()") for group in re.findall(r"[+-]|\([+-]+\)", signs)]
     ranking = Ranking(np.array([[len(group) for group in tied]]), np.array([[[group.count("+") for group in tied]]]))
     relevant, items, misrank = int(ranking.relevant.sum()), ranking.base, int(metrics.largest_misrank(ranking)[0])
     found = [direct_average_precision(order) for order in orders(tied)] if items <= LARGEST else []
@@ -79,6 +81,28 @@ def curve_records(items: int, relevant: Sequence[int]) -> list[Record]:
         floor = float(lowest_average_precision(k, m))
         records.append({"K": k, "m": m, "floor": floor, "all lists": lowest, "lists": lists})
     return records
+
+
+def orders(tied: Sequence[str]) -> Iterator[list[int]]:
+    """Yield the places, from 0, of the relevant items in every order that the ties of a list allow."""
+    ends = np.cumsum([len(group) for group in tied]).tolist()
+    chosen = (
+        combinations(range(end - len(group), end), group.count("+")) for group, end in zip(tied, ends, strict=True)
+    )
+    for places in product(*chosen):
+        yield list(chain(*places))
+
+
+def direct_average_precision(places: Sequence[int]) -> float:
+    """Return the AP of a list without ties by its definition, from the places of its relevant items."""
+    return math.fsum(found / (place + 1) for found, place in enumerate(places, start=1)) / len(places)
+
+
+def lowest_of_all(items: int, relevant: int, misrank: int) -> tuple[float, int]:
+    """Return the lowest AP of lists with so many relevant items and mis-ranks up to ``misrank``, and their number."""
+    lists = combinations(range(items), relevant)
+    allowed = [places for places in lists if places[-1] - (relevant - 1) <= misrank]  # the last has most before it
+    return min(map(direct_average_precision, allowed)), len(allowed)
 
 
 def examples_figure(records: Sequence[Record]) -> Figure:

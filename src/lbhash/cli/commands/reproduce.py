@@ -89,8 +89,8 @@ def _print_names(as_json: bool) -> None:
 
 def _run_all(settings: Settings, out: Path, as_json: bool) -> None:
     """Run all experiments, and print where the page is, and which are not on it."""
+    from lbhash.reproduce.page import PAGE, run_all
     from lbhash.reproduce.results import write
-    from lbhash.reproduce.run_all import PAGE, run_all
 
     found = run_all(settings, out)
     left_out = {name: result for name, result in found.items() if isinstance(result, str)}

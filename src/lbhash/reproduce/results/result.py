@@ -34,29 +34,18 @@ class Interval:
         """Return the interval of one value or more."""
         given = np.asarray(list(values), np.float64)
         finite = given[np.isfinite(given)]
-        infinite = len(given) - len(finite)
-        if not len(finite):
-            return cls(math.inf, None, len(given), infinite)
-        if len(finite) == 1:
-            return cls(float(finite[0]), None, len(given), infinite)
-        from scipy.stats import t
+        mean, half = float(finite.mean()) if len(finite) else math.inf, None
+        if len(finite) > 1:
+            from scipy.stats import t
 
-        half = t.ppf(0.975, len(finite) - 1) / math.sqrt(len(finite)) * finite.std(ddof=1)
-        return cls(float(finite.mean()), float(half), len(given), infinite)
+            half = float(t.ppf(0.975, len(finite) - 1) / math.sqrt(len(finite)) * finite.std(ddof=1))
+        return cls(mean, half, len(given), len(given) - len(finite))
 
     @classmethod
     def of_known(cls, values: Iterable[float]) -> Interval | None:
         """Return the interval of the values that are not NaN; ``None`` if all are."""
         known = [value for value in values if not math.isnan(value)]
         return cls.of(known) if known else None
-
-    def is_above(self, value: float) -> bool:
-        """Whether the whole interval is above ``value``; never for a single repetition, which has no interval."""
-        return self.half is not None and self.mean - self.half > value
-
-    def is_below(self, value: float) -> bool:
-        """Whether the whole interval is below ``value``; never for a single repetition, which has no interval."""
-        return self.half is not None and self.mean + self.half < value
 
     def shown(self, digits: int) -> str:
         """Return the interval as people read it, with so many digits after the point."""
@@ -65,23 +54,20 @@ class Interval:
         text = f"{self.mean:.{digits}f}" + (f" ± {self.half:.{digits}f}" if self.half is not None else "")
         return text + (f" (∞ in {self.infinite} of {self.count})" if self.infinite else "")
 
-    def __str__(self) -> str:
-        return self.shown(4)
-
 
 def lift_counts(lifts: Sequence[Interval]) -> dict[str, int | None]:
     """Count the means above 0, and the intervals wholly above and below it; ``None`` if there are no intervals."""
-    known = any(lift.half is not None for lift in lifts)
+    ends = [(lift.mean - lift.half, lift.mean + lift.half) for lift in lifts if lift.half is not None]
     return {
         "lift > 0": sum(lift.mean > 0 for lift in lifts),
-        "interval above 0": sum(lift.is_above(0) for lift in lifts) if known else None,
-        "interval below 0": sum(lift.is_below(0) for lift in lifts) if known else None,
+        "interval above 0": sum(low > 0 for low, _ in ends) if ends else None,
+        "interval below 0": sum(high < 0 for _, high in ends) if ends else None,
     }
 
 
 @dataclass(frozen=True, eq=False)
 class Regression:
-    """The line of least squares through the finite points ``x``, ``y``; ``left_out`` is the number of the others.
+    """The line of least squares through the finite points ``x``, ``y``.
 
     ``pearson`` is the correlation of x and y, ``spearman`` that of their ranks.
     """
@@ -92,7 +78,6 @@ class Regression:
     spearman: float
     x: Floats
     y: Floats
-    left_out: int
 
     @classmethod
     def of(cls, x: npt.ArrayLike, y: npt.ArrayLike) -> Regression | None:
@@ -106,8 +91,7 @@ class Regression:
 
         line = linregress(a, b)
         rank = float(spearmanr(a, b).statistic)
-        left_out = int((~finite).sum())
-        return cls(float(line.slope), float(line.intercept), float(line.rvalue), rank, a, b, left_out)
+        return cls(float(line.slope), float(line.intercept), float(line.rvalue), rank, a, b)
 
     def line(self, x: Floats) -> Floats:
         """Return the line's y at these x."""
@@ -150,14 +134,6 @@ class Result:
     more: Mapping[str, Result] = field(default_factory=dict)
     digits: int = 4
     paper: Mapping[str, str | None] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        for row in self.rows:
-            if len(row) != len(self.columns):
-                raise ValueError(f"a row of {self.title!r} has {len(row)} cells; it has {len(self.columns)} columns")
-        for column in (*self.paper, *filter(None, self.paper.values())):
-            if column not in self.columns:
-                raise ValueError(f"{self.title!r} has no column {column!r}, which paper names")
 
     @classmethod
     def of(

@@ -8,7 +8,6 @@ import time
 import zlib
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from functools import lru_cache
 from itertools import product
 from pathlib import Path
 from typing import Any, cast
@@ -33,7 +32,6 @@ from lbhash.reproduce.runs.sources import Source
 from lbhash.reproduce.texts import text
 from lbhash.training.module import HashingModule
 from lbhash.utils.parallel import in_processes, print_progress, read_run, write_run
-from lbhash.utils.validation import check_choice
 
 BITS = (16, 32, 64)
 
@@ -70,9 +68,6 @@ class RunConfig:
     lr: float = LR
     wanted: frozenset[str] = field(default=frozenset(), compare=False)
 
-    def __post_init__(self) -> None:
-        check_choice(self.recipe, "recipe", RECIPES)
-
     @property
     def guidance(self) -> dict[str, Any] | None:
         """The guidance's options; ``None`` without guidance."""
@@ -88,7 +83,6 @@ class RunConfig:
         """The method as the paper writes it: ``CSQ``, ``CSQ_D``."""
         return METHOD_TITLES[self.method] + "_D" * (self.recipe == "guided")
 
-    @lru_cache(maxsize=4096)  # noqa: B019 (a table asks for the names of its few runs again and again)
     def name(self, seed: int) -> str:
         """Return the name of a run's file, which says all that decides what is in it."""
         decisive: list[Any] = [self.source.fingerprint(), self.hidden, self.batch_size, self.lr, self.guidance]
