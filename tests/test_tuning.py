@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import sys
+from contextlib import suppress
 from dataclasses import replace
 
 import numpy as np
@@ -87,26 +88,19 @@ def test_rows_that_cannot_be_held_out(train):
 # -------------------------------------------------------------------------------------------------------- the score
 
 
-def one_by_one(codes, labels, bits, top_k):
-    """Each row evaluated as the only query against the others."""
-    found = []
-    for row in range(len(codes)):
-        others = np.arange(len(codes)) != row
-        try:
-            report = evaluate(codes[[row]], labels[[row]], codes[others], labels[others], top_k, bits=bits)
-        except ValueError:  # no row is relevant
-            continue
-        found.append(report.map)
-    return np.mean(found) if found else 0.0
-
-
-@pytest.mark.parametrize("top_k", [None, 4])
 @pytest.mark.parametrize("many", [False, True])
-def test_the_map_is_that_of_each_row_against_the_others(top_k, many):
+def test_the_map_is_that_of_each_row_against_the_others(many):
     rng = np.random.default_rng(3)
     codes = pack(rng.choice([-1, 1], (24, 5)))  # 32 words only, so that codes repeat
     labels = rng.integers(0, 2, (24, 4)).astype(np.uint8) if many else rng.integers(0, 9, 24)
-    assert leave_one_out_map(codes, labels, 5, top_k) == pytest.approx(one_by_one(codes, labels, 5, top_k))
+    for top_k in (None, 4):
+        found = []
+        for row in range(24):
+            others = np.arange(24) != row
+            with suppress(ValueError):  # no row is relevant
+                report = evaluate(codes[[row]], labels[[row]], codes[others], labels[others], top_k, bits=5)
+                found.append(report.map)
+        assert leave_one_out_map(codes, labels, 5, top_k) == pytest.approx(np.mean(found))
 
 
 @given(st.integers(2, 40), st.integers(1, 20), st.floats(0, 100), st.integers(0, 9))
@@ -158,7 +152,6 @@ def test_nothing_is_said_of_good_codes():
 def test_all_codes_equal():
     score = score_codes(pack(np.ones((12, 16))), np.arange(12) % 3, 3, 16)
     assert kinds(score) == {"equal": "all 12 codes are equal; the ratio is 0 / 0 and says nothing"}
-    assert np.isnan(score.ratio)
     assert score.by("ratio") == 0
 
 
@@ -201,9 +194,8 @@ def test_rows_that_lie_with_another_class():
 def test_rows_of_several_labels_may_lie_with_any_of_them():
     signs, labels = around(FAR[:2], 20)
     hot = np.eye(2, dtype=np.uint8)[labels]
-    both = np.ones((4, 2), np.uint8)
-    none = np.zeros((4, 2), np.uint8)
-    score = score_codes(pack([*signs, *signs[:4], *-signs[:4]]), np.concatenate([hot, both, none]), 2, 16, 80)
+    more = np.repeat(np.array([[1, 1], [0, 0]], np.uint8), 4, axis=0)
+    score = score_codes(pack([*signs, *signs[:4], *-signs[:4]]), np.concatenate([hot, more]), 2, 16, 80)
     assert "crossed" not in kinds(score)
     hot[:15] = [0, 1]
     assert "crossed" in kinds(score_codes(pack(signs), hot, 2, 16, 80))
@@ -235,20 +227,20 @@ def test_the_confusion_is_computed_once_for_all_trials(blobs, monkeypatch):
 # -------------------------------------------------------------------------------------------------------- the space
 
 
-@pytest.mark.parametrize(("method", "guided"), [(method, method in ("csq", "hashnet")) for method in METHODS])
-def test_the_default_space_can_be_made_and_holds_the_defaults(method, guided):
-    hasher = Hasher(16, method, guided)
-    space = default_space(method, guided, 16)
-    check_space(space, hasher, 4)
-    assert any(name.startswith("options.") for name in space)
-    assert ("guidance.weight" in space) == guided
-    assert "centers" not in space  # by their distances the ratio would tell those that are arranged from the rest
-    assert set(starting_point(hasher, space)) == set(space)
-    start = starting_point(Hasher(16, method, guided, recipe="paper"), space)
-    assert set(start) == set(space)
-    assert start["lr"] == 1e-3
-    if method == "hashnet":
-        assert start["options.alpha"] == 10 / 16
+def test_the_default_spaces_can_be_made_and_hold_the_defaults():
+    for method in METHODS:
+        guided = method in ("csq", "hashnet")
+        space = default_space(method, guided, 16)
+        check_space(space, Hasher(16, method, guided), 4)
+        assert any(name.startswith("options.") for name in space)
+        assert ("guidance.weight" in space) == guided
+        assert "centers" not in space  # by their distances the ratio would tell those that are arranged from the rest
+        assert set(starting_point(Hasher(16, method, guided), space)) == set(space)
+        start = starting_point(Hasher(16, method, guided, recipe="paper"), space)
+        assert set(start) == set(space)
+        assert start["lr"] == 1e-3
+        if method == "hashnet":
+            assert start["options.alpha"] == 10 / 16
 
 
 def test_a_start_that_the_space_does_not_hold_is_sampled_by_the_seed():
@@ -302,16 +294,13 @@ def test_a_space_from_a_file(tmp_path):
         ('{"lr": 3}', "space has 'lr' with 3; it must be"),
         ('{"lr": {"low": 1}}', "space has 'lr' with"),
         ('{"lr": {"low": 1, "high": 2, "step": 1}}', "space has 'lr' with"),
-        ('{"lr": {"choices": 3}}', "space has 'lr' with"),
         (
             '{"lr": {"low": 2, "high": 1}}',
             r"space has 'lr' with .*; `low <= high` must hold, but got \(low=2, high=1\)",
         ),
         ('{"lr": {"low": 0, "high": 1, "log": true}}', "`low >= 1` must hold for `log=True`"),
         ('{"lr": {"low": "a", "high": 1}}', "low is 'a'; it must be a number, finite"),
-        ('{"lr": {"low": 0.0, "high": 1, "log": true}}', "`low > 0` must hold for `log=True`"),
         ('{"lr": {"low": NaN, "high": 1}}', "low is nan; it must be finite"),
-        ('{"lr": {"low": true, "high": 1}}', "low is True; it must be a number"),
         (
             '{"lr": {"low": 0, "high": 1, "log": 1}}',
             'with .*"log": 1}; it must be {"low": …, "high": …, "log": true or',
@@ -364,9 +353,7 @@ def test_the_best_trial_has_the_largest_ratio(found):
     values = {trial.number: trial.score.by("ratio") for trial in found.trials if trial.state == "complete"}
     assert values[found.best.number] == max(values.values())
     assert found.best_params == found.best.params
-    assert {name: getattr(found.hasher, name) for name in ("lr", "hidden")} == {
-        name: found.best_params[name] for name in ("lr", "hidden")
-    }
+    assert all(getattr(found.hasher, name) == found.best_params[name] for name in ("lr", "hidden"))
     assert not hasattr(found.hasher, "model_")
     assert all(list(trial.params) == list(SMALL) for trial in found.trials)
     for trial in found.trials:
@@ -497,21 +484,22 @@ def test_trials_that_cannot_be_trained_fail_alone(train):
 
 def test_trials_below_the_median_are_ended(train, monkeypatch):
     """The value of every epoch is made up: 1 in the first five trials, then 2, then a half."""
-    ratios = iter([1.0] * 20 + [2.0] * 4 + [0.5] * 4)
-    monkeypatch.setattr("lbhash.tuning.tuner._Evaluator.value", lambda evaluator, model: next(ratios))
-    found = search(small(epochs=4), train, 4, trials=7, space=SMALL, compare=True)
+
+    def searched(**options):
+        ratios = iter([1.0] * 20 + [2.0] * 4 + [0.5] * 4)
+        monkeypatch.setattr("lbhash.tuning.tuner._Watch.value", lambda watch: next(ratios))
+        return search(small(epochs=4), train, 4, trials=7, space=SMALL, **options)
+
+    found = searched(compare=True)
     assert [trial.state for trial in found.trials] == ["complete"] * 6 + ["pruned"]
     assert [trial.epochs for trial in found.trials] == [4] * 6 + [2]  # the first quarter is not judged
     assert found.trials[6].score.map is None
     assert found.trials[6].score.intra >= 0
-    ratios = iter([1.0] * 20 + [2.0] * 4 + [0.5] * 4)
-    by_map = search(small(epochs=4), train, 4, trials=7, space=SMALL, by="map")
+    by_map = searched(by="map")
     assert by_map.trials[6].state == "pruned"
     assert by_map.table()[6]["value"] is None
     assert by_map.best.value("map") == max(trial.score.map for trial in by_map.trials[:6])
-    ratios = iter([1.0] * 20 + [2.0] * 4 + [0.5] * 4)
-    whole = search(small(epochs=4), train, 4, trials=7, space=SMALL, prune=False)
-    assert {trial.epochs for trial in whole.trials} == {4}
+    assert {trial.epochs for trial in searched(prune=False).trials} == {4}
 
 
 @pytest.mark.parametrize(
@@ -521,15 +509,11 @@ def test_trials_below_the_median_are_ended(train, monkeypatch):
         ({"by": "loss"}, ValueError, "by is 'loss'"),
         ({"percentile": 101}, ValueError, "percentile is 101; it must be from 0 to 100"),
         ({"inter_percentile": -1}, ValueError, "inter_percentile is -1; it must be from 0 to 100"),
-        ({"percentile": "high"}, TypeError, "percentile is 'high'"),
-        ({"top_k": 0}, ValueError, "top_k is 0"),
         ({"seed": -1}, ValueError, "seed is -1; it must be at least 0"),
-        ({"seed": 0.5}, TypeError, "seed is 0.5; it must be an integer"),
         ({"held_out": 1.0}, ValueError, "held_out is 1.0"),
         ({"classes": None}, ValueError, "classes is missing"),
         ({"data": [1, 2]}, TypeError, "data is of type list; it must be a Dataset or an EmbeddingSplit"),
         ({"hasher": Hasher(8, "cqs")}, ValueError, "method is 'cqs'; it must be one of"),
-        ({"hasher": Hasher(0)}, ValueError, "bits is 0"),
         ({"hasher": Hasher(8, threads=0)}, ValueError, "threads is 0"),
         ({"hasher": Hasher(8, device="abacus")}, ValueError, "device is 'abacus'"),
     ],
@@ -611,15 +595,10 @@ def test_the_command_leaves_trials_and_a_model(command, tmp_path, space_file):
     ("arguments", "line"),
     [
         (["--space", "nowhere.json"], "space is 'nowhere.json', and there is no such file"),
-        (["--percentile", "200"], "percentile is 200.0"),
-        (["--held-out", "0"], "held_out is 0.0"),
         (["--top-k", "100000"], "top_k is 100000; it must be from 1 to the size of the base (1597)"),
-        (["--top-k", "0"], "top_k is 0; it must be from 1 to the size of the base (1597)"),
-        (["--method", "cqs"], "method is 'cqs'"),
         (["--option", "lam"], "option is 'lam'; it must be NAME=VALUE, such as lam=0.01"),
         (["--option", "lamb=1"], "options has 'lamb', which method csq does not take; it may have lam"),
         (["--method", "itq"], "method is 'itq', which fits a model by itself; a search is for methods with epochs"),
-        (["--data", "nowhere.parquet"], "nowhere.parquet"),
         (["--data", "x.npy"], "data has no labels, which the trials of a search learn from; give some (--labels FILE"),
         (["--by", "loss"], "--by"),
         (["--layout", "folder"], "layout is 'folder' without a backbone; it is for images: give --backbone too"),

@@ -20,7 +20,6 @@ from lbhash.utils.formatting import one_line
 DATABASE = "study.db"
 
 _SETTINGS, _TRIAL = "lbhash settings", "lbhash trial"
-_ARGUMENTS = {"inter percentile": "inter_percentile", "held out": "held_out", "search seed": "seed"}
 _STARTUP = 5  # random trials, before there is something to learn from them or a median to fall below
 
 
@@ -67,9 +66,8 @@ class Study:
         stored = self._stored(self._study, _SETTINGS) or settings
         for name, value in settings.items():
             if (theirs := stored.get(name)) != value:
-                made = f"the search in {str(folder)!r} was made with {theirs}"
-                shown = f"{_ARGUMENTS.get(name, name)} is {value}"
-                raise ValueError(f"{shown}, and {made}; resume with the same settings, or give another folder")
+                made = f"{name} is {value}, and the search in {str(folder)!r} was made with {theirs}"
+                raise ValueError(f"{made}; resume with the same settings, or give another folder")
         self._study.set_user_attr(_SETTINGS, with_checksum(settings))
         for trial in self._trials(self._states.RUNNING):
             self._close(trial.number, self._stored(trial, _TRIAL) or {"state": "killed"})

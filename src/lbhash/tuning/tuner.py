@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from functools import cache, partial
 from pathlib import Path
 from typing import Any, get_args
@@ -28,7 +28,7 @@ from lbhash.tuning.space import Space, import_optuna, with_params
 from lbhash.tuning.study import Study
 from lbhash.tuning.trials import State, Trial, Tuning, best_trial
 from lbhash.utils.formatting import one_line
-from lbhash.utils.labels import Labels, check_labels
+from lbhash.utils.labels import check_labels
 from lbhash.utils.validation import check_choice, check_float, check_int
 
 _NOT_OF_THE_SEARCH = ("recipe", "device", "threads", "devices", "nodes", "workers", "progress")
@@ -98,8 +98,10 @@ def search(
     """
     trials = check_int(trials, "trials", 1)
     check_choice(by, "by", get_args(By))
-    percentile = check_float(percentile, "percentile", 0, 100)
-    percentiles = percentile, check_float(inter_percentile, "inter_percentile", 0, 100)
+    percentiles = (
+        check_float(percentile, "percentile", 0, 100),
+        check_float(inter_percentile, "inter_percentile", 0, 100),
+    )
     top_k = None if top_k is None else check_int(top_k, "top_k", 1)
     seed = check_int(hasher.seed if seed is None else seed, "seed")
     check_bits(hasher.bits)
@@ -121,64 +123,47 @@ def search(
     settings = {
         name: value for name, value in asdict(with_recipe(hasher.checked())).items() if name not in _NOT_OF_THE_SEARCH
     }
-    settings |= {"by": by, "percentile": percentile, "inter percentile": percentiles[1], "top_k": top_k}
-    settings |= {"compare": compare, "held out": held_out, "prune": prune, "search seed": seed}
+    settings |= {"by": by, "percentile": percentiles[0], "inter_percentile": percentiles[1], "top_k": top_k}
+    settings |= {"compare": compare, "held_out": held_out, "prune": prune, "seed of the search": seed}
     settings |= {"space": {name: spaces.to_entry(values) for name, values in space.items()}}
-    settings = {
-        name: str(value) for name, value in (settings | {"fingerprint of the rows": split.fingerprint()}).items()
-    }
+    settings |= {"fingerprint of the rows": split.fingerprint()}
+    told = {name: str(value) for name, value in settings.items()}
     start = spaces.starting_point(hasher, space)
-    study = Study(space, seed, start, hasher.epochs, prune=prune, settings=settings, folder=folder, resume=resume)
+    study = Study(space, seed, start, hasher.epochs, prune=prune, settings=told, folder=folder, resume=resume)
     labels = check_labels(validation.labels, classes=count)
-    evaluator = _Evaluator(validation, labels, count, hasher.bits, percentiles, by, by == "map" or compare, top_k)
+
+    def score(model: HashModel, with_map: bool) -> Score:
+        codes = np.concatenate([model.encode(chunk) for chunk in validation.chunks()])
+        return score_codes(codes, labels, count, hasher.bits, *percentiles, with_map=with_map, top_k=top_k)
+
     shared = cache(partial(confusion, fitted, count))  # computed once for all trials
     done = study.trials()[:trials]
     for number in range(trials):
         if number == len(done):
             asked, params = study.ask(number)
-            watch, own = _Watch(evaluator, asked, prune), with_params(hasher, params)
+            watch, own = _Watch(score, by, asked, prune), with_params(hasher, params)
             train = partial(own.fit_split, fitted, count, known_confusion=shared, callbacks=[watch])
-            done.append(_try(train, watch, number, params))
+            done.append(_try(train, watch, by == "map" or compare, number, params))
             study.tell(asked, done[-1], done[-1].value(by))
         if after_trial is not None:
             after_trial(done[number])
-    diagnostics = diagnose_rows(labels, count, percentile)
+    diagnostics = diagnose_rows(labels, count, percentiles[0])
     if by == "ratio":
         diagnostics += diagnose_values([trial.value(by) or 0.0 for trial in done if trial.state == "complete"])
     best = with_params(hasher, best_trial(done, by).params)
     return Tuning(by, *percentiles, best, tuple(done), len(validation), tuple(diagnostics))
 
 
-@dataclass(frozen=True)
-class _Evaluator:
-    """Evaluates the codes that a model gives the validation rows."""
-
-    validation: EmbeddingSplit
-    labels: Labels
-    classes: int
-    bits: int
-    percentiles: tuple[float, float]
-    by: By
-    with_map: bool
-    top_k: int | None
-
-    def value(self, model: HashModel) -> float:
-        """Return the criterion, which the pruner compares."""
-        return self.score(model, self.by == "map").by(self.by)
-
-    def score(self, model: HashModel, with_map: bool) -> Score:
-        """Return the score of the model's codes."""
-        codes = np.concatenate([model.encode(chunk) for chunk in self.validation.chunks()])
-        options: Any = {"with_map": with_map, "top_k": self.top_k}
-        return score_codes(codes, self.labels, self.classes, self.bits, *self.percentiles, **options)
-
-
 class _Watch(L.Callback):
     """Counts the epochs; if trials are pruned, reports the criterion after each and ends a trial that lags behind."""
 
-    def __init__(self, evaluator: _Evaluator, asked: Any, prune: bool) -> None:
-        self.evaluator, self.asked, self.prune, self.epochs = evaluator, asked, prune, 0
+    def __init__(self, score: Callable[[HashModel, bool], Score], by: By, asked: Any, prune: bool) -> None:
+        self.score, self.by, self.asked, self.prune, self.epochs = score, by, asked, prune, 0
         self.model: HashModel
+
+    def value(self) -> float:
+        """Return the criterion of the validation rows, which the pruner compares."""
+        return self.score(self.model, self.by == "map").by(self.by)
 
     def on_train_epoch_end(self, trainer: L.Trainer, module: Any) -> None:
         """Evaluate the validation rows."""
@@ -186,12 +171,12 @@ class _Watch(L.Callback):
         self.epochs = trainer.current_epoch + 1
         if not self.prune:
             return
-        self.asked.report(self.evaluator.value(module.model), trainer.current_epoch)
+        self.asked.report(self.value(), trainer.current_epoch)
         if self.epochs < int(trainer.max_epochs or 0) and self.asked.should_prune():
             raise import_optuna().TrialPruned
 
 
-def _try(train: Callable[[], Hasher], watch: _Watch, number: int, params: dict[str, Any]) -> Trial:
+def _try(train: Callable[[], Hasher], watch: _Watch, with_map: bool, number: int, params: dict[str, Any]) -> Trial:
     """Train once. A setting that cannot be trained fails this trial, and not the search."""
     state: State = "complete"
     why, score, started = "", None, time.perf_counter()
@@ -203,7 +188,7 @@ def _try(train: Callable[[], Hasher], watch: _Watch, number: int, params: dict[s
         state, why = "failed", one_line(error)
     seconds = round(time.perf_counter() - started, 3)
     if state != "failed":
-        score = watch.evaluator.score(model, watch.evaluator.with_map and state == "complete")
+        score = watch.score(model, with_map and state == "complete")
     return Trial(number, params, state, score, watch.epochs, seconds, why)
 
 
