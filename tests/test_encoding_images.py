@@ -337,13 +337,13 @@ def test_a_split_is_sampled_as_for_training(model, backbone_folder, broken, tmp_
 
 def test_what_cannot_be_read_is_looked_for_once(broken, cache, monkeypatch):
     table = load_images(broken)
-    assert find_unreadable(table, workers=1) == DAMAGED
+    assert list(find_unreadable(table, workers=1)) == DAMAGED
     monkeypatch.setattr(type(table.store), "in_order", None)
-    assert find_unreadable(table) == DAMAGED
+    assert list(find_unreadable(table)) == DAMAGED
     (kept,) = (cache / "unreadable").iterdir()
     kept.write_text("{")
     monkeypatch.undo()
-    assert find_unreadable(load_images(broken)) == DAMAGED
+    assert list(find_unreadable(load_images(broken))) == DAMAGED
 
 
 # ------------------------------------------------------------------------------------------------- going on

@@ -10,7 +10,7 @@ import torch
 from PIL import Image
 
 from image_tools import model_of, stripes, write_backbone
-from lbhash.data.images.preprocessing import preprocess
+from lbhash.data.images.loading import preprocess
 from lbhash.models.backbone import Backbone, drop_idle_padding
 from lbhash.training.images import PixelValues, input_size, resized
 

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lbhash.data.images.decoding import as_image
-from lbhash.data.images.preprocessing import preprocess
+from lbhash.data.images.loading import preprocess
 from lbhash.utils.fingerprint import fingerprint
 from lbhash.utils.formatting import one_line
 from lbhash.utils.progress import counted

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from lbhash.codes import code_bytes, pack
-from lbhash.data.images.preprocessing import preprocess
+from lbhash.data.images.loading import preprocess
 from lbhash.models.backbone import Backbone, pooled_output
 from lbhash.models.backbone_files import check_backbone
 from lbhash.models.folder import own_backbone

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from lbhash.codes.shards import Shard, shards_of
 from lbhash.data import SPLITS, Dataset, EmbeddingSplit
 from lbhash.data.images import ImageTable, layout_of, load_images
-from lbhash.data.images.corrupt import Damaged, damaged_line, find_unreadable, missing_line, refuse_or_skip
+from lbhash.data.images.corrupt import Damaged, find_unreadable, report_damaged, report_missing
 from lbhash.pipeline.shard_store import EmbeddingShards, StoredEmbeddings
 from lbhash.utils.files import cache_folder, exclusive
 from lbhash.utils.progress import counted
@@ -139,9 +139,7 @@ def embed_dataset(
     """
     check_choice(damaged, "damaged", ("refuse", "skip"))
     check_int(batch_size, "batch_size", 1)
-    missing = missing_line(images)
-    if missing is not None:
-        refuse_or_skip(missing, damaged)
+    report_missing(images, damaged)
     refuse = partial(_refuse, images, progress) if damaged == "refuse" else None
     embed = partial(_embed, images, backbone, batch_size, refuse, progress)
     shards = shards_of(len(images), CHUNK)
@@ -161,7 +159,7 @@ def embed_dataset(
         faults = {row: fault for _, _, some in made for row, fault in some.items()}
     if faults:
         fault = next(iter(faults.values()))
-        refuse_or_skip(damaged_line(fault, len(faults), len(images)), damaged)
+        report_damaged(images, fault, len(faults), damaged)
         if len(faults) == len(images):
             raise ValueError(f"no image of {images.name} could be read: {fault}")
     return Embedded(images, found, faults, backbone.metadata())
@@ -228,4 +226,4 @@ def _embed(
 
 def _refuse(images: ImageTable, progress: bool, fault: str) -> None:
     """Refuse the table, after a look at all rows, so that all damaged images can be mended at once."""
-    refuse_or_skip(damaged_line(fault, len(find_unreadable(images, progress=progress)), len(images)), "refuse")
+    report_damaged(images, fault, len(find_unreadable(images, progress=progress)), "refuse")

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
 Damaged = Literal["refuse", "skip"]  # what becomes of images that are missing or damaged
 
-MEND = "mend or remove them, or skip them (damaged 'skip')"  # the advice if they are refused
 _BATCH = 256  # images that a worker decodes at a time
 
 
@@ -36,68 +35,53 @@ def check_images(
     check_int(workers, "workers")
     check_choice(damaged, "damaged", get_args(Damaged))
     if damaged == "refuse":
-        check_missing(images)
+        report_missing(images)
     usable = np.ones(len(images), bool)
     unreadable = find_unreadable(images, workers, progress=progress)
     if unreadable:
-        usable[unreadable] = False
-        fault = fault_of(images, unreadable[0])
+        usable[list(unreadable)] = False
+        fault = next(iter(unreadable.values()))
         if damaged == "skip" and not usable.any():
             raise ValueError(f"no image of {images.name} could be read: {fault}")
-        refuse_or_skip(damaged_line(fault, len(unreadable), len(images)), damaged)
+        report_damaged(images, fault, len(unreadable), damaged)
     return usable
 
 
-def check_missing(table: ImageTable, rows: npt.NDArray[np.int64] | None = None) -> None:
-    """Raise ``ValueError`` if images of these rows, or of all, are missing; it names the first one."""
-    said = missing_line(table, rows)
-    if said is not None:
-        refuse_or_skip(said, "refuse")
-
-
-def missing_line(table: ImageTable, rows: npt.NDArray[np.int64] | None = None) -> str | None:
-    """Return which image of these rows, or of all, is missing, and how many are; ``None`` if none is."""
+def report_missing(table: ImageTable, damaged: Damaged = "refuse", rows: npt.NDArray[np.int64] | None = None) -> None:
+    """Refuse or skip images of these rows, or of all, that are missing: say which is the first, and how many are."""
     absent = table.store.missing()
     if rows is not None:
         absent = np.intersect1d(absent, rows)
-    if not len(absent):
-        return None
-    total = len(table) if rows is None else len(rows)
-    return f"{table.where(int(absent[0]))} is missing ({len(absent):,} of {total:,} are)"
+    if len(absent):
+        total = len(table) if rows is None else len(rows)
+        _report(f"{table.where(int(absent[0]))} is missing ({len(absent):,} of {total:,} are)", damaged)
 
 
-def damaged_line(fault: str, count: int, total: int) -> str:
-    """Return what is wrong with the first image that is damaged or missing, and how many are."""
-    return f"{fault} ({count:,} of {total:,} images are damaged or missing)"
+def report_damaged(table: ImageTable, fault: str, count: int, damaged: Damaged, consequence: str = "") -> None:
+    """Refuse or skip ``count`` images that are damaged or missing: say what is wrong with the first."""
+    _report(f"{fault} ({count:,} of {len(table):,} images are damaged or missing){consequence}", damaged)
 
 
-def refuse_or_skip(said: str, policy: Damaged) -> None:
-    """Raise ``ValueError`` with what is wrong with images, or say on standard error that they are skipped."""
-    if policy == "refuse":
-        raise ValueError(f"{said}; {MEND}")
+def _report(said: str, damaged: Damaged) -> None:
+    if damaged == "refuse":
+        raise ValueError(f"{said}; mend or remove them, or skip them (damaged 'skip')")
     print(f"{said}; they are skipped", file=sys.stderr)
 
 
-def fault_of(table: ImageTable, row: int) -> str:
-    """Return what is wrong with an image."""
-    try:
-        table.read(row)
-    except ValueError as error:
-        return str(error)
-    return f"{table.where(row)} could not be read"
+def find_unreadable(table: ImageTable, workers: int = 0, *, progress: bool = False) -> dict[int, str]:
+    """Return what is wrong with each image that is damaged or missing, by row.
 
-
-def find_unreadable(table: ImageTable, workers: int = 0, *, progress: bool = False) -> list[int]:
-    """Return the rows whose image is damaged or missing, by decoding all once; the cache remembers the result."""
+    All are decoded once, and the cache remembers the result.
+    """
     file = cache_folder() / "unreadable" / f"{table.store.fingerprint()}.json"
-    with suppress(OSError, ValueError, TypeError):
-        return [int(row) for row in checked(json.loads(file.read_text(encoding="utf-8")))]
-    found: list[int] = []
+    with suppress(OSError, ValueError, AttributeError):
+        return {int(row): fault for row, fault in checked(json.loads(file.read_text(encoding="utf-8"))).items()}
+    found: dict[int, str] = {}
     rows = np.arange(len(table))
     batches = np.split(rows, range(_BATCH, len(rows), _BATCH))
     with counted("checking", len(table), "images", show=progress) as advance:
         for _, read, damaged in in_workers(ImageReader(table.store.in_order()), batches, workers):
-            found += [damage.row for damage in damaged]
+            found |= {damage.row: damage.fault for damage in damaged}
             advance(len(read) + len(damaged))
     with suppress(OSError):  # it can be found again
         write_json(file, with_checksum(found))

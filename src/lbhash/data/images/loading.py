@@ -8,7 +8,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from lbhash.utils.formatting import one_line
+
 if TYPE_CHECKING:
+    from PIL import Image
     from torch import Tensor
 
     from lbhash.data.images.stores import ImageStore
@@ -32,8 +35,6 @@ class ImageReader:
         self, rows: npt.NDArray[np.int64]
     ) -> tuple[Tensor | None, npt.NDArray[np.int64], tuple[Damage, ...]]:
         """Return the pixels of the rows that can be read, their positions, and the damage of the others."""
-        from lbhash.data.images.preprocessing import preprocess
-
         images, read, damaged = [], [], []
         for at, row in enumerate(rows.tolist()):
             try:
@@ -46,6 +47,18 @@ class ImageReader:
                 images.append(image)
         pixels = preprocess(self.processor, images, self.name) if images else None
         return pixels, np.array(read, np.int64), tuple(damaged)
+
+
+def preprocess(processor: Any, images: list[Image.Image], name: str) -> Tensor:
+    """Return images, in RGB, as a backbone of that name and image processor takes them, ``[n, channels, h, w]``."""
+    try:
+        values = processor(images, return_tensors="pt")["pixel_values"]
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"the preprocessing of backbone {name!r} failed: {one_line(error)}") from None
+    if values.ndim != 4:
+        said = f"the preprocessing of backbone {name!r} gives {list(values.shape)}"
+        raise ValueError(f"{said}; it must give images of one size, [n, channels, height, width]")
+    return values
 
 
 def in_workers(reader: Any, batches: Iterable[npt.NDArray[np.int64]], workers: int) -> Iterator[Any]:

@@ -10,7 +10,7 @@ import numpy as np
 
 from lbhash.data import TRAIN_TEST_PROTOCOLS, Table, is_split_folder, load_files, load_table
 from lbhash.data.images import ImageTable, holds_images
-from lbhash.data.images.corrupt import check_missing, damaged_line, fault_of, find_unreadable, refuse_or_skip
+from lbhash.data.images.corrupt import find_unreadable, report_damaged, report_missing
 from lbhash.hasher import Hasher, load_hasher
 from lbhash.pipeline.columns import column_schema
 from lbhash.pipeline.embeddings import ImageOptions
@@ -93,7 +93,7 @@ def _open_images(
 ) -> ImageSource:
     table, backbone = images.open(job.data, hasher)
     job = replace(job, images=replace(images, backbone=backbone.name))
-    rows = np.arange(len(table))
+    rows, unreadable = np.arange(len(table)), dict[int, str]()
     if job.split != "all":
         protocol, seed = split_of_training(hasher, job.protocol, job.split_seed)
         readable = np.ones(len(table), bool)
@@ -104,10 +104,10 @@ def _open_images(
             readable[list(job.unreadable or ())] = False
         rows = table.split_rows(protocol, seed, readable)[1][str(job.split)]
     if check and images.damaged == "refuse":
-        check_missing(table, rows)
-    if check and job.unreadable:
-        line = damaged_line(fault_of(table, job.unreadable[0]), len(job.unreadable), len(table))
-        refuse_or_skip(f"{line}, which changes how splits are sampled", images.damaged)
+        report_missing(table, rows=rows)
+    if check and unreadable:
+        fault = next(iter(unreadable.values()))
+        report_damaged(table, fault, len(unreadable), images.damaged, ", which changes how splits are sampled")
     return ImageSource(job, hasher, table.split(rows), table, backbone)
 
 

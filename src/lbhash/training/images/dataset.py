@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from lbhash.data.images import ImageSplit
-from lbhash.data.images.preprocessing import preprocess
+from lbhash.data.images.loading import preprocess
 from lbhash.models.backbone import Backbone
 from lbhash.training.images.augment import Augmentation, augmentation_numbers
 from lbhash.training.images.preprocessing import PixelValues, input_size

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from lbhash.data.images.preprocessing import preprocess
+from lbhash.data.images.loading import preprocess
 from lbhash.models.backbone import Backbone
 from lbhash.utils.formatting import one_line
 from lbhash.utils.validation import check_int
