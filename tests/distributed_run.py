@@ -1,17 +1,9 @@
-"""What each of several processes runs in the tests of distributed training, and one alone to be compared with.
-
-    python distributed_run.py OUT JSON
-
-``JSON`` has a list of runs under "runs": a name, the settings of a Hasher, and how many rows of the blobs it takes.
-What they have in common is under "settings". Every process leaves ``OUT/NAME-RANK.json``, and its weights beside.
-"""
+"""What each of several processes runs in the tests of distributed training, and one alone to be compared with."""
 
 from __future__ import annotations
 
 import json
 import os
-import sys
-from pathlib import Path
 
 import torch
 from lightning.pytorch.callbacks import Callback
@@ -33,15 +25,16 @@ class Gradients(Callback):
             self.first = {name: gradient.clone() for name, gradient in learned if gradient is not None}
 
 
-def run_all(out: Path, plan: dict) -> None:
-    rank = int(os.environ.get("RANK", "0"))
-    blobs = Blobs()
-    for run in plan["runs"]:
-        hasher = Hasher(**plan["settings"], **run.get("settings", {}))
-        folder = out / run["name"]
-        gradients = Gradients()
+def run_all(out, settings, runs):
+    """Train each run, which has a name, settings of its own and a number of rows.
+
+    Every process leaves ``out/NAME-RANK.json``, and its weights beside.
+    """
+    rank, blobs = os.environ.get("RANK", "0"), Blobs()
+    for run in runs:
+        hasher, gradients = Hasher(**{**settings, **run["settings"]}), Gradients()
         part = part_of(blobs, run.get("rows"))
-        hasher.fit_split(part, 4, directory=folder, logger="csv", callbacks=[gradients])
+        hasher.fit_split(part, 4, directory=out / run["name"], logger="csv", callbacks=[gradients])
         trained = vars(hasher.trained_) | {"rows_per_second": None}
         found = {"fingerprint": hasher.model_.fingerprint(), "trained": trained}
         (out / f"{run['name']}-{rank}.json").write_text(json.dumps(found))
@@ -49,5 +42,12 @@ def run_all(out: Path, plan: dict) -> None:
         torch.save(held, out / f"{run['name']}-{rank}.pt")
 
 
-if __name__ == "__main__":
-    run_all(Path(sys.argv[1]), json.loads(sys.argv[2]))
+def run_rank(rank, world, port, out, settings, runs):
+    """Be one of the processes that torchrun would start; what it says goes to a file."""
+    of_torchrun = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": world, "LOCAL_WORLD_SIZE": world}
+    of_torchrun |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "TORCHELASTIC_RUN_ID": "tests"}
+    os.environ.update({name: str(value) for name, value in of_torchrun.items()})
+    with (out / f"said-{rank}.txt").open("w") as said:
+        os.dup2(said.fileno(), 1)
+        os.dup2(said.fileno(), 2)
+    run_all(out, settings, runs)

@@ -1,15 +1,9 @@
 from __future__ import annotations
 
-import csv
-import json
-import os
 import random
 import signal
-import subprocess
-import sys
 import time
 import weakref
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -27,7 +21,7 @@ from lbhash.models.hash_model import HashModel
 from lbhash.pipeline.train import train_model
 from lbhash.training import TrainingArguments, train
 from lbhash.training.batches import ShuffledBatches
-from training_tools import Stop, part_of
+from training_tools import PROCESSES, Stop, log_of, part_of
 
 SETTINGS = {"bits": 12, "hidden": 16, "epochs": 4, "batch_size": 32, "seed": 3}
 
@@ -58,11 +52,6 @@ def assert_same_model(left, right):
     for name in a:
         assert torch.equal(a[name], b[name]), name
     assert left.model_.fingerprint() == right.model_.fingerprint()
-
-
-def log_of(folder):
-    with (Path(folder) / "logs" / "metrics.csv").open(newline="") as lines:
-        return list(csv.DictReader(lines))
 
 
 # ------------------------------------------------------------------------------------------------ the same again
@@ -213,71 +202,38 @@ def test_a_failing_save_leaves_the_old_checkpoint(blobs, tmp_path, monkeypatch):
 
 # --------------------------------------------------------------------------------------------------- real kills
 
-ARGUMENTS = ["train", "--bits", "16", "--hidden", "16", "--batch-size", "32", "--resume", "--json"]
 
-
-def start(folder, *arguments):
-    command = [sys.executable, "-m", "lbhash", *ARGUMENTS, "--out", str(folder), *arguments]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-
-
-def finish(folder, *arguments):
-    process = start(folder, *arguments)
-    out, errors = process.communicate(timeout=300)
-    assert process.returncode == 0, errors
-    metrics = json.loads(out)
-    metrics.pop("train_seconds")
-    return metrics, Hasher.from_pretrained(folder)
-
-
-def checkpoint_stamp(folder):
-    """A mark of the latest checkpoint; ``None`` where there is none yet."""
-    try:
-        return (folder / "checkpoints" / "last.ckpt").stat().st_mtime_ns
-    except FileNotFoundError:
-        return None
-
-
-def kill_after(folder, checkpoints, delay, *arguments):
-    """Start a training, kill it so many seconds after so many new checkpoints, and say how many epochs were done."""
-    process = start(folder, *arguments)
-    seen, stamp = 0, checkpoint_stamp(folder)
-    while seen < checkpoints and process.poll() is None:
-        time.sleep(0.002)
-        now = checkpoint_stamp(folder)
-        seen, stamp = seen + (now != stamp), now
-    time.sleep(delay)
-    os.kill(process.pid, signal.SIGKILL)
-    process.communicate()
-    assert process.returncode == -signal.SIGKILL, "the training was over before it could be killed"
-    if not (folder / "checkpoints" / "last.ckpt").exists():
-        return 0
-    return torch.load(folder / "checkpoints" / "last.ckpt", weights_only=True)["epoch"] + 1
-
-
-def assert_same_training(killed, whole):
-    assert killed[0] == whole[0]
-    assert killed[1].model_.fingerprint() == whole[1].model_.fingerprint()
-    digits = np.arange(640).reshape(10, 64) % 17
-    np.testing.assert_array_equal(killed[1].encode(digits), whole[1].encode(digits))
-
-
-def whole_training(folder, method, epochs, **more):
-    """The same training, in this process and never interrupted."""
+def train_digits(folder, method, epochs, **more):
+    """Train, or go on from the folder's checkpoint."""
     settings = {"bits": 16, "hidden": 16, "batch_size": 32, "epochs": epochs, "method": method, **more}
-    metrics = train_model(load_dataset("digits"), folder, progress=False, **settings)
+    metrics = train_model(load_dataset("digits"), folder, resume=True, progress=False, **settings)
     metrics.pop("train_seconds")
-    return metrics, Hasher.from_pretrained(folder)
+    return metrics, Hasher.from_pretrained(folder).model_.fingerprint()
+
+
+def kill_after(checkpoints, delay, folder, *arguments, **settings):
+    """Start a training, kill it so many seconds after so many new checkpoints, and say how many epochs were done."""
+    last = folder / "checkpoints" / "last.ckpt"
+    stamps = {last.stat().st_mtime_ns} if last.exists() else {None}
+    process = PROCESSES.Process(target=train_digits, args=(folder, *arguments), kwargs=settings)
+    process.start()
+    while len(stamps) <= checkpoints and process.is_alive():
+        time.sleep(0.002)
+        if last.exists():
+            stamps.add(last.stat().st_mtime_ns)
+    time.sleep(delay)
+    process.kill()
+    process.join()
+    assert process.exitcode == -signal.SIGKILL, "the training was over before it could be killed"
+    return torch.load(last, weights_only=True)["epoch"] + 1 if last.exists() else 0
 
 
 def test_a_killed_process_keeps_the_same_best_epoch(tmp_path):
-    arguments = ("--method", "dsdh", "--epochs", "6", "--monitor", "map", "--schedule", "linear", "--warmup", "1.5")
-    done = kill_after(tmp_path / "killed", 3, 0.02, *arguments)
-    assert 3 <= done < 6
     settings = {"monitor": "map", "schedule": "linear", "warmup": 1.5}
-    killed = finish(tmp_path / "killed", *arguments)
-    assert_same_training(killed, whole_training(tmp_path / "whole", "dsdh", 6, **settings))
-    assert killed[0]["training"]["monitor"] == "map"
+    assert 3 <= kill_after(3, 0.02, tmp_path / "killed", "dsdh", 6, **settings) < 6
+    found = train_digits(tmp_path / "killed", "dsdh", 6, **settings)
+    assert found == train_digits(tmp_path / "whole", "dsdh", 6, **settings)
+    assert found[0]["training"]["monitor"] == "map"
     epochs = [row["epoch"] for row in log_of(tmp_path / "killed")]
     assert epochs[-1] == "5"
     assert len(epochs) == len(set(epochs)) >= 5  # the kill may fall between a checkpoint and its line
@@ -287,11 +243,10 @@ def test_a_killed_process_keeps_the_same_best_epoch(tmp_path):
 @pytest.mark.parametrize("method", ["csq", "dsdh", "dbdh"])
 def test_a_process_killed_at_random_moments_resumes_bit_for_bit(tmp_path, method):
     draw = random.Random(method)
-    arguments = ("--method", method, "--epochs", "60")
-    kill_after(tmp_path / "killed", 0, draw.uniform(0, 3), *arguments)
+    kill_after(0, draw.uniform(0, 1), tmp_path / "killed", method, 60)
     for _ in range(4):
-        kill_after(tmp_path / "killed", draw.randrange(1, 6), draw.uniform(0, 0.05), *arguments)
-    assert_same_training(finish(tmp_path / "killed", *arguments), whole_training(tmp_path / "whole", method, 60))
+        kill_after(draw.randrange(1, 6), draw.uniform(0, 0.05), tmp_path / "killed", method, 60)
+    assert train_digits(tmp_path / "killed", method, 60) == train_digits(tmp_path / "whole", method, 60)
 
 
 # --------------------------------------------------------------------------------------------------------- logs

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import os
 import signal
@@ -13,11 +12,12 @@ from pathlib import Path
 
 import pytest
 import torch
+from lightning.fabric.plugins.environments.lightning import find_free_network_port
 
-from distributed_run import run_all
+from distributed_run import run_all, run_rank
 from lbhash.hasher import Hasher
 from lbhash.training.distributed import check_processes, is_main_process
-from training_tools import part_of
+from training_tools import PROCESSES, log_of, part_of
 
 TESTS = Path(__file__).parent
 SETTINGS = {"bits": 12, "hidden": 16, "epochs": 2, "seed": 3, "dropout": 0.0, "device": "cpu"}
@@ -32,28 +32,32 @@ def torchrun(processes, *command, **options):
     )
 
 
-def log_of(folder):
-    with (folder / "logs" / "metrics.csv").open(newline="") as lines:
-        return [{name: float(value) for name, value in row.items() if value} for row in csv.DictReader(lines)]
+def numbers_of(folder):
+    return [{name: float(value) for name, value in row.items() if value} for row in log_of(folder)]
 
 
-def together(out, processes, runs, batch_size, **settings):
-    plan = {"settings": {**SETTINGS, "batch_size": batch_size, **settings}, "runs": runs}
-    out.mkdir()
-    done = torchrun(processes, TESTS / "distributed_run.py", out, json.dumps(plan))
-    assert done.returncode == 0, done.stderr
-    assert done.stdout == ""
-    assert "Warning" not in done.stderr
-
-
-def alone(out, runs, batch_size, **settings):
-    out.mkdir()
-    run_all(out, {"settings": {**SETTINGS, "batch_size": batch_size, **settings}, "runs": runs})
+def alone_and_together(folder, processes, batch_size, runs):
+    """Train each run alone, and by so many processes that each take their part of the batch; compare them."""
+    one, several = folder / "one", folder / "several"
+    one.mkdir()
+    several.mkdir()
+    run_all(one, {**SETTINGS, "batch_size": batch_size}, runs)
+    given = (processes, find_free_network_port(), several, {**SETTINGS, "batch_size": batch_size // processes}, runs)
+    started = [PROCESSES.Process(target=run_rank, args=(rank, *given)) for rank in range(processes)]
+    for process in started:
+        process.start()
+    for process in started:
+        process.join(300)
+    said = "".join((several / f"said-{rank}.txt").read_text() for rank in range(processes))
+    assert [process.exitcode for process in started] == [0] * processes, said
+    assert said == ""
+    for run in runs:
+        assert_same_training(one, several, run["name"], processes)
 
 
 def assert_same_training(one, several, name, processes):
     """The same curves and weights within the rounding of sums; and all processes end with the same weights."""
-    for left, right in zip(log_of(one / name), log_of(several / name), strict=True):
+    for left, right in zip(numbers_of(one / name), numbers_of(several / name), strict=True):
         assert left.keys() == right.keys()
         for column, value in left.items():
             assert right[column] == pytest.approx(value, rel=2e-5), (name, column)
@@ -84,10 +88,7 @@ RUNS = [
 
 
 def test_two_processes_train_as_one_with_twice_the_batch(tmp_path):
-    alone(tmp_path / "one", RUNS, 48)
-    together(tmp_path / "two", 2, RUNS, 24)
-    for run in RUNS:
-        assert_same_training(tmp_path / "one", tmp_path / "two", run["name"], 2)
+    alone_and_together(tmp_path, 2, 48, RUNS)
 
 
 @pytest.mark.slow
@@ -99,19 +100,7 @@ def test_three_processes_and_batches_that_do_not_divide(tmp_path):
         {"name": "accumulated", "settings": {"method": "csq", "accumulate": 2, "schedule": "cosine"}},
         {"name": "patient", "settings": {"method": "dsdh", "patience": 1, "epochs": 6, "lr": 0.05}},
     ]
-    for run in runs:
-        run["settings"].setdefault("epochs", 2)
-    settings = {name: value for name, value in SETTINGS.items() if name != "epochs"}
-    for out, batch in (("one", 48), ("three", 16)):
-        (tmp_path / out).mkdir()
-        plan = {"settings": {**settings, "batch_size": batch}, "runs": runs}
-        if out == "one":
-            run_all(tmp_path / out, plan)
-            continue
-        done = torchrun(3, TESTS / "distributed_run.py", tmp_path / out, json.dumps(plan))
-        assert done.returncode == 0, done.stderr
-    for run in runs:
-        assert_same_training(tmp_path / "one", tmp_path / "three", run["name"], 3)
+    alone_and_together(tmp_path, 3, 48, runs)
 
 
 @pytest.mark.slow

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import math
 from dataclasses import replace
@@ -22,7 +21,7 @@ from lbhash.hasher import Hasher
 from lbhash.losses import CSQ
 from lbhash.training.checkpoints import write_checkpoint
 from lbhash.training.monitor import CodeBuffer, EncodedRows, evaluate_epoch, is_better, packed
-from training_tools import Recorder, Stop, part_of
+from training_tools import Recorder, Stop, log_of, part_of
 
 SETTINGS = {"bits": 12, "hidden": 16, "epochs": 8, "batch_size": 32, "seed": 3, "lr": 0.01}
 
@@ -46,11 +45,6 @@ class Collapsing(CSQ):
 
     def forward(self, logits, labels, index):
         return (logits - 5).square().mean() if self.collapsed else super().forward(logits, labels, index)
-
-
-def log_of(folder):
-    with (folder / "logs" / "metrics.csv").open(newline="") as lines:
-        return list(csv.DictReader(lines))
 
 
 def fitted(blobs, *, folder=None, resume=False, callbacks=(), **changed):

@@ -1,6 +1,10 @@
-"""What the tests of training share: callbacks that look on, the training loop by hand, and the check of an export."""
+"""What the tests of training share: callbacks, processes, the training loop by hand, and the check of an export."""
 
 from __future__ import annotations
+
+import csv
+import multiprocessing
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -9,6 +13,16 @@ from lightning.pytorch.callbacks import Callback
 
 from lbhash.codes import pack
 from lbhash.data import EmbeddingSplit
+
+PROCESSES = multiprocessing.get_context("forkserver")
+"""Whose server imports once what all of them need, which takes seconds; unlike this process it never trains itself."""
+PROCESSES.set_forkserver_preload(["lbhash.pipeline.train", "lbhash.training.trainer"])
+
+
+def log_of(folder):
+    """Return the lines of a run's log."""
+    with (Path(folder) / "logs" / "metrics.csv").open(newline="") as lines:
+        return list(csv.DictReader(lines))
 
 
 def part_of(blobs, rows=None):
