@@ -16,7 +16,7 @@ install: .venv/.installed
 .venv/.demo: pyproject.toml constraints.txt
 	@echo "installing into .venv, which takes a minute"
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[serve]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[train,serve]'
 	touch $@
 
 demo: .venv/.demo

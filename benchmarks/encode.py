@@ -42,9 +42,10 @@ import pyarrow.parquet as pq, torch
 from PIL import Image
 from lbhash.models.backbone import Backbone, pooled
 from lbhash.codes import pack
+from lbhash.models.encoder import load_encoder
 from lbhash.models.hash_model import HashModel
 data, folder, model, precision, size = sys.argv[1:]
-backbone, head = Backbone.from_pretrained(folder), HashModel.from_pretrained(model)
+backbone, head = Backbone.from_pretrained(folder), HashModel.of(load_encoder(model))
 files = pq.read_table(data, columns=["image"])["image"].to_pylist()
 images = [Image.open(BytesIO(file["bytes"])).convert("RGB") for file in files]
 network, processor, codes = backbone.model, backbone.processor, []
@@ -167,7 +168,7 @@ def random_model(backbone: Path, folder: Path) -> Path:
     from lbhash.models.backbone import Backbone
     from lbhash.models.hash_model import HashModel
 
-    HashModel(Backbone.from_pretrained(backbone).dim, 64, metadata={"classes": [0]}).save_pretrained(folder)
+    HashModel(Backbone.from_pretrained(backbone).dim, 64, metadata={"classes": [0]}).encoder().save(folder)
     return folder
 
 

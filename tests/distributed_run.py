@@ -38,7 +38,10 @@ def run_all(out, settings, runs):
         trained = vars(hasher.trained_) | {"rows_per_second": None}
         found = {"fingerprint": hasher.model_.fingerprint(), "trained": trained}
         (out / f"{run['name']}-{rank}.json").write_text(json.dumps(found))
-        held = {"weights": hasher.model_.state_dict(), "gradients": gradients.first}
+        held = {
+            "weights": {name: torch.from_numpy(one) for name, one in hasher.model_.weights.items()},
+            "gradients": gradients.first,
+        }
         torch.save(held, out / f"{run['name']}-{rank}.pt")
 
 

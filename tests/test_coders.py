@@ -452,7 +452,7 @@ def test_a_coder_is_a_hasher_like_any_other(data, name, tmp_path):
     x, y = data
     hasher = Hasher(bits=10, method=name, seed=4, guided=False).fit(x, y)
     assert (hasher.name, hasher.method_, hasher.trained_) == (name, name, None)
-    assert (hasher.model_.hidden > 0) == CODERS[name].network
+    assert (hasher.model_.layout.hidden > 0) == CODERS[name].network
     assert (hasher.centers_ is None) != CODERS[name].uses_centers
     split = rows_of(x, y)
     centers = hasher.centers_

@@ -20,6 +20,7 @@ from lbhash.codes.io import read_codes
 from lbhash.codes.shards import MANIFEST, read_manifest, shards_of, write_manifest
 from lbhash.data.readers import read_table
 from lbhash.data.streamed import ParquetRows
+from lbhash.models.encoder import load_encoder
 from lbhash.models.hash_model import HashModel
 from lbhash.pipeline.encode import encode_folder
 from lbhash.pipeline.encoding.job import EncodingJob
@@ -37,7 +38,7 @@ def model(tmp_path_factory):
     folder = tmp_path_factory.mktemp("model")
     with torch.random.fork_rng():
         torch.manual_seed(3)
-        HashModel(DIM, BITS, hidden=8, metadata={"classes": [0, 1, 2, 3], "label_columns": 6}).save_pretrained(folder)
+        HashModel(DIM, BITS, hidden=8, metadata={"classes": [0, 1, 2, 3], "label_columns": 6}).encoder().save(folder)
     return folder
 
 
@@ -181,7 +182,7 @@ def test_files_of_splits(model, tmp_path, write_parquet, embeddings, labels):
         write_parquet(tmp_path / f"{split}.parquet", embeddings[at::3], label=pa.array(labels[at::3]))
     files = {split: str(tmp_path / f"{split}.parquet") for split in ("base", "query")}
     encode(model, tmp_path / "train.parquet", tmp_path / "by files", split="query", shard_rows=20, **files)
-    expected = HashModel.from_pretrained(model).encode(embeddings[2::3])
+    expected = load_encoder(model).encode(embeddings[2::3])
     np.testing.assert_array_equal(read_codes(tmp_path / "by files").codes, expected)
     encode(model, tmp_path, tmp_path / "by folder", split="query", shard_rows=20)
     np.testing.assert_array_equal(read_codes(tmp_path / "by folder").codes, expected)
@@ -337,7 +338,7 @@ def test_overwriting(model, data, tmp_path, embeddings, write_parquet):
     facts = encode(model, other, out, shard_rows=20, overwrite=True)
     assert (facts["codes"], facts["found"]) == (50, 0)
     assert set(contents(out)) == {MANIFEST, *(shard.name for shard in shards_of(50, 20))}
-    np.testing.assert_array_equal(read_codes(out).codes, HashModel.from_pretrained(model).encode(embeddings[:50]))
+    np.testing.assert_array_equal(read_codes(out).codes, load_encoder(model).encode(embeddings[:50]))
 
 
 # ------------------------------------------------------------------------------------------------- refusals
@@ -356,7 +357,7 @@ def test_other_codes_are_refused(model, data, tmp_path, write_parquet, embedding
             encode(other_model, other_data, out, **options)
         assert contents(out) == whole
 
-    HashModel(DIM, 8, hidden=0, metadata={"classes": [0]}).save_pretrained(tmp_path / "model")
+    HashModel(DIM, 8, hidden=0, metadata={"classes": [0]}).encoder().save(tmp_path / "model")
     refused(r"the model \([0-9a-f]{16} there, [0-9a-f]{16} here\)", tmp_path / "model")
     other = write_parquet(tmp_path / "other.parquet", embeddings, label=pa.array(labels))
     refused(r"the data \(data.parquet there, other.parquet here\)", other_data=other)

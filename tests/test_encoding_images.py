@@ -20,6 +20,7 @@ from lbhash.codes.io import read_codes
 from lbhash.codes.shards import MANIFEST, read_manifest
 from lbhash.data.images import load_images
 from lbhash.data.images.corrupt import find_unreadable
+from lbhash.models.encoder import load_encoder
 from lbhash.models.hash_model import HashModel
 from lbhash.pipeline.embeddings import ImageOptions
 from lbhash.pipeline.encode import encode_folder
@@ -59,14 +60,14 @@ def model(tmp_path_factory, backbone):
         head = HashModel(backbone.dim, 32, hidden=0, metadata={"backbone": backbone.metadata(), "classes": [0, 1, 2]})
     embeddings = backbone.embed(images())
     head.set_standardization(embeddings.mean(axis=0), embeddings.std(axis=0))
-    head.save_pretrained(folder)
+    head.encoder().save(folder)
     return folder
 
 
 @pytest.fixture(scope="module")
 def expected(backbone, model):
     """The codes of all images."""
-    codes = HashModel.from_pretrained(model).encode(backbone.embed(images()))
+    codes = load_encoder(model).encode(backbone.embed(images()))
     assert len(np.unique(codes, axis=0)) > ROWS / 2
     return codes
 
@@ -120,7 +121,7 @@ def test_images_become_the_codes_of_their_embeddings(model, backbone_folder, dat
     np.testing.assert_array_equal(found.rows, np.arange(ROWS))
     assert found.extra_columns["name"].to_pylist() == [f"image {row}" for row in range(ROWS)]
     manifest = read_manifest(tmp_path / "codes")
-    assert manifest["backbone"] == HashModel.from_pretrained(model).metadata["backbone"]["fingerprint"]
+    assert manifest["backbone"] == load_encoder(model).metadata["backbone"]["fingerprint"]
     assert (manifest["precision"], manifest["data"]) == ("32", "data.parquet")
 
 

@@ -38,7 +38,7 @@ def model(tmp_path_factory):
     folder = tmp_path_factory.mktemp("model")
     with torch.random.fork_rng():
         torch.manual_seed(3)
-        HashModel(DIM, 20, hidden=8, metadata={"classes": [0]}).save_pretrained(folder)
+        HashModel(DIM, 20, hidden=8, metadata={"classes": [0]}).encoder().save(folder)
     return folder
 
 
@@ -196,9 +196,7 @@ def images(tmp_path):
     processor |= {"rescale_factor": 1 / 255, "do_normalize": True, "image_mean": [0.5] * 3, "image_std": [0.25] * 3}
     (tmp_path / "backbone" / "preprocessor_config.json").write_text(json.dumps(processor))
     backbone = Backbone.from_pretrained(tmp_path / "backbone")
-    HashModel(backbone.dim, 64, hidden=0, metadata={"backbone": backbone.metadata()}).save_pretrained(
-        tmp_path / "model"
-    )
+    HashModel(backbone.dim, 64, hidden=0, metadata={"backbone": backbone.metadata()}).encoder().save(tmp_path / "model")
     rng = np.random.default_rng(0)
     distinct = []
     for _ in range(23):  # so that shards of 20 are all different

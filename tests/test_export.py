@@ -67,7 +67,7 @@ def saved(folder, bits=20, hidden=16, dim=12, **about):
     model = HashModel(dim, bits, hidden, metadata=about)
     rng = np.random.default_rng(0)
     model.set_standardization(rng.normal(size=dim), rng.uniform(0.5, 2, dim))
-    model.save_pretrained(folder)
+    model.encoder().save(folder)
     return folder
 
 
@@ -133,7 +133,7 @@ def test_zero_is_positive_and_padding_is_zero(tmp_path):
     with torch.no_grad():
         made.head.bias[1] = -0.0
         made.head.bias[9] = -1e-30
-    made.save_pretrained(tmp_path / "model")
+    made.encoder().save(tmp_path / "model")
     export_model(tmp_path / "model", tmp_path / "model.onnx")
     codes, logits = run(tmp_path / "model.onnx", np.zeros((2, 3), np.float32))
     assert logits[0, 9] < 0
@@ -258,7 +258,7 @@ def model_of_images(root, kind, processor):
     torch.manual_seed(3)
     model = HashModel(backbone.dim, 20, 16, metadata={"backbone": backbone.metadata()})
     model.set_standardization(made.mean(0), made.std(0))
-    model.save_pretrained(root / "model")
+    model.encoder().save(root / "model")
     return root / "model", vision
 
 
@@ -358,7 +358,7 @@ def test_the_shared_backbone(tmp_path):
     embeddings = backbone.embed(images)
     model = HashModel(backbone.dim, 64, metadata={"backbone": backbone.metadata()})
     model.set_standardization(embeddings.mean(0), embeddings.std(0))
-    model.save_pretrained(tmp_path / "model")
+    model.encoder().save(tmp_path / "model")
     export_model(tmp_path / "model", tmp_path / "model.onnx", backbone=vision)
     decoded = [lbhash.models.backbone.as_image(image) for image in images]
     pixels = backbone.processor(decoded, return_tensors="np")["pixel_values"]
@@ -406,9 +406,9 @@ def test_outputs_that_differ(model, tmp_path, exports):
 
 def test_bits_that_differ_within_the_limit_are_counted(model, tmp_path, exports):
     near = Hasher.from_pretrained(model).model_
-    nn.init.zeros_(near.head[2].weight)
-    nn.init.constant_(near.head[2].bias, 5e-6)
-    near.save_pretrained(tmp_path / "near")
+    near.weights["head.2.weight"][:] = 0
+    near.weights["head.2.bias"][:] = 5e-6
+    near.save(tmp_path / "near")
     weight, put = tensor(exports, "head.2.weight")
     put(0 * weight)
     _, put = tensor(exports, "head.2.bias")

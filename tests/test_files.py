@@ -181,13 +181,13 @@ def test_links_in_a_model_folder(tmp_path):
     model, real = HashModel(4, 8, 0), tmp_path / "real"
     real.mkdir()
     (tmp_path / "model").symlink_to(real)
-    model.save_pretrained(tmp_path / "model")  # a folder may be a link
+    model.encoder().save(tmp_path / "model")  # a folder may be a link
     (tmp_path / "precious").write_text("untouched")
     (real / "config.json").unlink()
     (real / "config.json").symlink_to(tmp_path / "precious")
     weights = (real / "model.safetensors").read_bytes()
     with pytest.raises(FileExistsError, match="a symbolic link is in its place"):
-        HashModel(4, 8, 0).save_pretrained(tmp_path / "model")
+        HashModel(4, 8, 0).encoder().save(tmp_path / "model")
     assert (tmp_path / "precious").read_text() == "untouched"
     assert (real / "model.safetensors").read_bytes() == weights
 
@@ -203,7 +203,7 @@ def write_on_a_full_disk(folder, connection):
         lambda: write_codes(folder / "c.parquet", table),
         lambda: write_checkpoint(folder / "c.ckpt", {"codes": torch.tensor(codes)}),
         lambda: write_json(folder / "c.json", list(range(5000))),
-        lambda: HashModel(64, 64, 0).save_pretrained(folder / "model"),
+        lambda: HashModel(64, 64, 0).encoder().save(folder / "model"),
         lambda: EmbeddingShards(folder, 500, 8).write(shard, np.ones((500, 8), np.float32), {}),
     ):
         try:

@@ -54,10 +54,10 @@ def test_every_method_learns_and_is_loaded_as_it_was_saved(blobs, tmp_path, meth
     hasher.save_pretrained(tmp_path)
     loaded = Hasher.from_pretrained(tmp_path)
     np.testing.assert_array_equal(loaded.encode(blobs.query_x), codes)
-    found, saved = loaded.model_.state_dict(), hasher.model_.state_dict()
+    found, saved = loaded.model_.weights, hasher.model_.weights
     assert found.keys() == saved.keys()
     assert ("classifier.weight" in found) == (method in ("dsdh", "greedyhash", "jmlh"))
-    assert all(torch.equal(tensor, saved[name]) for name, tensor in found.items())
+    assert all(np.array_equal(weight, saved[name]) for name, weight in found.items())
     assert (loaded.name, loaded.guided, loaded.classes_.tolist()) == (hasher.name, guided, [0, 1, 2, 3])
 
 
@@ -175,7 +175,7 @@ def test_sparse_multi_hot_labels(blobs):
 def test_the_classifier_of_dsdh_is_that_of_the_final_codes(blobs):
     hasher = Hasher(method="dsdh", guided=False, **{**SMALL, "epochs": 1}).fit(blobs.x, blobs.y)
     signs = unpack(hasher.train_codes_, 12).astype(np.float32)
-    scores = signs @ hasher.model_.classifier.weight.detach().numpy().T
+    scores = signs @ hasher.model_.classifier.T
     assert scores.shape == (160, 4)
     assert (scores.argmax(axis=1) == blobs.y).mean() > 0.5  # of the codes drawn before the first epoch: 0.25
 
@@ -370,7 +370,7 @@ def test_bad_rows(blobs):
     holed = blobs.x.copy()
     holed[3, 1] = np.nan
     for call in (lambda: hasher.encode(holed), lambda: Hasher(**SMALL).fit(holed, blobs.y)):
-        with pytest.raises(ValueError, match="contains NaN"):
+        with pytest.raises(ValueError, match="NaN"):
             call()
     with pytest.raises(TypeError, match=r"^k is '5'; it must be an integer"):
         hasher.predict(blobs.x, k="5")

@@ -293,8 +293,7 @@ def unencoding(monkeypatch):
     def encode(*_):
         raise AssertionError("a model encodes")
 
-    monkeypatch.setattr("lbhash.models.hash_model.HashModel.encode", encode)
-    monkeypatch.setattr("lbhash.models.hash_model.HashModel.outputs", encode)
+    monkeypatch.setattr("lbhash.models.encoder.Encoder.outputs", encode)
 
 
 def test_what_is_wrong_is_said_before_anything_is_encoded(inside, command, with_words, unencoding):

@@ -61,11 +61,11 @@ def test_outputs_are_those_of_the_slow_formula(several):
 
 def test_a_saved_branch_is_loaded_again(tmp_path):
     model = made()
-    model.save_pretrained(tmp_path)
+    model.encoder().save(tmp_path)
     loaded = Hasher.from_pretrained(tmp_path)
     x = np.random.default_rng(0).normal(size=(70, 5)).astype(np.float32)
     np.testing.assert_array_equal(loaded.model_.outputs(x), model.outputs(x))
-    assert loaded.model_.fingerprint() == model.fingerprint()
+    assert loaded.model_.fingerprint() == model.encoder().fingerprint()
 
 
 def test_an_exported_branch_has_the_same_outputs(tmp_path):
@@ -73,13 +73,13 @@ def test_an_exported_branch_has_the_same_outputs(tmp_path):
 
 
 def test_a_model_without_the_branch_is_written_as_before(tmp_path):
-    HashModel(5, 11, 4).save_pretrained(tmp_path)
+    HashModel(5, 11, 4).encoder().save(tmp_path)
     assert "posterior" not in json.loads((tmp_path / "config.json").read_text())
 
 
 @pytest.mark.parametrize("wrong", [7, {"classes": 0}, {"classes": "x"}, {"classes": 4}, {"classes": 3, "more": 1}])
 def test_a_wrong_description_of_the_branch_is_refused(tmp_path, wrong):
-    made().save_pretrained(tmp_path)
+    made().encoder().save(tmp_path)
     config = json.loads((tmp_path / "config.json").read_text())
     config = {name: value for name, value in config.items() if name != "checksum"} | {"posterior": wrong}
     (tmp_path / "config.json").write_text(json.dumps(with_checksum(config)))
@@ -116,8 +116,8 @@ def test_several_labels_have_a_posterior_each(blobs):
     y = np.eye(len(np.unique(blobs.y)), dtype=np.uint8)[blobs.y]
     y[:, 0] |= y[:, 1]
     hasher = Hasher(head="joined", **SMALL).fit(blobs.x, y)
-    assert hasher.model_.posterior is None or hasher.model_.posterior.several
-    p = Hasher(12, "logistic").fit(blobs.x, y).model_.posterior
+    assert (branch := hasher.model_.layout.posterior) is None or branch["several"]
+    p = HashModel.of(Hasher(12, "logistic").fit(blobs.x, y).model_).posterior
     assert p.several
     with torch.inference_mode():
         sums = p.probabilities(torch.from_numpy(blobs.x.astype(np.float32))).sum(dim=1).numpy()

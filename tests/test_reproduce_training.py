@@ -208,7 +208,7 @@ def test_recognition_is_by_the_methods_own_classifier(small):
     run = RunConfig(small.source, "greedyhash", "guided", 8, epochs=2, hidden=4)
     hasher = Hasher(8, "greedyhash", True, 2, 0, hidden=4, recipe="paper", centers="best", device="cpu")
     hasher.fit_split(data.train, 4)
-    weights = hasher.model_.classifier.weight.detach().numpy()
+    weights = hasher.model_.classifier
     own = classifier_accuracy(hasher.encode_split(data.query), data.query.labels, weights)
     found = outcome(run, 0)
     assert found["recognition"] == own != found["report"]["knn_accuracy"]

@@ -102,7 +102,7 @@ def test_rows_of_a_split_and_the_split_are_the_same_training(blobs):
         model = HashModel(12, 8, 16)
         model.set_standardization(*part.standardization())
         train(model, build_objective("csq", task_of(blobs)), rows, TrainingArguments(epochs=2))
-        found.append(model.fingerprint())
+        found.append(model.encoder().fingerprint())
     assert found[0] == found[1]
 
 

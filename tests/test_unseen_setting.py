@@ -14,7 +14,6 @@ from lbhash.cli.app import app
 from lbhash.data import EmbeddingSplit
 from lbhash.data.images import ImageSplit, ImageTable, ListedImages
 from lbhash.models.hash_model import HashModel
-from lbhash.pipeline.search import soft_outputs
 from lbhash.tuning import tune
 from training_tools import assert_exported_alike
 
@@ -60,12 +59,11 @@ def test_the_outputs_are_those_of_the_slow_formula(blobs, head):
 
 def test_zero_is_the_model_of_before_and_one_knows_no_network(blobs, tmp_path):
     hashers = [Hasher(unseen=unseen, **SMALL).fit(blobs.x, blobs.y) for unseen in (0, 1)]
-    assert hashers[0].model_.neighborhood is None
+    assert not hashers[0].model_.layout.neighborhood
     hashers[0].save_pretrained(tmp_path)
     assert "neighborhood" not in json.loads((tmp_path / "config.json").read_text())
     before = hashers[1].model_.outputs(blobs.query_x)
-    with torch.no_grad():
-        hashers[1].model_.head[2].weight.normal_()
+    hashers[1].model_.weights["head.2.weight"] *= -1
     np.testing.assert_array_equal(hashers[1].model_.outputs(blobs.query_x), before)
     assert not np.array_equal(hashers[0].encode(blobs.query_x), hashers[1].encode(blobs.query_x))
 
@@ -87,16 +85,16 @@ def test_an_asymmetric_search_takes_the_sum_as_it_is(blobs):
     outputs = np.array([[2.0, -0.5]], np.float32)
     for unseen, expected in ((0, np.tanh(outputs)), (0.5, outputs)):
         hasher = Hasher(unseen=unseen, **SMALL).fit(blobs.x, blobs.y)
-        np.testing.assert_array_equal(soft_outputs(hasher, outputs), expected)
+        np.testing.assert_array_equal(hasher.model_.soft(outputs), expected)
 
 
 def test_rows_of_several_labels_and_a_search_of_settings_take_it(blobs):
     y = np.eye(len(np.unique(blobs.y)), dtype=np.uint8)[blobs.y]
     y[:, 0] |= y[:, 1]
-    assert Hasher(unseen=0.5, **SMALL).fit(blobs.x, y).model_.neighborhood is not None
+    assert Hasher(unseen=0.5, **SMALL).fit(blobs.x, y).model_.layout.neighborhood
     split = EmbeddingSplit(blobs.x, np.arange(len(blobs.x)), blobs.y)
     found = tune(Hasher(unseen=0.5, **SMALL), split, len(np.unique(blobs.y)), trials=1)
-    assert found.hasher.model_.neighborhood is not None
+    assert found.hasher.model_.layout.neighborhood
 
 
 @pytest.mark.parametrize(("wrong", "kind"), [(-0.1, ValueError), (1.5, ValueError), ("a", TypeError)])
@@ -118,4 +116,4 @@ def test_the_command_line_takes_it(tmp_path):
         app, ["train", "--data", "digits", "--epochs", "1", "--bits", "8", "--unseen", "0.5", "--out", str(tmp_path)]
     )
     assert run.exit_code == 0, run.output
-    assert Hasher.from_pretrained(tmp_path).model_.neighborhood is not None
+    assert Hasher.from_pretrained(tmp_path).model_.layout.neighborhood

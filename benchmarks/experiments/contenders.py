@@ -160,17 +160,18 @@ def classifier(work: Work) -> Iterator[Contender]:
 def lbhash_codes(work: Work, bits: int, seed: int, epochs: int) -> Iterator[Contender]:
     """CSQ_D, with the class posterior or with the embedding's neighborhoods, by Hamming distance and otherwise."""
     from lbhash.hasher import Hasher
+    from lbhash.models.hash_model import HashModel
     from lbhash.training.neighborhood import neighborhood
 
     train, classes = work.dataset.train, work.classes
     hasher = Hasher(bits, "csq", True, epochs, seed, head="joined", device="cpu")
-    model = hasher.fit_split(train, classes).model_
+    model = HashModel.of(hasher.fit_split(train, classes).model_)
     branch = model.posterior
     for name, unseen in (("CSQ_D, joined", 0.0), ("CSQ_D", 0.0), ("CSQ_D, unseen 0.5", 0.5)):
         model.posterior = branch if name == "CSQ_D, joined" else None  # the network is the same
         if unseen:
             model.neighborhood = neighborhood(model, train, classes, unseen)
-        yield from _coded(name, work, model, bits, soft=np.tanh if name == "CSQ_D" else None)
+        yield from _coded(name, work, model.encoder(), bits, soft=np.tanh if name == "CSQ_D" else None)
 
 
 def _coded(name: str, work: Work, model: Any, bits: int, soft: Any = None) -> Iterator[Contender]:

@@ -10,30 +10,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
-import scipy.sparse
-import torch
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
-from sklearn.utils.validation import check_is_fitted, validate_data
-from threadpoolctl import threadpool_limits
-from torch import nn
 
 from lbhash.codes import PackedCodes, code_bytes, unpack
-from lbhash.data import EmbeddingSplit, Split, check_embeddings, hold_out
+from lbhash.data import EmbeddingSplit, Split, check_embeddings
 from lbhash.data.images import ImageSplit, ImageTable, ListedImages
 from lbhash.evaluation.recognition import knn_predict
 from lbhash.evaluation.report import evaluate
-from lbhash.models.hash_model import HashModel, check_model_folder, load_model
-from lbhash.training.arguments import METHOD, TrainingArguments, described, stored_arguments
-from lbhash.training.closed_form import fit_coder, fitted_method
-from lbhash.training.coders import coder_of, learns_classes
-from lbhash.training.distributed import is_main_process
-from lbhash.training.hardware import cpu_settings
-from lbhash.training.neighborhood import neighborhood
-from lbhash.training.posterior import HELD_OUT, Choice, choose, class_posterior
-from lbhash.training.setup import Setup, backbone_device, full_name, open_backbone, prepare, prepare_images
+from lbhash.models.encoder import load_encoder
+from lbhash.models.folder import check_model_folder
+from lbhash.training.arguments import METHOD, TrainingArguments, arguments, described, stored_arguments
 from lbhash.utils.arrays import as_array, as_matrix, check_unmasked
 from lbhash.utils.formatting import one_line
 from lbhash.utils.labels import UNLABELED, check_labels, has_label, is_class_column, missing_labels
+from lbhash.utils.system import TRAINING, check_packages
 from lbhash.utils.validation import check_int
 
 if TYPE_CHECKING:
@@ -48,14 +37,17 @@ class NoBackboneError(ValueError, AttributeError):
     """The model has no backbone that could be loaded; an ``AttributeError``, so that ``hasattr`` is false."""
 
 
-class Hasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, TrainingArguments):
+class Hasher(TrainingArguments):
     """Learns to turn embeddings, or images, into binary codes.
+
+    It is an estimator and a transformer of scikit-learn without its base classes, which take a second to import:
+    encoding needs neither scikit-learn nor PyTorch.
 
     Args:
         ARGUMENTS
 
     Attributes:
-        model_: the trained ``HashModel``, of embeddings.
+        model_: the trained ``Encoder``, of embeddings.
         backbone_: the ``Backbone`` that turns images into these; loaded when it is first asked for.
         method_: the method that was fitted: ``method``, or without labels the default that needs none.
         trained_: how the training went, a ``Trained``; None of a coder.
@@ -74,6 +66,7 @@ class Hasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, T
     """The folder or Hub id that the model was loaded from."""
     _backbone: Backbone | None = None
     trained_: Trained | None
+    _sklearn_auto_wrap_output_keys = frozenset({"transform"})
 
     def fit(self, X: npt.ArrayLike, y: npt.ArrayLike | None = None) -> Hasher:
         """Learn from embeddings ``[n, dim]`` and labels: ``[n]``, one a row, or multi-hot ``[n, C]``.
@@ -90,7 +83,7 @@ class Hasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, T
             check_unmasked(y, "y")
             y, missing = _filled(y)
             _check_present(y)  # of which scikit-learn says no row
-            rows, y = self._validated(X, y, multi_output=True)
+            rows, y = self._validated(X, y)
             labels, classes = _encode_labels(_dense(y))
             if missing.any():
                 labels[missing] = UNLABELED
@@ -102,18 +95,34 @@ class Hasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, T
         self.classes_ = classes
         return self
 
-    def _validated(self, X: Any, *y: Any, **given: Any) -> tuple[npt.NDArray, ...]:
+    def _validated(self, X: Any, *y: Any) -> tuple[npt.NDArray, ...]:
         """Return X, and y if it is given, as scikit-learn wants them, with embeddings that a model takes."""
-        X = as_matrix(X, "X")
-        if getattr(X, "ndim", 2) == 1:  # scikit-learn would print all of it
-            what = f"X has the shape {X.shape}, and must have rows, [n, dim]"
-            raise ValueError(f"{what}. Reshape your data: of one row, X.reshape(1, -1)")
-        check_unmasked(X, "X")
-        found = validate_data(self, X, *y, dtype=[np.float32, np.float64, np.uint8, np.float16], **given)
+        check_packages("fit", "train", *TRAINING)
+        from sklearn.utils.validation import validate_data
+
+        X, kinds = _matrix(X), [np.float32, np.float64, np.uint8, np.float16]
+        found = validate_data(self, X, *y, dtype=kinds, **({"multi_output": True} if y else {}))
         rows, *rest = found if y else (found,)
         rows = np.asarray(rows)
         check_embeddings(rows, "X")
         return rows, *rest
+
+    def _rows(self, X: Any) -> npt.NDArray:
+        """Return embeddings ``[n, dim]`` that the model takes; columns of a table are those of the training."""
+        X = _matrix(X)
+        if hasattr(self, "feature_names_in_"):
+            from sklearn.utils.validation import validate_data
+
+            X = validate_data(self, X, dtype=None, reset=False)
+        rows = np.asarray(X)
+        if rows.dtype.kind == "O" or rows.dtype.itemsize > 8:
+            rows = rows.astype(np.float64)
+        check_embeddings(rows, "X")
+        if rows.shape[1] != self.model_.dim:
+            raise ValueError(
+                f"X has {rows.shape[1]} features, but Hasher is expecting {self.model_.dim} features as input"
+            )
+        return rows
 
     def fit_images(
         self, images: ImageTable | Sequence[Image | bytes], y: npt.ArrayLike | None = None, **training: Any
@@ -131,7 +140,9 @@ class Hasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, T
             ValueError: a setting is not as it must be, the backbone cannot be loaded or takes no images of
                 ``image_size``, an image is damaged or missing, or what ``fit`` refuses.
         """
+        check_packages("fit_images", "train", *TRAINING)
         from lbhash.data.images.corrupt import check_images
+        from lbhash.training.coders import learns_classes
 
         if not isinstance(images, ImageTable):
             images = ImageTable(ListedImages(list(images)), None, "images")
@@ -166,99 +177,24 @@ class Hasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, T
                 trainings have it from one place; it is computed if None, or if some rows validate.
             training: extra arguments of ``lbhash.training.train``, which a method without a network does not need.
         """
-        self.method_ = fitted_method(self.method, split.labels is not None)
-        if coder_of(self.method_) is not None:
-            model, centers, self._backbone = fit_coder(self, self.method_, split, classes)
-            self.trained_ = self._folder = None
-            return self._finish(model, split, centers, classes)
-        for name, usual in (("head", "bits"), ("unseen", 0)):
-            if split.needs_backbone and (given := getattr(self, name)) != usual:
-                of = f"{name} is {given!r}, which is for embeddings"
-                raise ValueError(f"{of}; images that fine-tune a backbone take {usual!r}")
-        backbone = open_backbone(self) if split.needs_backbone else None
-        setup = prepare(self, split, classes, backbone, known_confusion)
-        network: nn.Module = setup.model
-        if backbone is None:
-            rows = setup.fitted.training_rows()
-            validation = None if setup.validation is None else setup.validation.training_rows()
-        else:
-            from lbhash.training.checkpoints import has_checkpoint
+        check_packages("fit", "train", *TRAINING)
+        from lbhash.training.fit import fit_split
 
-            resumed = training.get("resume") and training.get("directory") and has_checkpoint(training["directory"])
-            tuning = prepare_images(setup, backbone, standardize=not resumed)
-            network, rows, validation = tuning.model, tuning.rows, tuning.validation
-        from lbhash.training.trainer import train  # Lightning takes seconds to import
-
-        if self.progress:
-            from lbhash.training.progress import EpochBar
-
-            bar = EpochBar(self.name, unit="rows" if backbone is None else "images")
-            training["callbacks"] = [*training.get("callbacks", []), bar]
-        self.trained_ = train(
-            network,
-            setup.objective,
-            rows,
-            setup.arguments,
-            validation=validation,
-            settings=setup.identity,
-            **training,
-        )
-        self._folder = self._backbone = None
-        if backbone is not None:
-            self._backbone = backbone.anew(self._device)
-            setup.model.metadata["backbone"] = self._backbone.metadata() | {"tuned": True}
-        return self._finish_setup(setup, classes)
-
-    @property
-    def _device(self) -> str:
-        """The device that a backbone is opened on."""
-        return backbone_device(self.device)
-
-    def _choice(self, split: Any, classes: int) -> Choice:
-        """Return how the bits and the class posterior are joined, by a network that has not seen a share of the rows.
-
-        It is the same for every ``seed``, and has a third of the epochs.
-        """
-        fitted, held_out = hold_out(split.embedded(), HELD_OUT, purpose="head 'joined'")
-        probe = clone(self).set_params(head="bits", unseen=0.0, seed=0, epochs=-(-self.epochs // 3), progress=False)
-        probe.set_params(start=None, validation=None, monitor=None, patience=None, warmup=0.0).fit_split(
-            fitted, classes
-        )
-        outputs = np.concatenate([probe.model_.outputs(chunk) for chunk in held_out.chunks()])
-        with cpu_settings(self.threads):
-            return choose(fitted, held_out, outputs, probe.centers_)
-
-    def _finish_setup(self, setup: Setup, classes: int) -> Hasher:
-        """Take the trained model, with its method's classifier and its branches, if they belong to it."""
-        model = setup.model
-        if setup.arguments.head == "joined":
-            chosen = self._choice(setup.fitted, classes)
-            model.metadata["posterior"] = chosen._asdict()
-            if chosen.weight:
-                with cpu_settings(self.threads):
-                    model.posterior = class_posterior(setup.fitted.embedded(), setup.centers, chosen)
-        if setup.arguments.unseen:
-            with cpu_settings(self.threads), threadpool_limits(self.threads):
-                model.neighborhood = neighborhood(model, setup.fitted.embedded(), classes, setup.arguments.unseen)
-        if model.classifier is not None:
-            weights = setup.objective.class_scores(torch.eye(model.bits))
-            assert weights is not None
-            model.classifier.weight.data.copy_(weights.detach().T)
-        return self._finish(model, setup.split, setup.centers, classes)
-
-    def _finish(self, model: HashModel, split: Split, centers: npt.NDArray[np.int8] | None, classes: int) -> Hasher:
-        """Take the model, and encode all rows of the split."""
-        self.model_ = model
+        found = fit_split(self, split, classes, known_confusion=known_confusion, **training)
+        self.method_, self.model_, self.trained_ = found.method, found.model, found.trained
+        self._folder, self._backbone = None, found.backbone
         self.classes_ = np.arange(classes)
-        self.centers_: Any = centers
-        self.train_codes_ = self.encode_split(split)
-        self.train_labels_: Any = split.labels
-        self.n_features_in_ = model.dim
+        self.centers_: Any = found.centers
+        self.train_codes_ = self.encode_split(found.split)
+        self.train_labels_: Any = found.split.labels
+        self.n_features_in_ = self.model_.dim
         return self
 
     @property
     def name(self) -> str:
         """The method as the paper writes it: ``csq``, or ``csq_d`` if it is guided."""
+        from lbhash.training.setup import full_name
+
         return full_name(getattr(self, "method_", self.method or METHOD), self.guided)
 
     def encode(self, X: npt.ArrayLike | Iterable[Image | bytes]) -> PackedCodes:
@@ -267,29 +203,37 @@ class Hasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, T
         Images are a list, or an iterator that is taken as it is needed, of PIL images or bytes of image files. They
         take the backbone that the model was trained with (``backbone_``).
         """
-        check_is_fitted(self)
+        self._check_fitted()
         images = _images(X)
         if images is not None:
             none = np.empty((0, code_bytes(self.model_.bits)), np.uint8)
             return np.concatenate([none, *map(self.model_.encode, self.backbone_.embed_batches(images))])
-        (rows,) = self._validated(X, reset=False)
-        return self.model_.encode(rows)
+        return self.model_.encode(self._rows(X))
 
     def encode_split(self, split: Split) -> PackedCodes:
         """Return the codes of a split of a data set, ``uint8 [n, ceil(bits / 8)]``, with the memory of a chunk."""
-        check_is_fitted(self)
+        self._check_fitted()
         backbone = self.backbone_ if split.needs_backbone else None
         dim = split.input_dim(backbone)
         if dim != self.model_.dim:
             raise ValueError(f"embeddings have {dim} numbers a row; the model takes {self.model_.dim}")
         none = np.empty((0, code_bytes(self.model_.bits)), np.uint8)
-        bar = "encoding" if self.progress and is_main_process() else ""
+        bar = ""
+        if self.progress:
+            from lbhash.training.distributed import is_main_process
+
+            bar = "encoding" if is_main_process() else ""
         chunks = split.chunks(backbone, workers=self.workers, progress=bar)
         return np.concatenate([none, *map(self.model_.encode, chunks)])
 
-    def transform(self, X: npt.ArrayLike) -> npt.NDArray[np.int8]:
+    def transform(self, X: npt.ArrayLike) -> Any:
         """Return the codes of embeddings ``[n, dim]`` as features for the next step: ``int8 [n, bits]`` of ±1."""
-        return unpack(self.encode(X), self.model_.bits)
+        features = unpack(self.encode(X), self.model_.bits)
+        if "sklearn" not in sys.modules:
+            return features
+        from sklearn.utils._set_output import _wrap_data_with_container
+
+        return _wrap_data_with_container("transform", features, X, self)  # as ``set_output`` wants them
 
     def predict(self, X: npt.ArrayLike, k: int = 100) -> npt.NDArray:
         """Return labels ``[n]`` by a vote of the k nearest training codes (single-label only)."""
@@ -313,25 +257,17 @@ class Hasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, T
         Raises:
             NoBackboneError: the model knows none, or it cannot be loaded, or it is not the one of the training.
         """
-        check_is_fitted(self)
+        self._check_fitted()
         if self._backbone is None:
+            from lbhash.models.backbone import backbone_device
             from lbhash.models.backbone_files import load_backbone
 
+            device = backbone_device(self.device)
             try:
-                self._backbone = load_backbone(self.model_, self._folder, device=self._device)
+                self._backbone = load_backbone(self.model_, self._folder, device=device)
             except ValueError as error:
                 raise NoBackboneError(str(error)) from None
         return self._backbone
-
-    def __dir__(self) -> list[str]:
-        """Return the attributes; a backbone that is not loaded is left out, since a look would load it."""
-        names = [name for name in object.__dir__(self) if name != "backbone_" or self._backbone is not None]
-        return [name for name in names if hasattr(self, name)]
-
-    @property
-    def _n_features_out(self) -> int:
-        """The columns that ``transform`` returns, for ``get_feature_names_out``."""
-        return self.model_.bits
 
     def save_pretrained(self, directory: str | Path) -> None:
         """Write the model folder: safetensors, JSON and a model card; the training rows' codes stay out.
@@ -342,14 +278,14 @@ class Hasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, T
         from lbhash.models.backbone_files import drop_backbone, save_backbone
         from lbhash.models.folder import check_replaces_ours
 
-        check_is_fitted(self)
+        self._check_fitted()
         check_replaces_ours(directory, "directory")
         self.model_.metadata["classes"] = self.classes_.tolist()
         if self.model_.has_tuned_backbone:
             save_backbone(self.backbone_, directory)
         else:
             drop_backbone(directory)
-        self.model_.save_pretrained(directory)
+        self.model_.save(directory)
         (Path(directory) / "metrics.json").unlink(missing_ok=True)  # of the model that a training had left there
 
     def push_to_hub(self, repo_id: str, *, private: bool | None = None, token: str | None = None) -> str:
@@ -376,7 +312,7 @@ class Hasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, T
         of one's own the model stores ``module:Class``, which ``fit`` imports again, and if the class cannot be
         imported only its name, which ``fit`` does not take; so it is with a custom surrogate.
         """
-        model = load_model(directory, hub=True)
+        model = load_encoder(directory, hub=True)
         try:
             known = stored_arguments(model.metadata)
             if isinstance(known.get("augment"), dict):
@@ -386,7 +322,8 @@ class Hasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, T
         except (KeyError, TypeError, ValueError) as error:
             line = f"model is {str(directory)!r}, which could not be loaded: its config.json is damaged"
             raise ValueError(f"{line}: {one_line(error)}") from None
-        hasher = cls(bits=model.bits, hidden=model.hidden, dropout=model.dropout.probability, **known)
+        layout = model.layout
+        hasher = cls(bits=layout.bits, hidden=layout.hidden, dropout=layout.dropout, **known)
         hasher.model_, hasher._folder, hasher._backbone = model, str(directory), None
         hasher.classes_ = np.asarray(model.metadata.get("classes", []))
         hasher.method_, hasher.n_features_in_ = hasher.method, model.dim
@@ -401,17 +338,84 @@ class Hasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, T
         known = has_label(self.train_labels_)
         return self.train_codes_[known], self.train_labels_[known]
 
+    def _check_fitted(self) -> None:
+        """Raise scikit-learn's ``NotFittedError``, where it is there, of a hasher that was not fitted."""
+        if not hasattr(self, "model_"):
+            from sklearn.exceptions import NotFittedError
+
+            raise NotFittedError("this Hasher is not fitted yet; call fit, or load a model with from_pretrained")
+
+    # What scikit-learn asks of an estimator.
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Return the settings by their names."""
+        return {name: getattr(self, name) for name in sorted(one.name for one in arguments())}
+
+    def set_params(self, **params: Any) -> Hasher:
+        """Change settings; ``ValueError`` if there is none of a name."""
+        known = self.get_params()
+        for name, value in params.items():
+            if name not in known:
+                raise ValueError(f"{name!r} is no setting of a Hasher; it must be one of {', '.join(known)}")
+            setattr(self, name, value)
+        return self
+
+    def fit_transform(self, X: npt.ArrayLike, y: npt.ArrayLike | None = None) -> Any:
+        """Fit, and return ``transform`` of the same rows."""
+        return self.fit(X, y).transform(X)
+
+    def get_feature_names_out(self, input_features: Any = None) -> npt.NDArray:
+        """Return the names of the columns that ``transform`` returns: ``hasher0``, ``hasher1`` …"""
+        self._check_fitted()
+        return np.array([f"hasher{bit}" for bit in range(self.model_.bits)], dtype=object)
+
+    def set_output(self, *, transform: str | None = None) -> Hasher:
+        """Let ``transform`` return an array ("default"), or a table of "pandas" or "polars"."""
+        from sklearn.base import TransformerMixin
+
+        return TransformerMixin.set_output(self, transform=transform)
+
+    def __repr__(self) -> str:
+        said = (f"{one.name}={getattr(self, one.name)!r}" for one in arguments() if self._is_given(one))
+        return f"Hasher({', '.join(said)})"
+
+    def _is_given(self, one: Any) -> bool:
+        value = getattr(self, one.name)
+        return value is not one.default and repr(value) != repr(one.default)
+
+    def _repr_html_(self) -> str | None:
+        """Return scikit-learn's table of the settings, in a notebook that has loaded it."""
+        if "sklearn" not in sys.modules:
+            return None
+        from sklearn.utils import estimator_html_repr
+
+        return estimator_html_repr(self)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "model_")
+
     def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.target_tags.required = False
-        tags.target_tags.multi_output = True
-        tags.non_deterministic = False
-        tags.transformer_tags.preserves_dtype = []  # codes are int8 whatever comes in
-        return tags
+        from sklearn.utils import Tags, TargetTags, TransformerTags
+
+        return Tags(
+            estimator_type=None,
+            target_tags=TargetTags(required=False, multi_output=True),
+            transformer_tags=TransformerTags(preserves_dtype=[]),  # codes are int8 whatever comes in
+        )
 
 
 if Hasher.__doc__:  # Python leaves docstrings out where it is asked to
     Hasher.__doc__ = Hasher.__doc__.replace(" " * 8 + "ARGUMENTS", described())
+
+
+def _matrix(X: Any) -> Any:
+    """Return embeddings as an array, or a table as it is; ``ValueError`` if they are not ``[n, dim]`` or are masked."""
+    X = as_matrix(X, "X")
+    if getattr(X, "ndim", 2) == 1:  # scikit-learn would print all of it
+        what = f"X has the shape {X.shape}, and must have rows, [n, dim]"
+        raise ValueError(f"{what}. Reshape your data: of one row, X.reshape(1, -1)")
+    check_unmasked(X, "X")
+    return X
 
 
 def load_hasher(model: str | Path) -> Hasher:
@@ -432,12 +436,12 @@ def _images(X: Any) -> Iterator[Image | bytes] | None:
 
 def _dense(y: Any) -> npt.NDArray:
     """Return labels as an array; multi-hot labels may be a sparse matrix."""
-    return as_array(y.toarray() if scipy.sparse.issparse(y) else y, "y")
+    return as_array(y.toarray() if hasattr(y, "toarray") else y, "y")
 
 
 def _filled(y: Any) -> tuple[Any, npt.NDArray[np.bool_]]:
     """Return labels with one that is there in the place of those that are missing, and which these are."""
-    if scipy.sparse.issparse(y):
+    if hasattr(y, "toarray"):
         return y, np.zeros(y.shape[0], bool)
     try:
         array = np.asarray(y, dtype=object) if isinstance(y, (list, tuple)) else np.asarray(y)

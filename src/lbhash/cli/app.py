@@ -22,6 +22,7 @@ from lbhash.cli.commands.serve import serve
 from lbhash.cli.commands.train import train
 from lbhash.cli.commands.tune import tune
 from lbhash.utils.memory import shortage
+from lbhash.utils.system import TRAINING
 
 
 class Commands(TyperGroup):
@@ -167,6 +168,8 @@ def _line_for(error: Exception) -> str | None:
     usage = getattr(error, "format_message", None)  # of Typer's errors in the arguments
     if usage is not None:
         return " ".join(usage().replace("Value error, ", "").split())
+    if isinstance(error, ModuleNotFoundError) and (missing := str(error.name).partition(".")[0]) in TRAINING:
+        return f"this needs the package {missing}: pip install 'lbhash[train]'"
     if isinstance(error, (ValueError, TypeError)):
         said = " ".join(str(error).split())
         return re.sub(r"(?<![\w'/.])(embedding|label)_column(?![\w'.])", r"--\1-column", said)  # as it is given here

@@ -270,3 +270,8 @@ def _quiet() -> Iterator[None]:
         logging.set_verbosity(level)
         if bars:
             logging.enable_progress_bar()
+
+
+def backbone_device(device: str) -> str:
+    """Return the device that a backbone is opened on."""
+    return "cpu" if device == "cpu" else "auto"

@@ -15,10 +15,10 @@ from lbhash.utils.files import check_replaceable, give_usual_rights, make_folder
 
 if TYPE_CHECKING:
     from lbhash.models.backbone import Backbone
-    from lbhash.models.hash_model import HashModel
+    from lbhash.models.encoder import Encoder
 
 
-def find_backbone(model: HashModel, folder: str | Path | None = None) -> str:
+def find_backbone(model: Encoder, folder: str | Path | None = None) -> str:
     """Return the folder or Hub id of the backbone of a model that was loaded from a folder, or from a Hub id.
 
     A backbone that was fine-tuned with the model is downloaded from its Hub id; raises ``ValueError`` if it is missing,
@@ -43,7 +43,7 @@ def find_backbone(model: HashModel, folder: str | Path | None = None) -> str:
     return str(Path(snapshot_download(str(folder), allow_patterns=[f"{FOLDER}/*"])) / FOLDER)
 
 
-def check_backbone(model: HashModel, backbone: Backbone) -> None:
+def check_backbone(model: Encoder, backbone: Backbone) -> None:
     """Raise ``ValueError`` unless a backbone is the one that a hash model knows, and its embeddings have the length."""
     known = model.metadata.get("backbone")
     if known and known["fingerprint"] != backbone.fingerprint():
@@ -56,7 +56,7 @@ def check_backbone(model: HashModel, backbone: Backbone) -> None:
         raise ValueError(f"backbone is {backbone.name!r}, {found}; the model takes {model.dim}")
 
 
-def load_backbone(model: HashModel, folder: str | Path | None = None, *, device: str = "auto") -> Backbone:
+def load_backbone(model: Encoder, folder: str | Path | None = None, *, device: str = "auto") -> Backbone:
     """Load the backbone that a model was trained with."""
     from lbhash.models.backbone import Backbone
 

@@ -7,6 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 
 FOLDER = "backbone"  # within a model folder, of the backbone that was fine-tuned with the model
+PICKLES = {".bin", ".ckpt", ".joblib", ".pickle", ".pkl", ".pt", ".pth"}
 _WRITTEN = ("README.md", "config.json", "model.safetensors", "metrics.json")
 
 
@@ -40,3 +41,18 @@ def own_backbone(folder: str | Path | None) -> Path | None:
     """Return the folder of the backbone in a model folder; None if there is none."""
     own = None if folder is None else Path(folder) / FOLDER
     return own if own is not None and own.is_dir() else None
+
+
+def check_model_folder(folder: str | Path, name: str = "model") -> Path:
+    """Return the path of a model folder; raises ``ValueError`` if it is missing, incomplete or has a pickle."""
+    path = Path(folder)
+    if not path.is_dir():
+        raise ValueError(f"{name} is {str(folder)!r}, and there is no such folder")
+    pickles = sorted(file.name for file in path.iterdir() if file.suffix in PICKLES)
+    if pickles:
+        why = "lbhash loads safetensors only, because a pickle can run code: remove the file if you trust the rest"
+        raise ValueError(f"{name} is {str(folder)!r}, which holds a pickle ({pickles[0]}); {why}")
+    for file in ("config.json", "model.safetensors"):
+        if not (path / file).is_file():
+            raise ValueError(f"{name} is {str(folder)!r}, which has no {file}; it must be a folder that lbhash wrote")
+    return path

@@ -18,8 +18,9 @@ from lbhash.codes import code_bytes, pack
 from lbhash.data.images.loading import preprocess
 from lbhash.models.backbone import Backbone, pooled_output
 from lbhash.models.backbone_files import check_backbone
+from lbhash.models.encoder import Encoder, load_encoder
 from lbhash.models.folder import own_backbone
-from lbhash.models.hash_model import HashModel, load_model
+from lbhash.models.hash_model import HashModel
 from lbhash.utils.files import replacing
 from lbhash.utils.system import check_packages
 from lbhash.utils.validation import check_int
@@ -91,12 +92,12 @@ def export_model(
         wrong = "; it must end in .onnx" if file.suffix != ".onnx" else ", which is a folder; it must be a file"
         raise ValueError(f"out is {str(out)!r}{wrong}")
     opset = check_int(OPSET if opset is None else opset, "opset", OPSET, onnx.defs.onnx_opset_version())
-    loaded = load_model(model)
+    loaded = load_encoder(model)
     where = own_backbone(model) if backbone is None else backbone
     vision = None if where is None else Backbone.from_pretrained(where, device="cpu")
     if vision is not None:
         check_backbone(loaded, vision)
-    network = CodeNetwork(loaded, None if vision is None else vision.model).eval()
+    network = CodeNetwork(HashModel.of(loaded), None if vision is None else vision.model).eval()
     size = sum(tensor.numel() * tensor.element_size() for tensor in network.state_dict().values())
     if size > MAX_BYTES:
         found = f"the weights of model and backbone have {size:,} bytes"
@@ -106,7 +107,7 @@ def export_model(
         proto = _exported(network, batches, opset)
         _describe(proto, _metadata(loaded, vision))
         temporary.write_bytes(proto.SerializeToString())
-        compared = _compare(network, batches, temporary)
+        compared = _compare(loaded, network, batches, temporary)
         size = temporary.stat().st_size
     return {
         "out": str(out),
@@ -158,7 +159,7 @@ def _describe(proto: Any, metadata: dict[str, str]) -> None:
     onnx.helper.set_model_props(proto, metadata)
 
 
-def _metadata(model: HashModel, backbone: Backbone | None) -> dict[str, str]:
+def _metadata(model: Encoder, backbone: Backbone | None) -> dict[str, str]:
     """Return the metadata of the file, which describe its codes."""
     facts = {"lbhash.version": __version__, "lbhash.bits": str(model.bits), "lbhash.bit_order": "little"}
     facts["lbhash.model"] = model.fingerprint()
@@ -182,11 +183,11 @@ def _signature(values: Any) -> list[dict[str, Any]]:
     return found
 
 
-def _embedding_batches(model: HashModel) -> list[Tensor]:
+def _embedding_batches(model: Encoder) -> list[Tensor]:
     """Return batches of random embeddings with the mean and scale of those that the model was trained on."""
     rng = np.random.default_rng(0)
     noise = [rng.normal(size=(rows, model.dim)).astype(np.float32) for rows in _CHECKED_ROWS]
-    return [torch.from_numpy(model.mean.numpy() + model.scale.numpy() * batch) for batch in noise]
+    return [torch.from_numpy(model.weights["mean"] + model.weights["scale"] * batch) for batch in noise]
 
 
 def _image_batches(backbone: Backbone) -> list[Tensor]:
@@ -202,8 +203,8 @@ def _image_batches(backbone: Backbone) -> list[Tensor]:
     return batches
 
 
-def _compare(network: CodeNetwork, batches: list[Tensor], file: Path) -> dict[str, Any]:
-    """Run the file on batches of several lengths; raises ``ValueError`` if its outputs differ from the network's."""
+def _compare(model: Encoder, network: CodeNetwork, batches: list[Tensor], file: Path) -> dict[str, Any]:
+    """Run the file on batches of several lengths; raises ``ValueError`` if its outputs differ from the library's."""
     import onnxruntime
 
     version = str(onnxruntime.__version__)
@@ -221,7 +222,9 @@ def _compare(network: CodeNetwork, batches: list[Tensor], file: Path) -> dict[st
         raise ValueError(f"the exported model fails under onnxruntime {version}: {_line(error)}") from None
     codes, logits = (np.concatenate(outputs) for outputs in zip(*found, strict=True))
     with torch.inference_mode():
-        expected = np.concatenate([network(batch)[1].numpy() for batch in batches])
+        if network.backbone is not None:
+            batches = [pooled_output(network.backbone, batch) for batch in batches]
+        expected = np.concatenate([model.outputs(batch.numpy()) for batch in batches])
     limit = LIMIT * max(1.0, float(np.abs(expected).max()))
     largest = float(np.abs(logits - expected).max())
     of_what = f"of the exported model under onnxruntime {version}"

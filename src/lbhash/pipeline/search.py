@@ -21,7 +21,6 @@ from lbhash.index.milvus.address import shown_address
 from lbhash.index.rerank import DISTANCE_WEIGHT, By
 from lbhash.pipeline.embeddings import ImageOptions
 from lbhash.pipeline.index import ids_of
-from lbhash.training.coders import coder_of, learns_classes
 from lbhash.utils.files import fetched
 from lbhash.utils.labels import label_value
 from lbhash.utils.parquet import write_parquet
@@ -144,16 +143,8 @@ def _encode_rows(hasher: Hasher, data: str | None, rows: Sequence[int]) -> Queri
     codes, embeddings = hasher.encode_split(embedded), embedded.take(slice(None))
     labels = [None if table.labels is None else label_value(table.labels[row], table.class_names) for row in rows]
     outputs = hasher.model_.outputs(embeddings)
-    weight = DISTANCE_WEIGHT * learns_classes(hasher.model_.metadata.get("method"))
-    return Queries(codes, list(rows), labels, outputs, embeddings, soft_outputs(hasher, outputs), weight)
-
-
-def soft_outputs(hasher: Hasher, outputs: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
-    """Return ℓ ``[n, bits]`` as it counts beside bits: of a network tanh ℓ, as in its training; else ℓ as it is."""
-    model = hasher.model_
-    branches = model.posterior is not None or model.neighborhood is not None
-    network = coder_of(model.metadata.get("method")) is None and not branches
-    return np.tanh(outputs) if network else outputs
+    weight = DISTANCE_WEIGHT * hasher.model_.learns_classes
+    return Queries(codes, list(rows), labels, outputs, embeddings, hasher.model_.soft(outputs), weight)
 
 
 def _parse_filters(texts: Sequence[str]) -> dict[str, list[str]]:

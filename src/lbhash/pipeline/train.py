@@ -184,7 +184,7 @@ def train_model(
     recognized = None
     seen = np.isin(asked.labels, classes)
     if hasher.model_.classifier is not None and not dataset.multi_label and seen.any():
-        found = classes[classifier_predict(query, hasher.model_.classifier.weight.detach().numpy())]
+        found = classes[classifier_predict(query, hasher.model_.classifier)]
         recognized = float(np.mean(found == asked.labels))
     source = {"data": dataset.name, "protocol": dataset.protocol}
     metrics = {

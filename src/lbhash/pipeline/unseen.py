@@ -17,7 +17,6 @@ from lbhash.evaluation.neighbors import recall_within_classes
 from lbhash.evaluation.ranking import ranking_of
 from lbhash.evaluation.report import Report, evaluate
 from lbhash.index.asymmetric import agreeing
-from lbhash.pipeline.search import soft_outputs
 from lbhash.pipeline.splits import open_embedded
 from lbhash.utils.validation import check_int
 
@@ -146,7 +145,7 @@ def evaluate_unseen(
                 for split in (dataset.query, dataset.base)
             )
             outputs, held = fitted.model_.outputs(query.take(slice(None))), fitted.encode_split(base)
-            asked, soft = pack(outputs), soft_outputs(fitted, outputs)
+            asked, soft = pack(outputs), fitted.model_.soft(outputs)
             most = None if top_k is None else min(top_k, len(base))
             report = evaluate(asked, query.labels, held, base.labels, most, probe=not known, bits=fitted.bits)
             reports[known].append(report)

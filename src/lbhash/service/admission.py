@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
 from starlette.types import Receive
+from threadpoolctl import threadpool_limits
 
 from lbhash.service.errors import ServiceError
 
@@ -117,7 +119,8 @@ def _busy(reason: str) -> ServiceError:
 def _use_one_thread() -> None:
     """Let each request use one processor: this answers more requests a second than several processors for each."""
     import faiss
-    import torch
 
-    torch.set_num_threads(1)
     faiss.omp_set_num_threads(1)
+    threadpool_limits(1)  # of NumPy's products
+    if (torch := sys.modules.get("torch")) is not None:  # which a backbone needs
+        torch.set_num_threads(1)

@@ -6,6 +6,7 @@ import asyncio
 import json
 import logging
 from collections.abc import Callable
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -94,7 +95,7 @@ def _first_map(engine: Engine, index: Index) -> Map:
         state="ready",
         generation=index.generation,
         kind="pca",
-        pending=not few,
+        pending=not few and find_spec("sklearn") is not None,  # whose t-SNE makes the better one
         ids=ids.tolist(),
         rows=[engine.row_of(name, row) for name, row in zip(ids.tolist(), attributes, strict=True)],
         labels=[row.get(index.label) for row in attributes],

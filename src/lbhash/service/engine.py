@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from threading import Lock
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -20,21 +20,22 @@ from lbhash.codes import PackedCodes, code_from_hex, pack
 from lbhash.index import DamagedIndexError, Index, LocalIndex, Neighbors, check_model, open_index, rerank
 from lbhash.index.base import attribute_rows, describe_neighbors
 from lbhash.index.rerank import DISTANCE_WEIGHT
-from lbhash.models.backbone import Backbone
 from lbhash.models.backbone_files import check_backbone
+from lbhash.models.encoder import Encoder, load_encoder
 from lbhash.models.folder import own_backbone
-from lbhash.models.hash_model import HashModel, load_model
 from lbhash.service import schemas
 from lbhash.service.decoding import Decoder
 from lbhash.service.errors import ServiceError, blame_request
 from lbhash.service.rows import GrayRows, ImageRows, Rows, Usual, open_rows
 from lbhash.service.settings import MAX_BATCH, MAX_JSON, MAX_K, Settings
-from lbhash.training.coders import learns_classes
 from lbhash.utils.files import LockedError
 from lbhash.utils.formatting import one_line
 from lbhash.utils.serialization import json_value
 from lbhash.utils.validation import check_int
 from lbhash.utils.version import __version__
+
+if TYPE_CHECKING:
+    from lbhash.models.backbone import Backbone
 
 log = logging.getLogger("lbhash.service")
 
@@ -51,9 +52,9 @@ class Engine:
 
     def __init__(self, settings: Settings, decoder: Decoder) -> None:
         self.settings, self.decoder = settings, decoder
-        self.model = load_model(settings.model)
+        self.model = load_encoder(settings.model)
         self.fingerprint = self.model.fingerprint()
-        self._weight = DISTANCE_WEIGHT * learns_classes(self.model.metadata.get("method"))
+        self._weight = DISTANCE_WEIGHT * self.model.learns_classes
         self.rows: Rows | None = None
         if settings.data is not None:
             self.rows = open_rows(settings.data, **self.model.columns_of(settings.data))
@@ -365,12 +366,14 @@ def _check_writable(index: Index, path: str | Path) -> None:
         raise ValueError(f"index is {str(path)!r}, which this user may not write; allow it, or leave out --writable")
 
 
-def _backbone(settings: Settings, model: HashModel) -> Backbone | None:
+def _backbone(settings: Settings, model: Encoder) -> Backbone | None:
     """Return the backbone of the settings, or the model's own if it is on this machine."""
     known = (model.metadata.get("backbone") or {}).get("name")
     folder = settings.backbone or own_backbone(settings.model) or (known if known and Path(known).is_dir() else None)
     if folder is None:
         return None
+    from lbhash.models.backbone import Backbone
+
     backbone = Backbone.from_pretrained(folder)
     check_backbone(model, backbone)
     return backbone

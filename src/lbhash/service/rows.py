@@ -19,7 +19,7 @@ from PIL import Image
 from lbhash.data import EmbeddingTable, load_table
 from lbhash.data.images.parquet import ParquetImages
 from lbhash.data.readers import EMBEDDINGS, first_of, read_label_column
-from lbhash.models.hash_model import HashModel
+from lbhash.models.encoder import Encoder
 from lbhash.utils.labels import label_value
 from lbhash.utils.parquet import CHECKED
 
@@ -114,7 +114,7 @@ def open_rows(data: str | Path, **reading: str) -> Rows:
 class Usual:
     """What the outputs of a model usually are, by a sample of ``embeddings`` ``[n, dim]``, two rows or more."""
 
-    def __init__(self, model: HashModel, embeddings: npt.NDArray) -> None:
+    def __init__(self, model: Encoder, embeddings: npt.NDArray) -> None:
         rows = np.arange(len(embeddings))
         if len(rows) > SAMPLE:
             rows = np.sort(np.random.default_rng(0).choice(rows, SAMPLE, replace=False))

@@ -121,6 +121,7 @@ def fit_coder(
         found = coder.fit(rows)
     model = found if isinstance(found, HashModel) else _model(found, rows.dim, given.bits)
     model.metadata = plain(model_metadata(given, len(split)) | {"method": method, "guided": False}, "metadata")
+    model.metadata |= {"coder": True, "learns_classes": kind.needs_labels}
     if backbone is not None:
         model.metadata |= {"backbone": backbone.metadata(), "augment": stored_augmentation(given)}
     return model.eval(), centers, backbone

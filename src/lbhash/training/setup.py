@@ -22,8 +22,9 @@ from lbhash.losses import (
     stored_method,
     uses_centers,
 )
-from lbhash.models.backbone import Backbone
-from lbhash.models.hash_model import HashModel, load_model
+from lbhash.models.backbone import Backbone, backbone_device
+from lbhash.models.encoder import Encoder, load_encoder
+from lbhash.models.hash_model import HashModel
 from lbhash.models.surrogate import Surrogate
 from lbhash.training.arguments import TrainingArguments, arguments
 from lbhash.training.batches import labels_of
@@ -144,13 +145,15 @@ def prepare(
         metadata = model_metadata(given, len(fitted)) | {"options": options, "guidance": guidance}
         draw_from(given.seed, 1)  # so that a host and its guided form start from the same weights
         dim = split.input_dim(backbone)
-        model = HashModel(dim, given.bits, given.hidden, given.dropout, classes if has_classifier else 0, metadata)
+        model = HashModel(
+            dim, given.bits, given.hidden, given.dropout, classes if has_classifier else 0, metadata=metadata
+        )
     identity = {"method": full_name(given.method, given.guided), "dim": dim, "classes": classes}
     identity |= {name: getattr(given, name) for name in ("bits", "hidden", "dropout")}
     identity |= {"guided": bool(given.guided), "centers": str(given.centers)}  # as a checkpoint can store them
     identity |= {"options": options, "guidance": guidance, "validation": share}
     if start is not None:
-        model.head.load_state_dict(start.head.state_dict())
+        model.head.load_state_dict(HashModel.of(start).head.state_dict())
         identity["start"] = model.metadata["start"] = start.fingerprint()
     return Setup(given, model, objective, split, fitted, validation, centers, identity)
 
@@ -211,12 +214,7 @@ def open_backbone(settings: TrainingArguments) -> Backbone:
     return backbone if settings.image_size is None else resized(backbone, settings.image_size)
 
 
-def backbone_device(device: str) -> str:
-    """Return the device that a backbone is opened on."""
-    return "cpu" if device == "cpu" else "auto"
-
-
-def _start(given: TrainingArguments, split: Split, backbone: Backbone | None) -> HashModel | None:
+def _start(given: TrainingArguments, split: Split, backbone: Backbone | None) -> Encoder | None:
     """Return the trained model whose weights a training begins with, if one is given.
 
     Raises:
@@ -229,9 +227,9 @@ def _start(given: TrainingArguments, split: Split, backbone: Backbone | None) ->
         raise ValueError(
             f"{said}, which is for embeddings; of images, name the tuned backbone of that folder as backbone"
         )
-    trained = load_model(given.start, name="start")
+    trained = load_encoder(given.start, name="start")
     for name, ours in (("dim", split.input_dim()), ("bits", given.bits), ("hidden", given.hidden)):
-        if (theirs := getattr(trained, name)) != ours:
+        if (theirs := getattr(trained.layout, name)) != ours:
             raise ValueError(f"{said}, a model with {name} {theirs}; this training has {ours}, and it must be the same")
     return trained
 

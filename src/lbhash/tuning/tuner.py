@@ -18,7 +18,7 @@ from lbhash.data import Dataset, EmbeddingSplit, hold_out
 from lbhash.evaluation.diagnostics import diagnose_rows, diagnose_values
 from lbhash.evaluation.held_out import INTER_PERCENTILE, PERCENTILE, By, Score, score_codes
 from lbhash.hasher import Hasher
-from lbhash.models.hash_model import HashModel
+from lbhash.models.encoder import Encoder
 from lbhash.training.coders import coder_of
 from lbhash.training.confusion import confusion
 from lbhash.training.processor import check_machine
@@ -132,7 +132,7 @@ def search(
     study = Study(space, seed, start, hasher.epochs, prune=prune, settings=told, folder=folder, resume=resume)
     labels = check_labels(validation.labels, classes=count)
 
-    def score(model: HashModel, with_map: bool) -> Score:
+    def score(model: Encoder, with_map: bool) -> Score:
         codes = np.concatenate([model.encode(chunk) for chunk in validation.chunks()])
         return score_codes(codes, labels, count, hasher.bits, *percentiles, with_map=with_map, top_k=top_k)
 
@@ -157,9 +157,9 @@ def search(
 class _Watch(L.Callback):
     """Counts the epochs; if trials are pruned, reports the criterion after each and ends a trial that lags behind."""
 
-    def __init__(self, score: Callable[[HashModel, bool], Score], by: By, asked: Any, prune: bool) -> None:
+    def __init__(self, score: Callable[[Encoder, bool], Score], by: By, asked: Any, prune: bool) -> None:
         self.score, self.by, self.asked, self.prune, self.epochs = score, by, asked, prune, 0
-        self.model: HashModel
+        self.model: Encoder
 
     def value(self) -> float:
         """Return the criterion of the validation rows, which the pruner compares."""
@@ -167,7 +167,7 @@ class _Watch(L.Callback):
 
     def on_train_epoch_end(self, trainer: L.Trainer, module: Any) -> None:
         """Evaluate the validation rows."""
-        self.model = module.model
+        self.model = module.model.encoder()
         self.epochs = trainer.current_epoch + 1
         if not self.prune:
             return

@@ -7,6 +7,9 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
+TRAINING = ("torch", "lightning", "sklearn", "scipy", "matplotlib", "seaborn")
+"""Packages of the extra ``train``, which encoding, searching and serving do without."""
+
 
 def usable_cores() -> int:
     """Return the number of cores that this process may run on; all of the machine's if the system does not tell."""

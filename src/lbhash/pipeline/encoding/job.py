@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from lbhash.data.dataset import SPLITS
-from lbhash.models.backbone import Precision
 from lbhash.pipeline.embeddings import ImageOptions
 from lbhash.utils.files import fetched
 from lbhash.utils.validation import check_choice, check_int
@@ -42,7 +41,7 @@ class EncodingJob:
     images: ImageOptions | None = None
     columns: tuple[str, ...] = ()
     batch_size: int | None = None
-    precision: Precision | None = None
+    precision: Literal["32", "bf16"] | None = None
     workers: int | None = None
     unreadable: tuple[int, ...] | None = None
     embedding_column: str | None = None

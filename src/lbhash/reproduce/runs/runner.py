@@ -187,7 +187,7 @@ def outcome(config: RunConfig, seed: int) -> dict[str, Any]:
     report = evaluate(query, data.query.labels, base, data.base.labels, top_k, bits=config.bits)
     recognition = report.knn_accuracy
     if hasher.model_.classifier is not None and not data.multi_label:  # then the method's own classifier decides
-        found = classes[classifier_predict(query, hasher.model_.classifier.weight.detach().numpy())]
+        found = classes[classifier_predict(query, hasher.model_.classifier)]
         recognition = float(np.mean(found == data.query.labels))
     run = {**asdict(config), "wanted": sorted(config.wanted), "seed": seed, "source": source.name}
     extras = {TRAJECTORY: watch.epochs, SECONDS: watch.seconds, CODES: query.tolist()}

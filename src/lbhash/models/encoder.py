@@ -1,0 +1,328 @@
+"""What encodes: the weights of a trained model, and its raw outputs ℓ, whose signs are the code. NumPy is all it needs.
+
+``lbhash.models.hash_model`` has the same model as a PyTorch module, for training.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from safetensors import SafetensorError
+from safetensors.numpy import load_file, save_file
+
+from lbhash.codes import PackedCodes, check_bits, code_bytes, pack
+from lbhash.models.folder import check_model_folder, check_replaces_ours
+from lbhash.utils.checksums import checked, with_checksum
+from lbhash.utils.files import check_replaceable, make_folder, naming, replacing
+from lbhash.utils.fingerprint import fingerprint
+from lbhash.utils.formatting import one_line
+from lbhash.utils.serialization import plain
+from lbhash.utils.validation import check_float, check_int
+
+_BATCH = 2048
+"""Rows at a time: what a hidden layer makes of them stays in the processor's cache."""
+
+_UNSURE = 1e-5
+"""Outputs below this share of their row's largest are computed again, in double precision."""
+
+MODEL_CARD = """---
+library_name: lbhash
+tags:
+- learning-to-hash
+- similarity-search
+---
+
+# A hash model of lbhash
+
+It turns {what} into a binary code of {bits} bits, to be searched by Hamming distance.
+
+| what | value |
+|---|---|
+{facts}
+
+```python
+from lbhash import Hasher
+
+hasher = Hasher.from_pretrained("PATH OR HUB ID")
+codes = hasher.encode({given})  # uint8 [n, {code_bytes}]
+```
+"""
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The shape of a model.
+
+    Attributes:
+        dim: numbers of an embedding.
+        bits: the length of a code.
+        hidden: width of the hidden layer; 0 for a linear head.
+        dropout: probability that an input is dropped in training.
+        classifier: classes of the method's own linear classifier on codes, stored beside the head; 0 if it has none.
+        posterior: ``classes`` of a branch with the class posterior, and whether a row may have ``several``; or None.
+        neighborhood: whether there is a branch with the embedding's own neighborhoods.
+    """
+
+    dim: int
+    bits: int
+    hidden: int = 1024
+    dropout: float = 0.5
+    classifier: int = 0
+    posterior: dict[str, Any] | None = None
+    neighborhood: bool = False
+
+    def __post_init__(self) -> None:
+        check_int(self.dim, "dim", 1)
+        check_bits(self.bits)
+        check_int(self.hidden, "hidden")
+        check_float(self.dropout, "dropout", 0, below=1)
+        check_int(self.classifier, "classifier")
+        if self.posterior is not None:
+            if set(self.posterior) != {"classes", "several"}:
+                raise ValueError(f"posterior is {self.posterior!r}; it must have classes and several")
+            check_int(self.posterior["classes"], "classes", 1)
+        for name, value in (("neighborhood", self.neighborhood), ("several", (self.posterior or {}).get("several"))):
+            if not isinstance(value, (bool, type(None))):
+                raise TypeError(f"{name} is {value!r}; it must be true or false")
+
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """Return the shape of each tensor, by its name."""
+        dim, bits, hidden = self.dim, self.bits, self.hidden
+        found: dict[str, tuple[int, ...]] = {"mean": (dim,), "scale": (dim,)}
+        if hidden:
+            found |= {"head.0.weight": (hidden, dim), "head.0.bias": (hidden,)}
+            found |= {"head.2.weight": (bits, hidden), "head.2.bias": (bits,)}
+        else:
+            found |= {"head.weight": (bits, dim), "head.bias": (bits,)}
+        if self.classifier:
+            found["classifier.weight"] = (self.classifier, bits)
+        if self.posterior is not None:
+            classes = self.posterior["classes"]
+            branch = {"mean": (dim,), "linear.weight": (classes, dim), "linear.bias": (classes,)}
+            branch |= {"centers": (classes, bits), "strength": (bits,), "directions": (bits, dim), "phases": (bits,)}
+            found |= {f"posterior.{name}": shape for name, shape in branch.items()}
+        if self.neighborhood:
+            branch = {"linear.weight": (bits, dim), "mean": (dim,), "share": ()}
+            found |= {f"neighborhood.{name}": shape for name, shape in branch.items()}
+        return found
+
+
+class Encoder:
+    """A trained model of embeddings: standardization, a linear head or one with a hidden layer, and its branches.
+
+    ℓ = W2 · relu(W1 · (x − mean) / scale + b1) + b2,  code = sign ℓ with bin(0) = +1
+
+    With the branch of the class posterior the outputs are tanh ℓ + that branch
+    (``lbhash.models.posterior.ClassPosterior``); that of neighborhoods comes last
+    (``lbhash.models.neighborhood.Neighborhood``).
+
+    Args:
+        layout: the shape of the model.
+        weights: its tensors by name, ``float32``, of the shapes of ``Layout.shapes``.
+        metadata: what made the model (method, seed, data …), as JSON can hold it. A coder has ``coder`` there, and
+            ``learns_classes``.
+    """
+
+    def __init__(
+        self, layout: Layout, weights: dict[str, npt.NDArray[np.float32]], metadata: dict[str, Any] | None = None
+    ) -> None:
+        self.layout, self.weights = layout, weights
+        self.metadata: dict[str, Any] = plain(metadata or {}, "metadata")
+        check_metadata(self.metadata)
+
+    @property
+    def dim(self) -> int:
+        """The numbers of an embedding."""
+        return self.layout.dim
+
+    @property
+    def bits(self) -> int:
+        """The length of a code."""
+        return self.layout.bits
+
+    @property
+    def classifier(self) -> npt.NDArray[np.float32] | None:
+        """Weights ``[C, bits]`` of the method's own classifier of codes; None if it has none."""
+        return self.weights.get("classifier.weight")
+
+    def encode(self, x: npt.NDArray) -> PackedCodes:
+        """Return the codes of embeddings ``[n, dim]`` of any number type, ``uint8 [n, ceil(bits / 8)]``."""
+        return pack(self.outputs(x))
+
+    def outputs(self, x: npt.NDArray) -> npt.NDArray[np.float32]:
+        """Return the raw outputs ℓ, ``float32 [n, bits]``, of embeddings ``[n, dim]`` of any number type.
+
+        Sums depend in their last digits on how many rows are computed together, and by how many threads. A code does
+        not: outputs so near to 0 that their sign could depend on it are those of double precision.
+        """
+        found = np.empty((len(x), self.bits), np.float32)
+        for start in range(0, len(x), _BATCH):
+            rows = np.asarray(x[start : start + _BATCH], np.float32)
+            part = found[start : start + _BATCH]
+            part[:] = self._forward(rows)
+            size = np.abs(part)
+            near = size <= _UNSURE * size.max(axis=1, keepdims=True)
+            if (some := near.any(axis=1)).any():
+                part[some] = np.where(near[some], self._forward(rows[some].astype(np.float64)), part[some])
+        return found
+
+    @property
+    def learns_classes(self) -> bool:
+        """Whether the method has learned from labels."""
+        return bool(self.metadata.get("learns_classes", True))
+
+    def soft(self, outputs: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+        """Return ℓ ``[n, bits]`` as it counts beside bits: of a host tanh ℓ, as in its training; else ℓ as it is."""
+        branches = self.layout.posterior is not None or self.layout.neighborhood
+        return outputs if self.metadata.get("coder") or branches else np.tanh(outputs)
+
+    def _forward(self, x: npt.NDArray) -> npt.NDArray:
+        """Return ℓ of a batch, in its own precision."""
+
+        def linear(name: str, rows: npt.NDArray) -> npt.NDArray:
+            made = rows @ self.weights[f"{name}.weight"].T.astype(x.dtype, copy=False)
+            bias = self.weights.get(f"{name}.bias")
+            return made if bias is None else np.add(made, bias, out=made)
+
+        weights = self.weights
+        rows = x - weights["mean"]
+        rows /= weights["scale"]
+        if self.layout.hidden:
+            rows = linear("head.0", rows)
+            found = linear("head.2", np.maximum(rows, 0, out=rows))
+        else:
+            found = linear("head", rows)
+        if self.layout.posterior is not None:
+            rows = x - weights["posterior.mean"]
+            rows /= np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-12)
+            scores = linear("posterior.linear", rows)
+            if self.layout.posterior["several"]:
+                p = 0.5 * np.tanh(0.5 * scores) + 0.5  # the logistic function, without overflow
+            else:
+                p = np.exp(scores - scores.max(axis=1, keepdims=True))
+                p /= p.sum(axis=1, keepdims=True)
+            turns = rows @ weights["posterior.directions"].T.astype(x.dtype, copy=False) + weights["posterior.phases"]
+            dither = weights["posterior.strength"] * (4 * np.abs(turns - np.floor(turns) - 0.5) - 1)
+            found = np.tanh(found) + p @ weights["posterior.centers"].astype(x.dtype, copy=False) + dither
+        if self.layout.neighborhood:
+            nearby = linear("neighborhood.linear", x - weights["neighborhood.mean"])
+            found = weights["neighborhood.share"] * found + nearby
+        return found
+
+    @property
+    def has_tuned_backbone(self) -> bool:
+        """Whether a backbone was fine-tuned with the model; it is stored in the model's folder."""
+        return bool((self.metadata.get("backbone") or {}).get("tuned"))
+
+    def columns_of(self, data: str | Path) -> dict[str, str]:
+        """Return the columns by which ``lbhash.data.load_table`` reads the file of the training as the training did."""
+        if self.metadata.get("data") != Path(data).name:
+            return {}
+        return {name: self.metadata[name] for name in ("embedding_column", "label_column") if name in self.metadata}
+
+    def fingerprint(self) -> str:
+        """Return 16 hexadecimal digits that identify the model by its weights, in the order of their names."""
+        return fingerprint(*(part for weight in sorted(self.weights.items()) for part in weight))
+
+    def save(self, directory: str | Path) -> None:
+        """Write ``model.safetensors``, ``config.json`` and a model card; whole files, renamed into place.
+
+        The configuration is written last and holds the fingerprint of the weights and its own checksum, so that loading
+        the model finds out if a save was cut short, or the configuration is no longer the one that was saved.
+        """
+        target = Path(directory)
+        check_replaces_ours(target, "directory", backbone=False)
+        metadata = plain(self.metadata, "metadata")
+        config = {name: value for name, value in vars(self.layout).items() if value is not None and value is not False}
+        config["metadata"] = {**metadata, "fingerprint": self.fingerprint()}
+        what = f"an embedding of {self.dim} numbers"
+        card = MODEL_CARD.format(
+            what=f"an image, by way of {what}," if self.has_tuned_backbone else what,
+            bits=self.bits,
+            facts="\n".join(f"| {key} | {value} |" for key, value in metadata.items()),
+            given="images" if self.has_tuned_backbone else "embeddings",
+            code_bytes=code_bytes(self.bits),
+        )
+        make_folder(target)
+        with tempfile.TemporaryDirectory(dir=target, prefix=".saving-") as made:
+            with naming(target, SafetensorError):
+                (Path(made) / "README.md").write_text(card, encoding="utf-8")
+                save_file(self.weights, Path(made) / "model.safetensors")
+                text = json.dumps(with_checksum(config), sort_keys=True, indent=2)
+                (Path(made) / "config.json").write_text(text, encoding="utf-8")
+            files = sorted(Path(made).iterdir(), key=lambda file: (file.name == "config.json", file.name))
+            for file in files:
+                check_replaceable(target / file.name)
+            for file in files:
+                with replacing(target / file.name) as temporary:
+                    file.replace(temporary)
+
+
+def load_encoder(directory: str | Path, *, hub: bool = False, name: str = "model") -> Encoder:
+    """Load a model folder or, if ``hub``, a model of the Hub (``user/name``); nothing is unpickled.
+
+    Raises ``ValueError``, which calls the argument ``name``, if there is no such model, or it cannot be loaded.
+    """
+    on_hub = hub and not Path(directory).exists() and str(directory).count("/") == 1
+    if not on_hub:
+        check_model_folder(directory, name)
+    try:
+        return _load(Path(_downloaded(str(directory)) if on_hub else directory))
+    except (AttributeError, KeyError, OSError, RuntimeError, SafetensorError, TypeError, ValueError) as error:
+        raise ValueError(f"{name} is {str(directory)!r}, which could not be loaded: {one_line(error)}") from None
+
+
+def _downloaded(model: str) -> str:
+    """Return the folder with the files of a model of the Hub."""
+    from huggingface_hub import snapshot_download
+
+    return snapshot_download(model, allow_patterns=["config.json", "model.safetensors"])
+
+
+def _load(folder: Path) -> Encoder:
+    """Load the files of a folder; checksum and fingerprint in the configuration must be right."""
+    try:
+        config = checked(json.loads((folder / "config.json").read_text(encoding="utf-8")))
+    except (ValueError, RecursionError):
+        raise ValueError(
+            "config.json is damaged, was changed after the model was saved, or is of another version of lbhash; "
+            "bring back the file as it was, or train the model again"
+        ) from None
+    metadata = config.pop("metadata")
+    layout = Layout(**config)
+    weights = load_file(folder / "model.safetensors")
+    wanted = {name: (shape, "float32") for name, shape in layout.shapes().items()}
+    found = {name: (tensor.shape, str(tensor.dtype)) for name, tensor in weights.items()}
+    for name in sorted(wanted.keys() | found.keys()):
+        ours, theirs = wanted.get(name, "no such tensor"), found.get(name, "no such tensor")
+        if ours != theirs:
+            said = f"config.json says {ours} and model.safetensors has {theirs}"
+            raise ValueError(f"size mismatch for {name}: {said}; they are not of one model")
+    made = Encoder(layout, weights, metadata)
+    written_with, holds = made.metadata.pop("fingerprint", None), made.fingerprint()
+    if written_with != holds:
+        raise ValueError(
+            f"config.json was written with the weights {written_with} and model.safetensors holds {holds}; "
+            "a save was cut short: save the model again, or resume its training"
+        )
+    return made
+
+
+def check_metadata(metadata: Any) -> None:
+    """Raise ``TypeError`` or ``ValueError`` unless what is read of a model's metadata has its usual form."""
+    if not isinstance(metadata, dict):
+        raise TypeError(f"metadata is {metadata!r}; it must be an object of names and values")
+    backbone, classes = metadata.get("backbone"), metadata.get("classes", [])
+    names = ("name", "fingerprint")
+    if backbone and not (isinstance(backbone, dict) and all(isinstance(backbone.get(name), str) for name in names)):
+        raise TypeError(f"metadata has the backbone {backbone!r}; it must have a name and a fingerprint")
+    if not isinstance(classes, list) or not {type(label) for label in classes} <= {int, float, str, bool}:
+        raise TypeError(f"metadata has the classes {str(classes)[:100]}; they must be a list of labels")
+    if "label_columns" in metadata:
+        check_int(metadata["label_columns"], "label_columns", 1)

@@ -1,0 +1,124 @@
+"""Fits a method, a host or a coder, to a split of a data set; the way from ``Hasher`` to what trains."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from threadpoolctl import threadpool_limits
+from torch import nn
+
+from lbhash.data import Split, hold_out
+from lbhash.models.backbone import backbone_device
+from lbhash.models.encoder import Encoder
+from lbhash.training.arguments import TrainingArguments
+from lbhash.training.closed_form import fit_coder, fitted_method
+from lbhash.training.coders import coder_of
+from lbhash.training.hardware import cpu_settings
+from lbhash.training.neighborhood import neighborhood
+from lbhash.training.posterior import HELD_OUT, Choice, choose, class_posterior
+from lbhash.training.setup import full_name, open_backbone, prepare, prepare_images
+
+if TYPE_CHECKING:
+    from lbhash.centers.targets import Confusion
+    from lbhash.models.backbone import Backbone
+    from lbhash.training.trainer import Trained
+
+
+class Fitted(NamedTuple):
+    """What a training has found.
+
+    ``split`` has the labels as the training took them; of a coder ``trained`` is None.
+    """
+
+    method: Any
+    model: Encoder
+    split: Split
+    centers: npt.NDArray[np.int8] | None
+    backbone: Backbone | None
+    trained: Trained | None
+
+
+def fit_split(
+    settings: TrainingArguments,
+    split: Split,
+    classes: int,
+    *,
+    known_confusion: Confusion | None = None,
+    **training: Any,
+) -> Fitted:
+    """Fit a method; arguments and errors are those of ``Hasher.fit_split``."""
+    method = fitted_method(settings.method, split.labels is not None)
+    if coder_of(method) is not None:
+        coded, centers, backbone = fit_coder(settings, method, split, classes)
+        return Fitted(method, coded.encoder(), split, centers, backbone, None)
+    for name, usual in (("head", "bits"), ("unseen", 0)):
+        if split.needs_backbone and (given := getattr(settings, name)) != usual:
+            of = f"{name} is {given!r}, which is for embeddings"
+            raise ValueError(f"{of}; images that fine-tune a backbone take {usual!r}")
+    backbone = open_backbone(settings) if split.needs_backbone else None
+    setup = prepare(settings, split, classes, backbone, known_confusion)
+    network: nn.Module = setup.model
+    if backbone is None:
+        rows = setup.fitted.training_rows()
+        validation = None if setup.validation is None else setup.validation.training_rows()
+    else:
+        from lbhash.training.checkpoints import has_checkpoint
+
+        resumed = training.get("resume") and training.get("directory") and has_checkpoint(training["directory"])
+        tuning = prepare_images(setup, backbone, standardize=not resumed)
+        network, rows, validation = tuning.model, tuning.rows, tuning.validation
+    from lbhash.training.trainer import train  # Lightning takes seconds to import
+
+    if settings.progress:
+        from lbhash.training.progress import EpochBar
+
+        bar = EpochBar(full_name(method, settings.guided), unit="rows" if backbone is None else "images")
+        training["callbacks"] = [*training.get("callbacks", []), bar]
+    trained = train(
+        network,
+        setup.objective,
+        rows,
+        setup.arguments,
+        validation=validation,
+        settings=setup.identity,
+        **training,
+    )
+    model = setup.model
+    if backbone is not None:
+        backbone = backbone.anew(backbone_device(settings.device))
+        model.metadata["backbone"] = backbone.metadata() | {"tuned": True}
+    if setup.arguments.head == "joined":
+        chosen = _choice(settings, setup.fitted, classes)
+        model.metadata["posterior"] = chosen._asdict()
+        if chosen.weight:
+            with cpu_settings(settings.threads):
+                model.posterior = class_posterior(setup.fitted.embedded(), setup.centers, chosen)
+    if setup.arguments.unseen:
+        with cpu_settings(settings.threads), threadpool_limits(settings.threads):
+            model.neighborhood = neighborhood(model, setup.fitted.embedded(), classes, setup.arguments.unseen)
+    if model.classifier is not None:
+        weights = setup.objective.class_scores(torch.eye(model.bits))
+        assert weights is not None
+        model.classifier.weight.data.copy_(weights.detach().T)
+    return Fitted(method, model.encoder(), setup.split, setup.centers, backbone, trained)
+
+
+def _choice(settings: TrainingArguments, split: Any, classes: int) -> Choice:
+    """Return how the bits and the class posterior are joined, by a network that has not seen a share of the rows.
+
+    It is the same for every ``seed``, and has a third of the epochs.
+    """
+    fitted, held_out = hold_out(split.embedded(), HELD_OUT, purpose="head 'joined'")
+    probe = TrainingArguments(**{one.name: getattr(settings, one.name) for one in fields(TrainingArguments)})
+    probe.head, probe.unseen, probe.seed, probe.epochs, probe.progress = "bits", 0.0, 0, -(-settings.epochs // 3), False
+    probe.start = probe.validation = probe.monitor = probe.patience = None
+    probe.warmup = 0.0
+    found = fit_split(probe, fitted, classes)
+    assert found.centers is not None
+    outputs = np.concatenate([found.model.outputs(chunk) for chunk in held_out.chunks()])
+    with cpu_settings(settings.threads):
+        return choose(fitted, held_out, outputs, found.centers)
