@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import signal
-import subprocess
-import sys
 from fnmatch import fnmatch
 from pathlib import Path
 
@@ -21,7 +18,7 @@ from lbhash import Hasher
 from lbhash.centers import arrange_centers, class_centers
 from lbhash.data.images import load_images
 from lbhash.models.backbone import Backbone
-from lbhash.models.backbone_files import find_backbone, load_backbone, save_backbone
+from lbhash.models.backbone_files import save_backbone
 from lbhash.models.hash_model import HashModel
 from lbhash.training.confusion import confusion
 from lbhash.training.images import Augmentation, ImageModel
@@ -215,11 +212,10 @@ def test_centers_are_arranged_by_the_images_as_the_untrained_backbone_sees_them(
         assert table.labels[distance.argmin()] == label
 
 
-@pytest.mark.parametrize(("batch_norm", "centers"), [("train", "best"), ("freeze", "arranged")])
-def test_a_stopped_run_goes_on_to_the_same_model(folder, tmp_path, cache, batch_norm, centers):
+def test_a_stopped_run_goes_on_to_the_same_model(folder, tmp_path, cache):
     table = load_images(write_stripes(tmp_path / "images", 44))
-    settings = SETTINGS | {"batch_size": 10, "centers": centers}
-    hasher = Hasher(**settings, epochs=3, backbone=folder, batch_norm=batch_norm, monitor="ratio")
+    settings = SETTINGS | {"batch_size": 10, "centers": "arranged"}
+    hasher = Hasher(**settings, epochs=3, backbone=folder, batch_norm="train", monitor="ratio")
     whole = clone(hasher).fit_images(table, directory=tmp_path / "whole")
     with pytest.raises(KeyError, match="stopped"):
         clone(hasher).fit_images(table, directory=tmp_path / "stopped", callbacks=[Stop(1)])
@@ -227,56 +223,9 @@ def test_a_stopped_run_goes_on_to_the_same_model(folder, tmp_path, cache, batch_
     assert again.model_.fingerprint() == whole.model_.fingerprint()
     assert again.backbone_.fingerprint() == whole.backbone_.fingerprint()
     np.testing.assert_array_equal(again.train_codes_, whole.train_codes_)
-    for setting in (
-        {"image_size": 20},
-        {"augment": False},
-        {"batch_norm": "train" if batch_norm == "freeze" else "freeze"},
-    ):
-        (name,) = setting
+    for name, value in {"image_size": 20, "augment": False, "batch_norm": "freeze"}.items():
         with pytest.raises(ValueError, match=rf"^{name} is .*, and the checkpoint in '.*' was made with "):
-            clone(hasher).set_params(**setting).fit_images(table, directory=tmp_path / "stopped", resume=True)
-
-
-RUN = """
-import sys
-from pathlib import Path
-import lbhash.hasher
-from lbhash import Hasher
-from lbhash.data.images import load_images
-from lightning.pytorch.callbacks import Callback
-
-class Say(Callback):
-    def on_train_batch_end(self, trainer, module, outputs, batch, index):
-        print(trainer.current_epoch, index, flush=True)
-
-images, backbone, folder = sys.argv[1:]
-settings = {"bits": 16, "hidden": 0, "batch_size": 10, "lr": 0.01, "epochs": 3, "monitor": "ratio"}
-hasher = Hasher(**settings, backbone=backbone)
-hasher.fit_images(load_images(images), directory=folder, resume=Path(folder).exists(), callbacks=[Say()])
-hasher.save_pretrained(folder)
-"""
-
-
-@pytest.mark.slow
-def test_a_killed_run_goes_on_to_the_same_model(folder, tmp_path, cache):
-    """Killed in the middle of the second epoch: weights, backbone and codes are those of a run that was not."""
-    images = write_stripes(tmp_path / "images", 44)
-
-    def run(out):
-        return [sys.executable, "-c", RUN, str(images), str(folder), str(tmp_path / out)]
-
-    whole = subprocess.run(run("whole"), capture_output=True, text=True, timeout=120)
-    assert whole.returncode == 0, whole.stderr
-    with subprocess.Popen(run("killed"), stdout=subprocess.PIPE, text=True) as killed:
-        for line in killed.stdout:
-            if line.split() == ["1", "2"]:
-                break
-        killed.send_signal(signal.SIGKILL)
-    again = subprocess.run(run("killed"), capture_output=True, text=True, timeout=120)
-    assert again.returncode == 0, again.stderr
-    assert again.stdout.split("\n")[0] == "1 0"
-    for file in ("model.safetensors", "config.json", "backbone/model.safetensors", "backbone/config.json"):
-        assert (tmp_path / "killed" / file).read_bytes() == (tmp_path / "whole" / file).read_bytes()
+            clone(hasher).set_params(**{name: value}).fit_images(table, directory=tmp_path / "stopped", resume=True)
 
 
 # ------------------------------------------------------------------------------------------------- stored and loaded
@@ -408,21 +357,6 @@ def test_a_model_remembers_the_name_of_a_frozen_backbone(folder, tmp_path):
         Hasher.from_pretrained(tmp_path / "model").encode(images)
 
 
-def test_where_a_backbone_is():
-    model = HashModel(4, 8).encoder()
-    with pytest.raises(
-        ValueError, match=r"^the model was trained on embeddings and does not know their backbone; name"
-    ):
-        find_backbone(model)
-    model.metadata["backbone"] = {"name": "user/vision", "fingerprint": "0", "dim": 4}
-    assert find_backbone(model) == "user/vision"
-    model.metadata["backbone"]["tuned"] = True
-    with pytest.raises(
-        ValueError, match=r"^the model's backbone was fine-tuned with it \(from 'user/vision'\) and is in "
-    ):
-        load_backbone(model)
-
-
 # ------------------------------------------------------------------------------------------------- the Hub
 
 
@@ -476,11 +410,8 @@ def test_to_the_hub_and_back(tuned, tmp_path, monkeypatch):
     [
         ({"backbone": None}, ValueError, r"^backbone is not given; images need one: a folder or Hub id of a vision"),
         ({"backbone": "absent"}, ValueError, r"^backbone is 'absent', and there is no such folder"),
-        ({"batch_norm": "eval"}, ValueError, r"^batch_norm is 'eval'; it must be one of freeze, train"),
         ({"image_size": -3}, ValueError, r"^image_size is -3; it must be at least 1"),
         ({"augment": "strong"}, TypeError, r"^augment is 'strong'; it must be True, False or an Augmentation"),
-        ({"augment": 1}, TypeError, r"^augment is 1; it must be True, False or an Augmentation"),
-        ({"backbone_lr": -1.0}, ValueError, r"^backbone_lr is -1.0; it must be above 0 and finite"),
     ],
 )
 def test_bad_settings(folder, settings, error, said):

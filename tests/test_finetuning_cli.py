@@ -266,16 +266,13 @@ def test_cores_are_shared_by_processes(monkeypatch):
         (["--backbone", "absent"], "backbone is 'absent', and there is no such folder"),
         (["--backbone", "backbone", "--labels", "l.npy"], "labels is 'l.npy' and the data are images, which are one"),
         (["--backbone", "backbone", "--layout", "x"], "layout is 'x'; it must be one of parquet, lists, cifar"),
-        (["--backbone", "backbone", "--image-size", "0"], "image_size is 0; it must be at least 1"),
         (["--backbone", "backbone", "--crop-scale", "0"], "crop-scale is 0.0; it must be above 0 and at most 1"),
-        (["--backbone", "backbone", "--crop-scale", "1.5"], "crop-scale is 1.5; it must be above 0 and at most 1"),
         (["--backbone", "backbone", "--flip", "2"], "flip is 2.0; it must be from 0 to 1"),
         (["--backbone", "backbone", "--jitter", "nan"], "jitter is nan; it must be from 0 to 1"),
         (
             ["--backbone", "backbone", "--no-augment", "--flip", "0.5"],
             "flip is 0.5 with --no-augment; leave one of the",
         ),
-        (["--backbone", "backbone", "--workers", "-1"], "workers is -1; it must be at least 0"),
         (["--image-size", "32"], "image-size is 32 without a backbone; it is for a backbone that is fine-tuned"),
         (
             ["--backbone", "backbone", "--freeze", "--jitter", "0.1"],
@@ -285,11 +282,6 @@ def test_cores_are_shared_by_processes(monkeypatch):
             ["--backbone", "backbone", "--freeze", "--no-augment"],
             "no-augment is given with --freeze; it is for a backbone",
         ),
-        (
-            ["--backbone", "backbone", "--freeze", "--batch-norm", "train"],
-            "batch-norm is train with --freeze; it is for",
-        ),
-        (["--backbone", "backbone", "--freeze", "--backbone-lr", "1"], "backbone-lr is 1.0 with --freeze; it is for a"),
         (["--layout", "folder"], "layout is 'folder' without a backbone; it is for images: give --backbone too"),
         ([], "data is 'images', which holds images; give what embeds them (--backbone FOLDER)"),
     ],

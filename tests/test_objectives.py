@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
-from hypothesis import assume, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
-from sklearn.metrics import ndcg_score
 from tests.slow_objectives import CLASSES, ROWS, SLOW, label_sets
 from torch import Tensor
 
@@ -158,37 +157,6 @@ def test_options_that_nobody_sets(method):
 
 
 @methods
-@settings(max_examples=15, deadline=None)
-@given(
-    st.integers(0, 2**32 - 1),
-    st.booleans(),
-    st.integers(1, 8),
-    st.sampled_from([1, 5, 8, 16]),
-    st.sampled_from(["default", "host", "guided"]),
-)
-def test_loss_of_any_batch_is_that_of_the_equation(method, seed, multi, rows, bits, form):
-    generator = torch.Generator().manual_seed(seed)
-    labels = torch.randint(0, CLASSES, (ROWS,), generator=generator)
-    if multi:
-        labels = (torch.rand(ROWS, CLASSES, generator=generator) < 0.4).float()
-    centers = 2.0 * torch.randint(0, 2, (CLASSES, bits), generator=generator) - 1
-    task = Task(bits, CLASSES, labels, centers, seed=seed)
-    options = {} if form == "default" else recommended(method, form == "guided", bits).get("options", {})
-    objective = make(method, task, **options)
-    objective.begin_epoch(seed % 50)
-    index = torch.randperm(ROWS, generator=generator)[:rows]
-    logits = torch.randn(rows, bits, generator=generator)
-    assume((logits.norm(dim=1) > 0.02).all())  # shorter ones hardly have a direction
-    if method == "dch":
-        # Dissimilar rows at distance 0 have an infinite loss by the equation, so all of one bit that agree.
-        assume(bits > 1)
-    torch.manual_seed(0)
-    loss = objective(logits, labels[index], index)
-    expected = SLOW[method](objective, task, logits.tolist(), label_sets(labels[index]), index.tolist())
-    assert loss.item() == pytest.approx(expected, rel=1e-4, abs=1e-5)
-
-
-@methods
 @pytest.mark.parametrize("multi", [False, True])
 @pytest.mark.parametrize("which", list(BATCHES))
 def test_loss_and_gradient_are_finite(method, multi, which):
@@ -314,25 +282,6 @@ def test_tie_aware_precision_of_codes_is_that_of_the_evaluation():
     assert 0.3 < found < 0.95
 
 
-def test_the_tie_aware_ndcg_of_codes_is_that_of_scikit_learn():
-    """Of codes, with a bin for each distance, up to the discount of tied rows, here that of their mean rank."""
-    bits, rows = 16, 40
-    rng = np.random.default_rng(1)
-    hot = (rng.random((rows, 5)) < 0.4).astype(np.float32)
-    signs = np.where(rng.random((rows, bits)) < 0.5, -1.0, 1.0)
-    task = Task(bits, 5, torch.tensor(hot), make_task(bits=bits).centers)
-    objective = METHODS["talr"](task, measure="ndcg", bins=bits)
-    found = 1 - objective(torch.tensor(50 * signs).float(), torch.tensor(hot), torch.arange(rows)).item()
-    gains = 2 ** (hot @ hot.T) - 1
-    expected = []
-    for row in range(rows):
-        others = np.arange(rows) != row
-        if gains[row, others].any():
-            expected.append(ndcg_score(gains[row : row + 1, others], signs[row : row + 1] @ signs[others].T))
-    assert np.mean(expected) - 0.02 < found < np.mean(expected)  # which is less than the mean of their discounts
-    assert found > 0.3
-
-
 def test_mds_pulls_similar_rows_together_from_an_epoch_on():
     task = make_task()
     logits, labels, index = make_batch(task)
@@ -364,48 +313,25 @@ def test_hashnet_sharpens_its_tanh():
     for epoch in (0, 5, 20, 60):
         objective.begin_epoch(epoch)
         assert objective.beta == pytest.approx(math.sqrt(1 + epoch / 20))
-    objective = HashNet(make_task(), continuation=5)
-    objective.begin_epoch(15)
-    assert objective.beta == pytest.approx(2)
 
 
 @pytest.mark.parametrize("method", ["dbdh", "dsdh"])
 @pytest.mark.parametrize("multi", [False, True])
 def test_memory(method, multi):
+    """What was seen last is remembered of every row, and pulls."""
     task = make_task(multi)
-    objective = make(method, task)
-    seen = torch.zeros(ROWS, BITS)
-    state = objective.state_dict()
-    assert torch.equal(state["memory.outputs"], seen)
+    objective, seen = make(method, task), torch.zeros(ROWS, BITS)
     for seed, which in enumerate(["absent", "one class", "absent", "all"]):
         logits, labels, index = make_batch(task, which, 2.0, seed)
         objective(logits, labels, index)
         seen[index] = logits.detach().clamp(-1, 1) if method == "dbdh" else logits.detach()
         assert torch.equal(objective.memory.outputs, seen)
         assert not objective.memory.outputs.requires_grad
-    torch.testing.assert_close(objective.state_dict()["memory.outputs"], seen)
-    resumed = make(method, task)
-    resumed.load_state_dict(objective.state_dict())
-    batch = make_batch(task, "absent", seed=5)
-    assert torch.equal(resumed(*batch), objective(*batch))
-
-
-@pytest.mark.parametrize("method", ["dbdh", "dsdh"])
-def test_rows_seen_before_pull(method):
-    task = make_task()
-    objective = make(method, task)
-    objective(*make_batch(task, "all", seed=1))
     logits, labels, index = make_batch(task, "one row", 0.1)
-    objective(logits, labels, index).backward()
     fresh = logits.detach().clone().requires_grad_()
-    make(method, task)(fresh, labels, index).backward()
+    for one, values in ((objective, logits), (make(method, task), fresh)):
+        one(values, labels, index).backward()
     assert (logits.grad - fresh.grad).abs().max() > 1e-3
-
-
-def dsdh_parts(objective, outputs):
-    b, w, y = objective.codes.double(), objective.weights.double(), objective.targets.double()
-    of_codes = objective.mu * (y - b @ w).square().sum() + objective.eta * (b - outputs).square().sum()
-    return of_codes.item(), (of_codes + objective.nu * w.square().sum()).item()
 
 
 def make_dsdh(seed, multi=False, bits=4, **options):
@@ -452,28 +378,10 @@ def test_dsdh_every_bit_is_the_best_column_by_brute_force():
     assert not torch.equal(start, objective.codes)
 
 
-@settings(max_examples=20, deadline=None)
-@given(st.integers(0, 1000), st.booleans(), st.integers(1, 6), options)
-def test_dsdh_objective_never_rises(seed, multi, bits, options):
-    objective, outputs = make_dsdh(seed, multi, bits, sweeps=1, **options)
-    values = []
-    for _ in range(5):
-        objective.update_codes()
-        values.append(dsdh_parts(objective, outputs)[1])
-    assert all(after <= before + 1e-4 * (1 + before) for before, after in itertools.pairwise(values))
-
-
-def test_dsdh_codes_start_from_the_seed():
-    codes = [DSDH(make_task(seed=seed)).codes for seed in (0, 0, 1)]
-    assert torch.equal(codes[0], codes[1])
-    assert not torch.equal(codes[0], codes[2])
-    assert set(codes[0].unique().tolist()) == {-1.0, 1.0}
-
-
 @pytest.mark.parametrize("multi", [False, True])
 def test_greedyhash_is_the_sign_forward_and_the_identity_backward(multi):
     task = make_task(multi)
-    objective = make("greedyhash", task, alpha=0.0)
+    objective = make("greedyhash", task, alpha=0.7)
     logits, labels, index = make_batch(task, "all", 0.4)
     with torch.no_grad():
         logits[0, :3] = 0.0
@@ -483,14 +391,13 @@ def test_greedyhash_is_the_sign_forward_and_the_identity_backward(multi):
     scores = signs @ objective.classifier.weight.T
     if multi:
         expected = CLASSES * F.binary_cross_entropy_with_logits(scores, labels)
-        by_hand = (scores.sigmoid() - labels) / len(scores)
     else:
         expected = F.cross_entropy(scores, labels)
-        by_hand = (scores.softmax(1) - F.one_hot(labels, CLASSES)) / len(scores)
     (gradient, of_weight) = torch.autograd.grad(expected, [signs, objective.classifier.weight])
-    torch.testing.assert_close(loss, expected)
-    torch.testing.assert_close(logits.grad, gradient)
-    torch.testing.assert_close(logits.grad, by_hand.detach() @ objective.classifier.weight.detach())
+    far = logits.detach().abs() - 1
+    torch.testing.assert_close(loss, expected + 0.7 * far.abs().pow(3).mean())
+    penalty = 0.7 * 3 * far * far.abs() * logits.detach().sign() / logits.numel()
+    torch.testing.assert_close(logits.grad, gradient + penalty, rtol=1e-4, atol=1e-6)
     torch.testing.assert_close(objective.classifier.weight.grad, of_weight)
     assert gradient.abs().max() > 1e-3
 
@@ -530,62 +437,16 @@ def test_dbdh_is_the_clip_forward_and_the_identity_backward(multi):
     assert torch.equal(logits.grad, clipped.grad)
 
 
-def test_greedyhash_penalty():
-    task = make_task()
-    logits, labels, index = make_batch(task, "all", 2.0)
-    copy = logits.detach().clone().requires_grad_()
-    make("greedyhash", task, alpha=0.0)(copy, labels, index).backward()
-    make("greedyhash", task, alpha=0.7)(logits, labels, index).backward()
-    x = logits.detach()
-    expected = 0.7 * 3 * (x.abs() - 1) * (x.abs() - 1).abs() * x.sign() / x.numel()
-    torch.testing.assert_close(logits.grad - copy.grad, expected, rtol=1e-4, atol=1e-6)
-
-
-def targets(csq, labels):
-    return majority(labels, csq.centers, csq.tie_break)
-
-
-def test_csq_majority():
-    centers = torch.tensor([[1.0, 1, 1, -1], [1, 1, -1, -1], [1, -1, -1, -1], [-1, -1, -1, -1]])
-    task = Task(4, 4, torch.eye(4), centers)
-    labels = torch.tensor([[1.0, 1, 1, 0], [0, 0, 0, 1], [1, 0, 1, 1], [1, 1, 0, 0]])
-    found = targets(CSQ(task), labels)
-    assert found[:3].tolist() == [[1, 1, -1, -1], [-1, -1, -1, -1], [1, -1, -1, -1]]
-    assert found[3, [0, 1, 3]].tolist() == [1, 1, -1]
-    assert found[3, 2] in (-1, 1)
-
-
 def test_csq_ties_are_broken_the_same_each_time():
-    bits = 64
-    half = torch.ones(bits)
+    half = torch.ones(64)
     centers = torch.stack([half, -half, half, -half])
-
-    def ties(seed):
-        return CSQ(Task(bits, 4, torch.eye(4), centers, seed=seed))
-
-    objective = ties(0)
+    first, again, other = (CSQ(Task(64, 4, torch.eye(4), centers, seed=seed)) for seed in (0, 0, 1))
     labels = torch.tensor([[1.0, 1, 0, 0], [0, 0, 1, 1], [1, 1, 1, 1]])
-    found = targets(objective, labels)
+    found, same, others = (majority(labels, one.centers, one.tie_break) for one in (first, again, other))
     assert (found == found[0]).all()
     assert set(found.unique().tolist()) == {-1.0, 1.0}
-    assert torch.equal(targets(objective, labels[1:]), found[1:])
-    assert torch.equal(targets(ties(0), labels), found)
-    assert not torch.equal(targets(ties(1), labels), found)
-    other = ties(1)
-    other.load_state_dict(objective.state_dict())
-    assert torch.equal(targets(other, labels), found)
-
-
-def test_csq_pulls_rows_without_labels_nowhere():
-    task = make_task(multi=True)
-    logits, labels, index = make_batch(task)
-    (gradient,) = torch.autograd.grad(CSQ(task, lam=0.0)(logits, labels, index), logits)
-    assert not gradient[4].any()  # the row without a label
-    assert all(gradient[row].all() for row in range(ROWS) if row != 4)
-    loss = CSQ(task, lam=0.0)(logits, torch.zeros_like(labels), index)
-    (gradient,) = torch.autograd.grad(loss, logits)
-    assert loss == 0
-    assert not gradient.any()
+    assert torch.equal(same, found)
+    assert not torch.equal(others, found)
 
 
 def test_dsdh_ends_with_the_classifier_of_its_last_outputs():
@@ -640,18 +501,6 @@ class Own(Objective):
         return self.factor * logits.square().sum()
 
 
-@pytest.mark.parametrize("guided", [False, True])
-def test_an_objective_of_ones_own(guided):
-    objective = build_objective(Own, make_task(), guided=guided, options={"factor": 2.0})
-    own = objective.host if guided else objective
-    assert isinstance(own, Own)
-    assert own.bits == BITS
-    logits, labels, index = make_batch(make_task())
-    assert own(logits, labels, index) == 2 * logits.square().sum()
-    assert objective.class_scores(logits) is None
-    objective.begin_epoch(3)
-
-
 def test_an_objective_made_by_something_without_a_name():
     class Maker:
         def __call__(self, task, factor=3.0):
@@ -695,18 +544,6 @@ def test_arguments_that_a_method_does_not_take(arguments, error, message):
     assert "\n" not in str(raised.value)
 
 
-def test_an_objective_has_to_say_its_loss():
-    with pytest.raises(NotImplementedError):
-        Objective()(*make_batch(make_task()))
-
-
-def test_task():
-    assert not make_task().multi_label
-    assert make_task(multi=True).multi_label
-    draws = [make_task(seed=seed).generator().initial_seed() for seed in (0, 0, 7)]
-    assert draws == [0, 0, 7]
-
-
 def test_guidance_wraps_the_method():
     task = make_task()
     assert type(build_objective("dch", task, guided=False)) is DCH
@@ -715,30 +552,9 @@ def test_guidance_wraps_the_method():
     assert (type(guided.host), guided.host.gamma, guided.weight, guided.mode) == (DCH, 3, 0.25, "replace")
 
 
-DIVIDE = {
-    "hashnet": ("alpha", "continuation"),
-    "dsdh": ("mu", "nu", "sweeps"),
-    "dch": ("gamma",),
-    "dsh": ("margin",),
-    "mihash": ("bins",),
-    "talr": ("bins", "gamma"),
-    "idhn": ("beta",),
-    "dpn": ("margin",),
-    "orthohash": ("scale",),
-    "normsoftmax": ("tau",),
-}
-
-
 @methods
 def test_options_of_no_sense(method):
     for name in set(DEFAULTS[method]) | ({"zeta"} if method == "hyp2" else set()):
         for bad in (-2, "much"):
             with pytest.raises((ValueError, TypeError), match=f"^{name} is {bad!r}; it must be"):
                 make(method, make_task(), **{name: bad})
-
-
-@pytest.mark.parametrize("method", DIVIDE)
-def test_options_that_divide_are_above_0(method):
-    for name in DIVIDE[method]:
-        with pytest.raises(ValueError, match=f"^{name} is 0; it must be (above 0|at least 1)"):
-            make(method, make_task(), **{name: 0})

@@ -15,20 +15,7 @@ from lbhash.models.dropout import keep_mask
 from lbhash.models.surrogate import Surrogate
 from lbhash.reproduce.distributions import divergence, product_of_marginals
 
-SHAPES = [
-    (8, 8),
-    (16, 8),
-    (20, 8),
-    (5, 8),
-    (64, 8),
-    (8, 3),
-    (16, 1),
-    (16, 16),
-    (20, 6),
-    (20, 16),
-    (5, 2),
-    (64, 10),
-]
+SHAPES = [(8, 8), (20, 8), (5, 8), (64, 8), (16, 1), (16, 16), (20, 6)]
 HIDDEN = 12
 N = 7
 
@@ -185,45 +172,6 @@ def test_losses_and_their_gradients(bits, block_bits, labeling, dropout):
     assert logits.grad[rows].abs().sum(dim=1).gt(0).all()
 
 
-def test_forward_in_training_drops_hidden_units():
-    surrogate = make(16, dropout=0.5).train()
-    logits = torch.zeros(2000, 16, dtype=torch.float64)
-    drawn = surrogate(logits)
-    surrogate.eval()
-    torch.testing.assert_close(drawn.mean(0), surrogate(logits)[0], atol=0.2, rtol=0)
-    assert drawn.std(0).min() > 0.1
-
-
-@pytest.mark.parametrize("training", [False, True])
-@pytest.mark.parametrize("labeling", ["single", "multi"])
-def test_each_loss_moves_its_own_side_only(training, labeling):
-    surrogate = make(20, dropout=0.5).train(training)
-    values, centers, rows, classes = make_batch(surrogate, labeling)
-    for which in (0, 1):
-        surrogate.zero_grad()
-        logits = values.clone().requires_grad_()
-        losses = surrogate.losses(logits, surrogate.block_index(values), surrogate.block_index(centers)[classes], rows)
-        losses[which].backward()
-        of_logits = logits.grad is not None and bool(logits.grad.any())
-        of_surrogate = [p.grad is not None and bool(p.grad.any()) for p in surrogate.parameters()]
-        assert of_logits is (which == 1)
-        assert of_surrogate == [which == 0] * 4
-
-
-def test_losses_with_one_side_frozen():
-    surrogate = make(16)
-    values, centers, rows, classes = make_batch(surrogate, "single")
-    codes, pulled = surrogate.block_index(values), surrogate.block_index(centers)[classes]
-    sum(surrogate.losses(values, codes, pulled, rows)).backward()
-    assert all(p.grad.any() for p in surrogate.parameters())
-    surrogate.zero_grad()
-    surrogate.requires_grad_(False)
-    logits = values.clone().requires_grad_()
-    sum(surrogate.losses(logits, codes, pulled, rows)).backward()
-    assert logits.grad.any()
-    assert all(p.grad is None for p in surrogate.parameters())
-
-
 def test_losses_stay_finite_for_extreme_outputs():
     torch.manual_seed(0)
     surrogate = Surrogate(20)
@@ -281,30 +229,6 @@ def test_kl_is_that_of_a_loop(seed, outcomes):
         expected = sum(a * math.log(a / b) for a, b in pairs if a > 0)
         assert divergence(p[row], q[row]) == pytest.approx(expected, rel=1e-9, abs=1e-12)
         assert divergence(p[row], p[row]) == 0
-
-
-def test_it_learns_what_the_marginals_cannot_tell():
-    # Two correlated bits, and the paper's joint of two CIFAR-10 classes: 0.079, 0.446, 0.394, 0.081.
-    torch.manual_seed(0)
-    truth = torch.tensor([0.079, 0.446, 0.394, 0.081])
-    marginals = torch.stack([truth[[1, 3]].sum(), truth[[2, 3]].sum()])
-    outcomes = torch.multinomial(truth, 2000, replacement=True)
-    signs = 2.0 * torch.stack([outcomes & 1, outcomes >> 1], dim=1) - 1
-    surrogate = Surrogate(2, hidden=32)
-    codes = surrogate.block_index(signs)
-    assert torch.equal(codes[:, 0], outcomes)
-    logits = (marginals / (1 - marginals)).log().expand(2000, 2)
-    adam = torch.optim.Adam(surrogate.parameters(), lr=1e-2)
-    for step in range(150):
-        batch = torch.arange(64) + 64 * step % 1900
-        fit, _ = surrogate.losses(logits[batch], codes[batch], codes[:0], codes[:0, 0])
-        adam.zero_grad()
-        fit.backward()
-        adam.step()
-    learned = surrogate.eval().joint(logits[:1])[0, 0].detach()
-    independent = divergence(truth.numpy(), product_of_marginals(marginals.numpy()))
-    assert independent > 0.2
-    assert divergence(truth.numpy(), learned.numpy()) < 0.1 * independent
 
 
 def test_it_learns_how_the_joint_depends_on_the_output():

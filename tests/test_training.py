@@ -4,6 +4,7 @@ import random
 import signal
 import time
 import weakref
+from io import BytesIO
 
 import numpy as np
 import pytest
@@ -30,11 +31,9 @@ class Watch(Callback):
     """Remembers what it sees at the start and at every step."""
 
     def __init__(self):
-        self.rates, self.rows, self.threads, self.epochs = [], [], [], []
+        self.threads, self.epochs = [], []
 
     def on_train_batch_start(self, trainer, module, batch, batch_index):
-        self.rates.append(trainer.optimizers[0].param_groups[0]["lr"])
-        self.rows.append(batch[2].numpy().copy())
         self.epochs.append(trainer.current_epoch)
         self.threads.append(torch.get_num_threads())
 
@@ -57,7 +56,7 @@ def assert_same_model(left, right):
 # ------------------------------------------------------------------------------------------------ the same again
 
 
-@pytest.mark.parametrize("method", ["csq", "dsdh", "dbdh", "jmlh"])  # plain, two with a memory, one that draws codes
+@pytest.mark.parametrize("method", ["dsdh", "jmlh"])  # one with a memory, one that draws codes
 def test_a_seed_decides_the_codes_whether_a_run_is_stopped_or_not(blobs, tmp_path, method):
     whole = fitted(blobs, method=method)
     torch.rand(7)
@@ -71,22 +70,6 @@ def test_a_seed_decides_the_codes_whether_a_run_is_stopped_or_not(blobs, tmp_pat
     assert_same_model(whole, resumed)
     other = fitted(blobs, method=method, seed=4)
     assert not np.array_equal(whole.train_codes_, other.train_codes_)
-
-
-def test_a_run_stopped_at_every_epoch(blobs, tmp_path):
-    whole = fitted(blobs, method="dsdh")
-    for epoch in range(4):
-        with pytest.raises(KeyError, match="stopped"):
-            fitted(blobs, method="dsdh", folder=tmp_path, resume=True, callbacks=[Stop(epoch, batch=epoch)])
-    assert_same_model(whole, fitted(blobs, method="dsdh", folder=tmp_path, resume=True))
-
-
-def test_resuming_a_finished_run_changes_nothing(blobs, tmp_path):
-    whole = fitted(blobs, folder=tmp_path, logger="csv")
-    watch = Watch()
-    assert_same_model(whole, fitted(blobs, folder=tmp_path, resume=True, callbacks=[watch], logger="csv"))
-    assert watch.epochs == []
-    assert [row["epoch"] for row in log_of(tmp_path)] == ["0", "1", "2", "3"]
 
 
 def test_a_checkpoint_is_not_used_without_resume(blobs, tmp_path):
@@ -119,23 +102,18 @@ def test_resuming_with_as_many_other_rows_is_refused(blobs, tmp_path):
         Hasher(**{**SETTINGS, "recipe": "paper", "epochs": 1}).fit_split(part, 4, directory=tmp_path, resume=True)
 
 
-@pytest.mark.parametrize("content", [b"", b"no checkpoint", "half"])
-def test_a_damaged_checkpoint(blobs, tmp_path, content):
+def test_a_damaged_checkpoint(blobs, tmp_path):
     fitted(blobs, folder=tmp_path, epochs=1)
     file = tmp_path / "checkpoints" / "last.ckpt"
-    whole = file.read_bytes()
-    file.write_bytes(whole[: len(whole) // 2] if content == "half" else content)
-    with pytest.raises(ValueError, match=r"^the checkpoint in '.*' is damaged .*; start anew without resume$") as error:
-        fitted(blobs, folder=tmp_path, epochs=1, resume=True)
-    assert "\n" not in str(error.value)
+    whole, other = file.read_bytes(), BytesIO()
+    torch.save([1, 2], other)
+    for content in (b"", b"no checkpoint", whole[: len(whole) // 2], other.getvalue()):
+        file.write_bytes(content)
+        said = r"^the checkpoint in '.*' is damaged or none of lbhash .*; start anew without resume$"
+        with pytest.raises(ValueError, match=said) as error:
+            fitted(blobs, folder=tmp_path, epochs=1, resume=True)
+        assert "\n" not in str(error.value)
     fitted(blobs, folder=tmp_path, epochs=1)
-
-
-def test_a_checkpoint_of_something_else(blobs, tmp_path):
-    (tmp_path / "checkpoints").mkdir()
-    torch.save([1, 2], tmp_path / "checkpoints" / "last.ckpt")
-    with pytest.raises(ValueError, match="is damaged or none of lbhash"):
-        fitted(blobs, folder=tmp_path, epochs=1, resume=True)
 
 
 def test_numpys_numbers_in_options_are_resumed(blobs, tmp_path):
@@ -252,17 +230,6 @@ def test_a_process_killed_at_random_moments_resumes_bit_for_bit(tmp_path, method
 # --------------------------------------------------------------------------------------------------------- logs
 
 
-def test_the_log_has_each_epoch(blobs, tmp_path):
-    fitted(blobs, folder=tmp_path, logger="csv", guided=False)
-    rows = log_of(tmp_path)
-    assert [int(row["epoch"]) for row in rows] == [0, 1, 2, 3]
-    for row in rows:
-        values = {name: float(row[name]) for name in ("loss", "inter", "intra", "ratio")}
-        assert np.isfinite(list(values.values())).all()
-        assert values["ratio"] == pytest.approx(values["inter"] / values["intra"])
-    assert float(rows[-1]["loss"]) < float(rows[0]["loss"])
-
-
 def test_the_log_of_a_resumed_run_has_each_epoch_once(blobs, tmp_path):
     fitted(blobs, folder=tmp_path / "whole", logger="csv")
     with pytest.raises(KeyError):
@@ -292,18 +259,6 @@ def test_the_logged_bound_is_that_of_the_codes(blobs, tmp_path):
     assert float(row["inter"]) == found.inter
     assert float(row["intra"]) == found.intra
     assert float(row["ratio"]) == pytest.approx(found.ratio)
-
-
-def test_tensorboard_writes_events(blobs, tmp_path):
-    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
-
-    fitted(blobs, folder=tmp_path, logger="tensorboard", epochs=2)
-    assert len(list((tmp_path / "logs").glob("events.out.tfevents.*"))) == 1
-    events = EventAccumulator(str(tmp_path / "logs")).Reload()
-    for name in ("loss", "ratio"):
-        values = [event.value for event in events.Scalars(name)]
-        assert len(values) == 2
-        assert np.isfinite(values).all()
 
 
 def test_tensorboard_that_is_not_installed(blobs, tmp_path, monkeypatch):
@@ -341,16 +296,6 @@ def test_every_row_is_seen_once_an_epoch(rows, size, lengths):
         assert not np.array_equal(orders[0], np.concatenate(list(ShuffledBatches(rows, size, seed=1))))
 
 
-def test_a_training_sees_every_row_once_an_epoch(blobs):
-    watch = Watch()
-    fitted(blobs, epochs=2, batch_size=53, callbacks=[watch])
-    assert [len(rows) for rows in watch.rows] == [53, 53, 54] * 2
-    for epoch in range(2):
-        seen = np.concatenate([rows for rows, at in zip(watch.rows, watch.epochs, strict=True) if at == epoch])
-        assert np.sort(seen).tolist() == list(range(160))
-    assert not np.array_equal(watch.rows[0], watch.rows[3])
-
-
 # ---------------------------------------------------------------------------------------------- what it leaves alone
 
 
@@ -363,8 +308,10 @@ def test_training_leaves_the_callers_state_alone(blobs):
         torch.set_num_threads(3)
         watch = Watch()
         fitted(blobs, epochs=1, callbacks=[watch])
-        assert torch.get_num_threads() == 3
         assert set(watch.threads) == {1}
+        with pytest.raises(KeyError, match="stopped"):
+            fitted(blobs, callbacks=[Stop(epoch=0)])
+        assert torch.get_num_threads() == 3
     finally:
         torch.set_num_threads(threads)
     assert torch.equal(torch.get_rng_state(), state)
@@ -372,25 +319,7 @@ def test_training_leaves_the_callers_state_alone(blobs):
     assert random.getstate() == python
 
 
-def test_the_callers_state_survives_a_failure(blobs):
-    torch.manual_seed(11)
-    state, threads = torch.get_rng_state(), torch.get_num_threads()
-    try:
-        torch.set_num_threads(3)
-        with pytest.raises(KeyError):
-            fitted(blobs, callbacks=[Stop(epoch=0)])
-        assert torch.get_num_threads() == 3
-    finally:
-        torch.set_num_threads(threads)
-    assert torch.equal(torch.get_rng_state(), state)
-
-
-def test_threads_and_device_are_checked(blobs, tmp_path):
-    with pytest.raises(ValueError, match="threads is 0; it must be at least 1"):
-        fitted(blobs, threads=0)
-    for threads in ("2", 1.5, True):
-        with pytest.raises(TypeError, match=f"threads is {threads!r}; it must be an integer of at least 1"):
-            fitted(blobs, threads=threads)
+def test_the_device_is_checked(blobs, tmp_path):
     with pytest.raises(ValueError, match="device is 'abacus', which cannot be used here: "):
         fitted(blobs, device="abacus", folder=tmp_path / "out", logger="csv")
     if not torch.cuda.is_available():

@@ -18,7 +18,6 @@ from lbhash.losses import METHODS, PAPER, Objective, Task, recommended
 from lbhash.training import TrainingArguments
 from lbhash.training.arguments import arguments, described
 from lbhash.training.recipes import _without_rest, with_recipe
-from lbhash.training.schedule import Schedule
 
 OTHERS = {"bits": 12, "method": "dch", "guided": False, "epochs": 3, "seed": 9, "hidden": 8, "dropout": 0.25}
 OTHERS |= {
@@ -85,16 +84,6 @@ def test_every_choice_and_limit_is_checked():
     assert (checked.precision, checked.monitor, checked.warmup) == ("32", "ratio", 1.0)
     with pytest.raises(ValueError, match=r"^warmup is 2.0; it must be at least 0 and below epochs \(2\)$"):
         TrainingArguments(epochs=2, warmup=2).checked()
-
-
-def test_a_schedule_of_arguments_has_their_rates():
-    given = TrainingArguments(epochs=7, lr=0.5, schedule="linear", warmup=2, backbone_lr=0.1)
-    same = Schedule(epochs=7, lr=0.5, schedule="linear", warmup=2, backbone_lr=0.1)
-    assert (
-        Schedule.of(given)
-        == Schedule.of(Hasher(epochs=7, lr=0.5, schedule="linear", warmup=2, backbone_lr=0.1))
-        == same
-    )
 
 
 def test_a_recipe_fills_in_what_is_not_given():
