@@ -105,7 +105,6 @@ def _read_table(
         table = replace(table, labels=numbered, class_names=names)
     if table.labels is not None and len(table.labels) != len(table):
         raise ValueError(f"{name} has {len(table)} embeddings and {len(table.labels)} labels")
-    check_flags(table.flags, len(table), name)
     later = stream and table.embeddings.ndim == 2
     check_embeddings(table.embeddings[:1] if later else table.embeddings, f"embeddings of {name}")
     if not len(table):
@@ -149,7 +148,7 @@ def check_embeddings(
             raise ValueError(f"{name} is {what} in row {row}; every number must be finite")
 
 
-def check_flags(flags: dict[str, npt.NDArray], rows: int, name: str) -> None:
+def _check_flags(flags: dict[str, npt.NDArray], rows: int, name: str) -> None:
     """Raise ``ValueError`` unless every flag is a boolean for each row."""
     for split, flag in flags.items():
         if flag.dtype != bool or flag.shape != (rows,):
@@ -169,20 +168,20 @@ def read_label_column(column: Any, name: str, *, partial: bool = False) -> tuple
     """
     import pyarrow as pa
 
-    partial = partial and not _holds_lists(column.type)
+    partial = partial and _content(column.type) != "lists"
     if column.null_count and not partial:
         raise ValueError(f"{name} is missing in row {_first_null(column)}; every row must have a label")
     if pa.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
-    listed = _holds_text(column.type) or _holds_lists(column.type) or column.null_count
+    listed = _content(column.type) in ("text", "lists") or column.null_count
     values = column.to_pylist() if listed else column.to_numpy()
     return partial_labels(values, name) if partial else named_labels(values, name)
 
 
-def class_names(schema: Any, label: str | None) -> tuple[str, ...]:
+def _class_names(metadata: Any, label: str | None) -> tuple[str, ...]:
     """Return the names of the classes that ``datasets`` left in the metadata of a schema."""
     try:
-        feature = json.loads((schema.metadata or {})[b"huggingface"])["info"]["features"][label]
+        feature = json.loads((metadata or {})[b"huggingface"])["info"]["features"][label]
         return tuple(map(str, feature.get("names") or feature["feature"]["names"]))
     except (KeyError, TypeError, ValueError, AttributeError):
         return ()
@@ -192,27 +191,51 @@ def _first_null(column: Any) -> int:
     return column.is_null().index(True).as_py()
 
 
-def _holds_lists(kind: Any) -> bool:
-    import pyarrow as pa
+def _content(kind: Any) -> str:
+    """Return what a column of an Arrow type holds: lists, text, numbers, or "" for anything else."""
+    from pyarrow import types
 
-    return pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
-
-
-def _holds_text(kind: Any) -> bool:
-    import pyarrow as pa
-
-    return pa.types.is_string(kind) or pa.types.is_large_string(kind)
-
-
-def _holds_numbers(kind: Any) -> bool:
-    import pyarrow as pa
-
-    return pa.types.is_integer(kind) or pa.types.is_floating(kind)
+    known = {
+        "lists": (types.is_list, types.is_large_list, types.is_fixed_size_list),
+        "text": (types.is_string, types.is_large_string),
+        "numbers": (types.is_integer, types.is_floating),
+    }
+    return next((content for content, tests in known.items() if any(test(kind) for test in tests)), "")
 
 
 def parquet_files(path: Path) -> list[Path]:
-    """Return a Parquet file, or those of a folder in their order; none of a path that is neither."""
-    return sorted(path.glob("*.parquet")) if path.is_dir() else [path] if path.suffix == ".parquet" else []
+    """Return a Parquet file, or those of a folder or of its folder ``data`` by their names; none of any other path."""
+    if path.is_dir():
+        return sorted(path.glob("*.parquet")) or sorted((path / "data").glob("*.parquet"))
+    return [path] if path.suffix == ".parquet" else []
+
+
+def read_parts(files: Sequence[Path], columns: Sequence[str], said: str) -> list[Any]:
+    """Return columns of Parquet files, a table each; errors of memory begin with ``said``, and others are Arrow's."""
+    import pyarrow.parquet as pq
+
+    for file in files:
+        check_parquet(file, f"{said}, whose columns {', '.join(columns)}", columns)
+    return [pq.read_table(file, columns=columns, partitioning=None, **CHECKED) for file in files]
+
+
+def read_facts(
+    table: Any, label: str | None, masks: dict[str, npt.NDArray], name: str, *, metadata: Any, partial: bool = False
+) -> tuple[npt.NDArray | None, tuple[str, ...], dict[str, Any]]:
+    """Return the labels of a table of Arrow, the names of its classes, and the arguments of ``Table`` for the splits.
+
+    ``masks`` (of ``split_masks``) count if the table has no column of ``FLAGS``; ``metadata`` are the schema's.
+    """
+    labels, names = None, _class_names(metadata, label)
+    if label is not None:
+        labels, found = read_label_column(table[label], f"column {label!r} of {name}", partial=partial)
+        names = found or names
+    flags = {split: table[flag].to_numpy() for flag, split in FLAGS.items() if flag in table.schema.names}
+    _check_flags(flags, len(table), name)
+    masks = flags or masks
+    if "test" in masks:
+        return labels, names, {"test_rows": masks["test"], "protocol": "official"}
+    return labels, names, {"flags": masks}
 
 
 def split_masks(heads: Sequence[str], lengths: Sequence[int]) -> dict[str, npt.NDArray[np.bool_]]:
@@ -242,17 +265,11 @@ def _read_columns(file: Path, name: str, asked: tuple[str | None, str | None], *
             whole, masks = read_whole(file, said)
             schema = whole.schema
         columns, label = _chosen(schema.names, asked, said, schema)
-        flags = [flag for flag in FLAGS if flag in schema.names]
-        needed = flags + ([label] if label else [])
-        streamed = files and len(columns) == 1 and _holds_lists(schema.field(columns[0]).type)
+        streamed = files and len(columns) == 1 and _content(schema.field(columns[0]).type) == "lists"
         if files:
-            needed += [] if streamed else columns
-            for one in files:
-                check_parquet(one, f"{said}, whose columns {', '.join(needed)}", needed)
-            whole = pa.concat_tables(
-                [pq.read_table(one, columns=needed, partitioning=None, **CHECKED) for one in files],
-                promote_options="permissive",
-            )
+            needed = [flag for flag in FLAGS if flag in schema.names] + ([label] if label else [])
+            parts = read_parts(files, needed + ([] if streamed else columns), said)
+            whole = pa.concat_tables(parts, promote_options="permissive")
         if streamed:
             rows = StreamedEmbeddings(files, name, columns[0])
             embeddings: Any = rows if stream else rows.in_memory()
@@ -261,16 +278,8 @@ def _read_columns(file: Path, name: str, asked: tuple[str | None, str | None], *
     except (pa.ArrowException, OSError, KeyError) as error:
         form = "no Parquet file" if files else "of another form"
         raise ValueError(f"{said}, which is damaged or {form}: {one_line(error)}") from None
-    labels, names = None, class_names(schema, label)
-    if label is not None:
-        labels, found = read_label_column(whole[label], f"column {label!r} of {name}", partial=True)
-        names = found or names
-    masks = {FLAGS[flag]: whole[flag].to_numpy() for flag in flags} or masks
-    if "test" in masks:
-        return EmbeddingTable(
-            embeddings, labels, file.name, class_names=names, test_rows=masks["test"], protocol="official"
-        )
-    return EmbeddingTable(embeddings, labels, file.name, masks, class_names=names)
+    labels, names, splits = read_facts(whole, label, masks, name, metadata=schema.metadata, partial=True)
+    return EmbeddingTable(embeddings, labels, file.name, class_names=names, **splits)
 
 
 def read_whole(file: Path, said: str) -> tuple[Any, dict[str, npt.NDArray[np.bool_]]]:
@@ -327,7 +336,7 @@ def _chosen(
         if schema is not None and chosen not in (None, *LABELS[:2]):  # only if the column can hold some
             kind = schema.field(chosen).type
             kind = getattr(kind, "value_type", kind)
-            if not (pa.types.is_integer(kind) or _holds_text(kind)):
+            if not (pa.types.is_integer(kind) or _content(kind) == "text"):
                 chosen = None
     elif label not in names:
         if label != NO_COLUMN:
@@ -348,18 +357,18 @@ def _guessed(schema: Any, said: str) -> list[str]:
 
     One cell that is no number makes a column of a CSV file text, which must not be left out without a word.
     """
-    lists = [one.name for one in schema if _holds_lists(one.type) and _holds_numbers(one.type.value_type)]
-    lists = [one for one in lists if one not in LABELS]
+    of_lists = [one for one in schema if _content(one.type) == "lists" and one.name not in LABELS]
+    lists = [one.name for one in of_lists if _content(one.type.value_type) == "numbers"]
     if len(lists) == 1:
         return lists
     groups: dict[str, list[str]] = {}
     for one in schema:
-        if _holds_numbers(one.type) and (matched := _NUMBERED.fullmatch(one.name)):
+        if _content(one.type) == "numbers" and (matched := _NUMBERED.fullmatch(one.name)):
             groups.setdefault(matched[1], []).append(one.name)
     word, largest = max(groups.items(), key=lambda group: len(group[1]), default=(None, []))
     for one in schema:
         matched = _NUMBERED.fullmatch(one.name)
-        if matched and matched[1] == word and _holds_text(one.type):
+        if matched and matched[1] == word and _content(one.type) == "text":
             raise ValueError(
                 f"{said}, whose column {one.name!r} holds text beside columns of numbers; mend or rename it"
             )
@@ -376,7 +385,7 @@ def _matrix(table: Any, columns: Sequence[str], name: str) -> npt.NDArray:
     import pyarrow as pa
 
     rows, first = np.arange(len(table)), table[columns[0]]
-    if len(columns) == 1 and _holds_text(first.type):
+    if len(columns) == 1 and _content(first.type) == "text":
         lists: list[Any] = []
         try:
             for text in first.to_pylist():
@@ -393,7 +402,7 @@ def _matrix(table: Any, columns: Sequence[str], name: str) -> npt.NDArray:
     for one in columns:
         if table[one].null_count:
             raise ValueError(f"column {one!r} of {name} is missing in row {_first_null(table[one])}, where it is null")
-        if not _holds_numbers(table[one].type):
+        if _content(table[one].type) != "numbers":
             raise TypeError(f"column {one!r} of {name} holds {table[one].type}; it must hold numbers")
     return np.column_stack([table[one].to_numpy() for one in columns])
 
@@ -402,7 +411,7 @@ def _numbers(column: Any, rows: npt.NDArray[np.int64], dim: int | None, said: st
     """Return some rows of a column of embeddings, ``[m, dim]``; if ``dim`` is None, it is the first row's length."""
     if column.null_count:
         raise ValueError(f"{said} is missing in row {rows[_first_null(column)]}, where it is null")
-    if not _holds_lists(column.type):
+    if _content(column.type) != "lists":
         raise TypeError(f"{said} holds {column.type}; it must hold lists of numbers")
     values, lengths = column.flatten(), column.value_lengths().to_numpy()
     dim = int(lengths[0]) if dim is None else dim
@@ -470,8 +479,10 @@ def _read_npz(file: Path, name: str, asked: tuple[str | None, str | None]) -> Em
                 found[key] = arrays[key]
     labels, classes = (None, ()) if label is None else partial_labels(found[label], f"labels of {name}")
     embeddings = found[columns[0]] if len(columns) == 1 else np.column_stack([found[one] for one in columns])
+    embeddings = as_matrix(embeddings, name)
     flags = {split: found[flag] for flag, split in FLAGS.items() if flag in found}
-    return EmbeddingTable(as_matrix(embeddings, name), labels, file.name, flags, class_names=classes)
+    _check_flags(flags, len(embeddings), name)
+    return EmbeddingTable(embeddings, labels, file.name, flags, class_names=classes)
 
 
 def _label_file(path: str | Path, name: str) -> npt.NDArray:

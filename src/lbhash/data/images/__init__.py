@@ -14,9 +14,10 @@ from lbhash.data.images.imagenet import WORDNET_ID, read_imagenet
 from lbhash.data.images.list_files import LISTS, read_image_lists
 from lbhash.data.images.mirflickr import ANNOTATIONS, read_mirflickr
 from lbhash.data.images.nuswide import LABELS, read_nuswide
-from lbhash.data.images.parquet import has_image_column, parquet_files, read_parquet_images
+from lbhash.data.images.parquet import has_image_column, read_parquet_images
 from lbhash.data.images.stores import ArrayImages, FileImages, ImageStore, ListedImages
 from lbhash.data.images.table import ImageSplit, ImageTable
+from lbhash.data.readers import parquet_files
 from lbhash.utils.validation import check_choice
 
 
@@ -29,7 +30,7 @@ class Layout(NamedTuple):
 
 
 LAYOUTS = {
-    "parquet": Layout(read_parquet_images, lambda path: path.suffix == ".parquet" or bool(parquet_files(path))),
+    "parquet": Layout(read_parquet_images, lambda path: bool(parquet_files(path))),
     "lists": Layout(read_image_lists, lambda path: _all(path, LISTS.values()), ("images",)),
     "cifar": Layout(read_cifar, lambda path: _has(path, "data_batch_*") or _all(path, ("train", "test", "meta"))),
     "nuswide": Layout(read_nuswide, lambda path: (path / LABELS).is_dir(), ("images",)),
@@ -117,4 +118,4 @@ def _all(path: Path, files: Iterable[str]) -> bool:
 
 
 __all__ = ["HUB_DATASETS", "LAYOUTS", "ArrayImages", "FileImages", "ImageSplit", "ImageStore", "ImageTable", "Layout"]
-__all__ += ["ListedImages", "has_image_column", "holds_images", "is_hub_dataset", "layout_of", "load_images"]
+__all__ += ["ListedImages", "holds_images", "is_hub_dataset", "layout_of", "load_images"]

@@ -11,13 +11,11 @@ import numpy.typing as npt
 
 from lbhash.data.images.stores import ImageStore, SpooledImages, file_facts
 from lbhash.data.images.table import ImageTable
-from lbhash.data.readers import FLAGS, check_flags, class_names, first_of, read_label_column, split_masks
+from lbhash.data.readers import FLAGS, first_of, parquet_files, read_facts, read_parts, split_masks
 from lbhash.data.streamed import ParquetRows
 from lbhash.utils.files import existing_file
 from lbhash.utils.fingerprint import fingerprint, sampled
 from lbhash.utils.formatting import one_line
-from lbhash.utils.memory import check_parquet
-from lbhash.utils.parquet import CHECKED
 
 IMAGE_COLUMNS = ("image", "img")
 LABEL_COLUMNS = ("label", "labels", "fine_label")
@@ -119,8 +117,7 @@ def read_parquet_images(path: str | Path, name: str = "data") -> ImageTable:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    folder = Path(path).is_dir()
-    files = parquet_files(Path(path)) if folder else [existing_file(path, name)]
+    files = parquet_files(Path(path)) if Path(path).is_dir() else [existing_file(path, name)]
     if not files:
         raise ValueError(f"{name} is the folder {str(path)!r}, which has no .parquet file")
     tables = []
@@ -129,27 +126,18 @@ def read_parquet_images(path: str | Path, name: str = "data") -> ImageTable:
             schema = pq.read_schema(file)
             image = _image_column(schema, file, name)
             label = first_of(LABEL_COLUMNS, schema.names)
-            flags = [flag for flag in FLAGS if flag in schema.names]
-            others = [*flags, *([label] if label else [])]
-            check_parquet(file, f"{name} is {str(file)!r}, whose columns {', '.join(others)}", others)
-            tables.append(pq.read_table(file, columns=others, **CHECKED))
+            others = [flag for flag in FLAGS if flag in schema.names] + ([label] if label else [])
+            tables += read_parts([file], others, f"{name} is {str(file)!r}")
         except (pa.ArrowInvalid, OSError) as error:
             said = f"{name} is {str(file)!r}, which is damaged or no Parquet file: {one_line(error)}"
             raise ValueError(said) from None
         if tables[-1].schema.names != tables[0].schema.names:
             raise ValueError(f"{file.name} of {name} has other columns than {files[0].name}; they must be one table")
     table = pa.concat_tables([one.replace_schema_metadata(None) for one in tables], promote_options="permissive")
-    labels, names = None, class_names(schema, label)
-    if label is not None:
-        labels, found = read_label_column(table[label], f"column {label!r} of {name}")
-        names = found or names
-    masks = {FLAGS[flag]: table[flag].to_numpy() for flag in flags}
-    check_flags(masks, len(table), name)
-    masks = masks or split_masks([file.stem.split("-")[0] for file in files], list(map(len, tables)))
-    store, classes = ParquetImages(files, image, Path(path).name), names
-    if "test" in masks:
-        return ImageTable(store, labels, store.name, {}, masks["test"], "official", classes)
-    return ImageTable(store, labels, store.name, masks, classes=classes)
+    masks = split_masks([file.stem.split("-")[0] for file in files], list(map(len, tables)))
+    labels, classes, splits = read_facts(table, label, masks, name, metadata=schema.metadata)
+    store = ParquetImages(files, image, Path(path).name)
+    return ImageTable(store, labels, store.name, classes=classes, **splits)
 
 
 def has_image_column(path: str | Path) -> bool:
@@ -157,17 +145,12 @@ def has_image_column(path: str | Path) -> bool:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    files = parquet_files(Path(path)) if Path(path).is_dir() else [Path(path)]
+    files = parquet_files(Path(path))
     try:
         names = pq.read_schema(files[0]).names if files else []
     except (pa.ArrowInvalid, OSError):
         return False
     return first_of(IMAGE_COLUMNS, names) is not None and "embedding" not in names
-
-
-def parquet_files(folder: Path) -> list[Path]:
-    """Return the Parquet files of a folder, or if it has none of its folder ``data``, in the order of their names."""
-    return sorted(folder.glob("*.parquet")) or sorted((folder / "data").glob("*.parquet"))
 
 
 def _image_column(schema: Any, file: Path, name: str) -> str:
