@@ -8,7 +8,7 @@ import re
 import sys
 import zipfile
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -17,24 +17,32 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from lbhash.data.arrow import (
+    FLAGS,
+    check_flags,
+    content,
+    first_null,
+    first_of,
+    list_numbers,
+    parquet_files,
+    read_facts,
+    read_parts,
+    read_whole,
+)
 from lbhash.data.dataset import SPLITS
-from lbhash.data.streamed import ParquetRows
+from lbhash.data.streamed import StreamedEmbeddings
 from lbhash.data.table import EmbeddingTable
 from lbhash.utils.arrays import as_matrix, check_unmasked
 from lbhash.utils.files import existing_file, fetched, read_npy
 from lbhash.utils.formatting import one_line
-from lbhash.utils.labels import has_label, named_labels, partial_labels
+from lbhash.utils.labels import has_label, partial_labels
 from lbhash.utils.memory import check_memory, check_npz, check_parquet
-from lbhash.utils.parquet import CHECKED
 
 TABLES = (".csv", ".jsonl", ".ndjson", ".arrow", ".feather")  # that are read at once
 SUFFIXES = (".parquet", ".npz", ".npy", *TABLES)
-FLAGS = {f"in_{split}": split for split in SPLITS}  # the columns or arrays that say which rows are in a split
-TEST_NAMES = ("test", "val", "validation")  # of the published set that is not for training
 EMBEDDINGS = ("embedding", "embeddings", "vector", "vectors", "features", "emb", "X")
 LABELS = ("label", "labels", "category", "class", "target", "y")
 _NUMBERED = re.compile(r"(.*?)(\d+)")  # a name with a number at its end
-_DECIMAL = re.compile(r"[-+]?\d*\.\d+(e[-+]?\d+)?")
 NO_COLUMN = "none"
 """The name of no label column, for data whose labels do not count."""
 
@@ -148,107 +156,6 @@ def check_embeddings(
             raise ValueError(f"{name} is {what} in row {row}; every number must be finite")
 
 
-def _check_flags(flags: dict[str, npt.NDArray], rows: int, name: str) -> None:
-    """Raise ``ValueError`` unless every flag is a boolean for each row."""
-    for split, flag in flags.items():
-        if flag.dtype != bool or flag.shape != (rows,):
-            said = f"in_{split} of {name} is {flag.dtype} {list(flag.shape)}"
-            raise ValueError(f"{said}; it must be a boolean for each row")
-
-
-def first_of(names: Iterable[str], present: Iterable[str]) -> str | None:
-    """Return the first name that is present; ``None`` if none is."""
-    return next((name for name in names if name in present), None)
-
-
-def read_label_column(column: Any, name: str, *, partial: bool = False) -> tuple[npt.NDArray, tuple[str, ...]]:
-    """Return the labels of a column of Arrow: integers or strings, or lists of them; and the names that strings are.
-
-    If ``partial``, rows may have no label (``partial_labels``), but for those with lists.
-    """
-    import pyarrow as pa
-
-    partial = partial and _content(column.type) != "lists"
-    if column.null_count and not partial:
-        raise ValueError(f"{name} is missing in row {_first_null(column)}; every row must have a label")
-    if pa.types.is_dictionary(column.type):
-        column = column.cast(column.type.value_type)
-    listed = _content(column.type) in ("text", "lists") or column.null_count
-    values = column.to_pylist() if listed else column.to_numpy()
-    return partial_labels(values, name) if partial else named_labels(values, name)
-
-
-def _class_names(metadata: Any, label: str | None) -> tuple[str, ...]:
-    """Return the names of the classes that ``datasets`` left in the metadata of a schema."""
-    try:
-        feature = json.loads((metadata or {})[b"huggingface"])["info"]["features"][label]
-        return tuple(map(str, feature.get("names") or feature["feature"]["names"]))
-    except (KeyError, TypeError, ValueError, AttributeError):
-        return ()
-
-
-def _first_null(column: Any) -> int:
-    return column.is_null().index(True).as_py()
-
-
-def _content(kind: Any) -> str:
-    """Return what a column of an Arrow type holds: lists, text, numbers, or "" for anything else."""
-    from pyarrow import types
-
-    known = {
-        "lists": (types.is_list, types.is_large_list, types.is_fixed_size_list),
-        "text": (types.is_string, types.is_large_string),
-        "numbers": (types.is_integer, types.is_floating),
-    }
-    return next((content for content, tests in known.items() if any(test(kind) for test in tests)), "")
-
-
-def parquet_files(path: Path) -> list[Path]:
-    """Return a Parquet file, or those of a folder or of its folder ``data`` by their names; none of any other path."""
-    if path.is_dir():
-        return sorted(path.glob("*.parquet")) or sorted((path / "data").glob("*.parquet"))
-    return [path] if path.suffix == ".parquet" else []
-
-
-def read_parts(files: Sequence[Path], columns: Sequence[str], said: str) -> list[Any]:
-    """Return columns of Parquet files, a table each; errors of memory begin with ``said``, and others are Arrow's."""
-    import pyarrow.parquet as pq
-
-    for file in files:
-        check_parquet(file, f"{said}, whose columns {', '.join(columns)}", columns)
-    return [pq.read_table(file, columns=columns, partitioning=None, **CHECKED) for file in files]
-
-
-def read_facts(
-    table: Any, label: str | None, masks: dict[str, npt.NDArray], name: str, *, metadata: Any, partial: bool = False
-) -> tuple[npt.NDArray | None, tuple[str, ...], dict[str, Any]]:
-    """Return the labels of a table of Arrow, the names of its classes, and the arguments of ``Table`` for the splits.
-
-    ``masks`` (of ``split_masks``) count if the table has no column of ``FLAGS``; ``metadata`` are the schema's.
-    """
-    labels, names = None, _class_names(metadata, label)
-    if label is not None:
-        labels, found = read_label_column(table[label], f"column {label!r} of {name}", partial=partial)
-        names = found or names
-    flags = {split: table[flag].to_numpy() for flag, split in FLAGS.items() if flag in table.schema.names}
-    _check_flags(flags, len(table), name)
-    masks = flags or masks
-    if "test" in masks:
-        return labels, names, {"test_rows": masks["test"], "protocol": "official"}
-    return labels, names, {"flags": masks}
-
-
-def split_masks(heads: Sequence[str], lengths: Sequence[int]) -> dict[str, npt.NDArray[np.bool_]]:
-    """Return which rows of parts with these names and lengths are in which split, or in the published test set.
-
-    The names must be those of all three splits, or ``train`` and some of ``TEST_NAMES``; else nothing is returned.
-    """
-    heads = ["test" if head in TEST_NAMES else head for head in heads]
-    if set(heads) not in (set(SPLITS), {"train", "test"}):
-        return {}
-    return {name: np.repeat([head == name for head in heads], lengths) for name in set(heads)}
-
-
 def _read_columns(file: Path, name: str, asked: tuple[str | None, str | None], *, stream: bool) -> EmbeddingTable:
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -265,7 +172,7 @@ def _read_columns(file: Path, name: str, asked: tuple[str | None, str | None], *
             whole, masks = read_whole(file, said)
             schema = whole.schema
         columns, label = _chosen(schema.names, asked, said, schema)
-        streamed = files and len(columns) == 1 and _content(schema.field(columns[0]).type) == "lists"
+        streamed = files and len(columns) == 1 and content(schema.field(columns[0]).type) == "lists"
         if files:
             needed = [flag for flag in FLAGS if flag in schema.names] + ([label] if label else [])
             parts = read_parts(files, needed + ([] if streamed else columns), said)
@@ -280,33 +187,6 @@ def _read_columns(file: Path, name: str, asked: tuple[str | None, str | None], *
         raise ValueError(f"{said}, which is damaged or {form}: {one_line(error)}") from None
     labels, names, splits = read_facts(whole, label, masks, name, metadata=schema.metadata, partial=True)
     return EmbeddingTable(embeddings, labels, file.name, class_names=names, **splits)
-
-
-def read_whole(file: Path, said: str) -> tuple[Any, dict[str, npt.NDArray[np.bool_]]]:
-    """Return a table that is not Parquet, and which rows are in which split, if a folder of ``datasets`` says so."""
-    import pyarrow as pa
-    import pyarrow.csv
-    import pyarrow.json
-
-    if (file / "dataset_dict.json").is_file():
-        splits = json.loads((file / "dataset_dict.json").read_text(encoding="utf-8"))["splits"]
-        tables = [read_whole(file / Path(split).name, said)[0] for split in splits]
-        return pa.concat_tables(tables, promote_options="permissive"), split_masks(splits, list(map(len, tables)))
-    if (file / "state.json").is_file():
-        parts = json.loads((file / "state.json").read_text(encoding="utf-8"))["_data_files"]
-        return pa.concat_tables([read_whole(file / Path(part["filename"]).name, said)[0] for part in parts]), {}
-    check_memory(file.stat().st_size, f"{said}, which")
-    if file.suffix == ".csv":
-        table = pa.csv.read_csv(file)
-        if numbers := [one for one in table.column_names if _DECIMAL.fullmatch(one)]:
-            raise ValueError(f"{said}, whose first line has the number {numbers[0]} for a name; name all columns there")
-        return table, {}
-    if file.suffix in (".jsonl", ".ndjson"):
-        return pa.json.read_json(file, pa.json.ReadOptions(block_size=1 << 26)), {}
-    try:
-        return pa.ipc.open_file(pa.memory_map(str(file))).read_all(), {}
-    except pa.ArrowInvalid:  # a stream, as datasets writes it
-        return pa.ipc.open_stream(pa.memory_map(str(file))).read_all(), {}
 
 
 def _chosen(
@@ -336,7 +216,7 @@ def _chosen(
         if schema is not None and chosen not in (None, *LABELS[:2]):  # only if the column can hold some
             kind = schema.field(chosen).type
             kind = getattr(kind, "value_type", kind)
-            if not (pa.types.is_integer(kind) or _content(kind) == "text"):
+            if not (pa.types.is_integer(kind) or content(kind) == "text"):
                 chosen = None
     elif label not in names:
         if label != NO_COLUMN:
@@ -357,18 +237,18 @@ def _guessed(schema: Any, said: str) -> list[str]:
 
     One cell that is no number makes a column of a CSV file text, which must not be left out without a word.
     """
-    of_lists = [one for one in schema if _content(one.type) == "lists" and one.name not in LABELS]
-    lists = [one.name for one in of_lists if _content(one.type.value_type) == "numbers"]
+    of_lists = [one for one in schema if content(one.type) == "lists" and one.name not in LABELS]
+    lists = [one.name for one in of_lists if content(one.type.value_type) == "numbers"]
     if len(lists) == 1:
         return lists
     groups: dict[str, list[str]] = {}
     for one in schema:
-        if _content(one.type) == "numbers" and (matched := _NUMBERED.fullmatch(one.name)):
+        if content(one.type) == "numbers" and (matched := _NUMBERED.fullmatch(one.name)):
             groups.setdefault(matched[1], []).append(one.name)
     word, largest = max(groups.items(), key=lambda group: len(group[1]), default=(None, []))
     for one in schema:
         matched = _NUMBERED.fullmatch(one.name)
-        if matched and matched[1] == word and _content(one.type) == "text":
+        if matched and matched[1] == word and content(one.type) == "text":
             raise ValueError(
                 f"{said}, whose column {one.name!r} holds text beside columns of numbers; mend or rename it"
             )
@@ -384,8 +264,8 @@ def _matrix(table: Any, columns: Sequence[str], name: str) -> npt.NDArray:
     """Return the embeddings ``[n, dim]`` of one column of lists, as such or as JSON, or of a column for each number."""
     import pyarrow as pa
 
-    rows, first = np.arange(len(table)), table[columns[0]]
-    if len(columns) == 1 and _content(first.type) == "text":
+    first = table[columns[0]]
+    if len(columns) == 1 and content(first.type) == "text":
         lists: list[Any] = []
         try:
             for text in first.to_pylist():
@@ -397,72 +277,16 @@ def _matrix(table: Any, columns: Sequence[str], name: str) -> npt.NDArray:
             what = "it must hold lists of numbers, or such lists as JSON; name another by embedding_column"
             raise ValueError(f"{said}; {what}") from None
     if len(columns) == 1:
-        combined = first.combine_chunks()
-        return _numbers(combined, rows, None, f"column {columns[0]!r} of {name}") if len(table) else np.empty((0, 1))
+        if not len(table):
+            return np.empty((0, 1))
+        rows = np.arange(len(table))
+        return list_numbers(first.combine_chunks(), rows, None, f"column {columns[0]!r} of {name}")
     for one in columns:
         if table[one].null_count:
-            raise ValueError(f"column {one!r} of {name} is missing in row {_first_null(table[one])}, where it is null")
-        if _content(table[one].type) != "numbers":
+            raise ValueError(f"column {one!r} of {name} is missing in row {first_null(table[one])}, where it is null")
+        if content(table[one].type) != "numbers":
             raise TypeError(f"column {one!r} of {name} holds {table[one].type}; it must hold numbers")
     return np.column_stack([table[one].to_numpy() for one in columns])
-
-
-def _numbers(column: Any, rows: npt.NDArray[np.int64], dim: int | None, said: str) -> npt.NDArray:
-    """Return some rows of a column of embeddings, ``[m, dim]``; if ``dim`` is None, it is the first row's length."""
-    if column.null_count:
-        raise ValueError(f"{said} is missing in row {rows[_first_null(column)]}, where it is null")
-    if _content(column.type) != "lists":
-        raise TypeError(f"{said} holds {column.type}; it must hold lists of numbers")
-    values, lengths = column.flatten(), column.value_lengths().to_numpy()
-    dim = int(lengths[0]) if dim is None else dim
-    if (lengths != dim).any():
-        at = np.argmax(lengths != dim)
-        numbers = f"{lengths[at]} numbers in row {rows[at]}"
-        raise ValueError(f"{said} has {numbers}; all rows must have as many as the first ({dim})")
-    if values.null_count:
-        raise ValueError(f"{said} has a missing number in row {rows[_first_null(values) // dim]}")
-    found = values.to_numpy(zero_copy_only=False)
-    if found.dtype.kind not in "uif":
-        raise TypeError(f"{said} holds {column.type}; it must hold lists of numbers")
-    return found.reshape(len(column), dim)
-
-
-class StreamedEmbeddings:
-    """The embeddings of Parquet files, ``[n, dim]``: an array that is read when it is looked at (``ParquetRows``).
-
-    Only the first row is checked at once; what is wrong with another is said when it is read.
-    """
-
-    ndim = 2
-
-    def __init__(self, files: Sequence[Path], name: str = "data", column: str = "embedding") -> None:
-        self._rows, self._name, self._file = ParquetRows(files, [column], batch_rows=2048), name, files[0]
-        self._column = column
-        if not len(self._rows):
-            raise ValueError(f"{name} is {str(self._file)!r}, which has no row")
-        first = self._read(np.arange(1), None)
-        self.shape, self.dtype = (len(self._rows), first.shape[1]), first.dtype
-
-    def __len__(self) -> int:
-        return self.shape[0]
-
-    def __getitem__(self, rows: slice | npt.NDArray[np.int64]) -> npt.NDArray:
-        if isinstance(rows, slice):
-            rows = np.arange(*rows.indices(len(self)))
-        return self._read(rows, self.shape[1]) if len(rows) else np.empty((0, self.shape[1]), self.dtype)
-
-    def in_memory(self) -> npt.NDArray:
-        """Return all embeddings, with the extra memory of a few rows."""
-        size = self.shape[0] * self.shape[1] * self.dtype.itemsize
-        check_memory(size, f"{self._name} is {str(self._file)!r}, whose {self.shape[0]:,} embeddings")
-        made = np.empty(self.shape, self.dtype)
-        for start in range(0, len(self), 8192):
-            made[start : start + 8192] = self[start : start + 8192]
-        return made
-
-    def _read(self, rows: npt.NDArray[np.int64], dim: int | None) -> npt.NDArray:
-        column = self._rows.take(rows)[self._column].combine_chunks()
-        return _numbers(column, rows, dim, f"column {self._column!r} of {self._name}")
 
 
 def _read_npz(file: Path, name: str, asked: tuple[str | None, str | None]) -> EmbeddingTable:
@@ -481,7 +305,7 @@ def _read_npz(file: Path, name: str, asked: tuple[str | None, str | None]) -> Em
     embeddings = found[columns[0]] if len(columns) == 1 else np.column_stack([found[one] for one in columns])
     embeddings = as_matrix(embeddings, name)
     flags = {split: found[flag] for flag, split in FLAGS.items() if flag in found}
-    _check_flags(flags, len(embeddings), name)
+    check_flags(flags, len(embeddings), name)
     return EmbeddingTable(embeddings, labels, file.name, flags, class_names=classes)
 
 

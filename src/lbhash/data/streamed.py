@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from lbhash.data.arrow import list_numbers
 from lbhash.utils.formatting import one_line
 from lbhash.utils.memory import check_memory, group_bytes
 from lbhash.utils.parquet import CHECKED
@@ -106,3 +107,41 @@ class ParquetRows:
             self.batch_rows, row_groups=[number], columns=self.columns, use_threads=False
         )
         self._group, self._first, self._batch = group, int(self._starts[group]), ()
+
+
+class StreamedEmbeddings:
+    """The embeddings of Parquet files, ``[n, dim]``: an array that is read when it is looked at (``ParquetRows``).
+
+    Only the first row is checked at once; what is wrong with another is said when it is read.
+    """
+
+    ndim = 2
+
+    def __init__(self, files: Sequence[Path], name: str = "data", column: str = "embedding") -> None:
+        self._rows, self._name, self._file = ParquetRows(files, [column], batch_rows=2048), name, files[0]
+        self._column = column
+        if not len(self._rows):
+            raise ValueError(f"{name} is {str(self._file)!r}, which has no row")
+        first = self._read(np.arange(1), None)
+        self.shape, self.dtype = (len(self._rows), first.shape[1]), first.dtype
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __getitem__(self, rows: slice | npt.NDArray[np.int64]) -> npt.NDArray:
+        if isinstance(rows, slice):
+            rows = np.arange(*rows.indices(len(self)))
+        return self._read(rows, self.shape[1]) if len(rows) else np.empty((0, self.shape[1]), self.dtype)
+
+    def in_memory(self) -> npt.NDArray:
+        """Return all embeddings, with the extra memory of a few rows."""
+        size = self.shape[0] * self.shape[1] * self.dtype.itemsize
+        check_memory(size, f"{self._name} is {str(self._file)!r}, whose {self.shape[0]:,} embeddings")
+        made = np.empty(self.shape, self.dtype)
+        for start in range(0, len(self), 8192):
+            made[start : start + 8192] = self[start : start + 8192]
+        return made
+
+    def _read(self, rows: npt.NDArray[np.int64], dim: int | None) -> npt.NDArray:
+        column = self._rows.take(rows)[self._column].combine_chunks()
+        return list_numbers(column, rows, dim, f"column {self._column!r} of {self._name}")

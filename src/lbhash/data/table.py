@@ -118,7 +118,7 @@ class Table(ABC, Generic[SplitT]):
 
 @dataclass(frozen=True)
 class EmbeddingTable(Table[EmbeddingSplit]):
-    """Rows of embeddings ``[n, dim]``: in memory, memory-mapped, or ``lbhash.data.readers.StreamedEmbeddings``.
+    """Rows of embeddings ``[n, dim]``: in memory, memory-mapped, or ``lbhash.data.streamed.StreamedEmbeddings``.
 
     They are used as float32, so that float64 keeps seven digits: center numbers that vary less than that before.
     """

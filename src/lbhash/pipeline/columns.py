@@ -10,8 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from lbhash.codes.io import OWN_COLUMNS
+from lbhash.data.arrow import parquet_files, read_whole
 from lbhash.data.images import FileImages, ImageTable, holds_images
-from lbhash.data.readers import TABLES, is_one_table, parquet_files, read_whole
+from lbhash.data.readers import TABLES, is_one_table
 from lbhash.data.streamed import ParquetRows
 from lbhash.utils.formatting import one_line
 

@@ -17,8 +17,9 @@ import pyarrow.parquet as pq
 from PIL import Image
 
 from lbhash.data import EmbeddingTable, load_table
+from lbhash.data.arrow import first_of, read_label_column
 from lbhash.data.images.parquet import ParquetImages
-from lbhash.data.readers import EMBEDDINGS, first_of, read_label_column
+from lbhash.data.readers import EMBEDDINGS
 from lbhash.models.encoder import Encoder
 from lbhash.utils.labels import label_value
 from lbhash.utils.parquet import CHECKED

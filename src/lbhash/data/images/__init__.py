@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from lbhash.data.arrow import parquet_files
 from lbhash.data.images.cifar import read_cifar
 from lbhash.data.images.coco import read_coco
 from lbhash.data.images.folders import holds_files, images_in, read_image_files, read_image_folder
@@ -17,7 +18,6 @@ from lbhash.data.images.nuswide import LABELS, read_nuswide
 from lbhash.data.images.parquet import has_image_column, read_parquet_images
 from lbhash.data.images.stores import ArrayImages, FileImages, ImageStore, ListedImages
 from lbhash.data.images.table import ImageSplit, ImageTable
-from lbhash.data.readers import parquet_files
 from lbhash.utils.validation import check_choice
 
 

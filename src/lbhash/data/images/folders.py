@@ -7,10 +7,10 @@ from pathlib import Path
 
 import numpy as np
 
+from lbhash.data.arrow import TEST_NAMES
 from lbhash.data.dataset import SPLITS
 from lbhash.data.images.stores import FileImages
 from lbhash.data.images.table import ImageTable
-from lbhash.data.readers import TEST_NAMES
 
 SUFFIXES = (".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".webp", ".gif", ".bmp", ".tif", ".tiff")
 """How the name of an image's file ends, in small letters or capitals."""

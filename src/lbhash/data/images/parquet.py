@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from lbhash.data.arrow import FLAGS, first_of, parquet_files, read_facts, read_parts, split_masks
 from lbhash.data.images.stores import ImageStore, SpooledImages, file_facts
 from lbhash.data.images.table import ImageTable
-from lbhash.data.readers import FLAGS, first_of, parquet_files, read_facts, read_parts, split_masks
 from lbhash.data.streamed import ParquetRows
 from lbhash.utils.files import existing_file
 from lbhash.utils.fingerprint import fingerprint, sampled
