@@ -7,24 +7,23 @@ import shutil
 import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from tests.faults.attack import Run, attack
 from tests.faults.kills import index_of, short
 from tests.faults.material import BITS, IDS, TRAINING, Material, look_at_codes, look_at_model
+from tests.faults.program import HERE
 
 SIZE = 16 << 20
 """Bytes of the disk."""
 
 
-@dataclass(frozen=True)
-class Writing:
+class Writing(NamedTuple):
     """A command that writes: the folder as it stands before, if it is there, and what looks at what was written."""
 
-    arguments: Callable[[Path], tuple]
+    arguments: tuple
     look: Callable[[Path], Any]
     before: Path | None = None
     again: tuple = ()
@@ -36,29 +35,29 @@ def writings(material: Material) -> list[Writing]:
     made = np.arange(2200, dtype=np.uint16).view(np.uint8).reshape(-1, 2)
     np.savez(more, codes=made, bits=BITS, labels=np.ones(2200, int))
     index, look = material.index("hnsw", vectors=False), index_of(material)
-    removed = [word for number in IDS[10:700] for word in ("--ids", int(number))]
-    changes = {"add": ("--codes", more, "--ids", "next"), "remove": removed, "compact": ()}
+    changes = {"add": ("--codes", more, "--ids", "next"), "remove": ("--ids", ",".join(map(str, IDS[10:700])))}
     encode = ("encode", "--model", material.model, "--data", material.data, "--split", "base", "--json", "--out")
-    train = ("train", "--data", material.data, *TRAINING, "--json", "--out")
-    export = ("index", "export", "--index", index, "--json", "--out")
-    search = ("search", "--index", index, "--code", "0f3a", "-k", 900, "--out")
+    train = ("train", "--data", material.data, *TRAINING, "--json", "--out", HERE)
+    files = {
+        "codes.parquet": encode,
+        "codes.npz": encode,
+        "export.parquet": ("index", "export", "--index", index, "--json", "--out"),
+        "neighbors.parquet": ("search", "--index", index, "--code", "0f3a", "-k", 900, "--out"),
+        "centers.npy": ("centers", "--classes", 20, "--bits", 64, "--out"),
+    }
 
-    def change(name: str) -> Writing:
-        return Writing(lambda there: ("index", name, "--index", there, "--json", *changes[name]), look, index)
-
-    def file(name: str, *arguments: object) -> Writing:
-        return Writing(lambda there: (*arguments, there / name), lambda there: (there / name).read_bytes())
+    def read(name: str) -> Callable[[Path], bytes]:
+        return lambda there: (there / name).read_bytes()
 
     return [
-        *(change(name) for name in changes),
-        Writing(lambda there: ("index", "build", "--codes", codes, "--kind", "ivf", "--json", "--out", there), look),
-        Writing(lambda there: (*encode, f"{there}/", "--shard-rows", 80), look_at_codes),
-        Writing(lambda there: (*train, there), look_at_model, again=("--overwrite",)),
-        file("codes.parquet", *encode),
-        file("codes.npz", *encode),
-        file("export.parquet", *export),
-        file("neighbors.parquet", *search),
-        file("centers.npy", "centers", "--classes", 20, "--bits", 64, "--out"),
+        *(
+            Writing(("index", name, "--index", HERE, "--json", *changes.get(name, ())), look, index)
+            for name in ("add", "remove", "compact")
+        ),
+        Writing(("index", "build", "--codes", codes, "--kind", "ivf", "--json", "--out", HERE), look),
+        Writing((*encode, f"{HERE}/", "--shard-rows", 80), look_at_codes),
+        Writing(train, look_at_model, again=("--overwrite",)),
+        *(Writing((*command, f"{HERE}/{name}"), read(name)) for name, command in files.items()),
     ]
 
 
@@ -69,7 +68,7 @@ def starve(run: Run, refuse: Callable[[Any, Path, Material], Any], disk: Path) -
     new, used = [], []
     for writing in all_writings:
         there = _there(disk, writing)
-        material.program.must(*writing.arguments(there))
+        material.program.must(*writing.arguments, here=there)
         new.append(writing.look(there))
         used.append(sum(file.stat().st_size for file in there.rglob("*") if file.is_file()))
     for rng in run.faults():
@@ -78,8 +77,8 @@ def starve(run: Run, refuse: Callable[[Any, Path, Material], Any], disk: Path) -
         there = _there(disk, writing)
         old = None if writing.before is None else writing.look(there)
         with refuse(rng.randrange(used[number] + 4096), disk, material) as how:
-            done = material.program(*writing.arguments(there))
-            what = f"{' '.join(map(str, writing.arguments(there)))[:80]}, {how}"
+            done = material.program(*writing.arguments, here=there)
+            what = f"{' '.join(map(str, writing.arguments))[:80]}, {how}"
             if done.crash:
                 run.count("crashed", f"{what}: {done.crash}")
                 continue
@@ -90,7 +89,7 @@ def starve(run: Run, refuse: Callable[[Any, Path, Material], Any], disk: Path) -
             if "None" in done.line or not any(word in done.line for word in ("space", "large", "Read-only", "denied")):
                 run.count("crashed", f"{what}: a line that does not say what is wrong: {done.line}")
                 continue
-            again = material.program(*writing.arguments(there), *writing.again)
+            again = material.program(*writing.arguments, *writing.again, here=there)
             if again.status:
                 run.count("crashed", f"{what}; then, with room: {again.crash or again.line}")
                 continue

@@ -9,18 +9,24 @@ import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from tests.faults.attack import Run, attack
 from tests.faults.material import BITS, IDS, MONITORED, TRAINING, Material, look_at_codes, look_at_index, look_at_model
-from tests.faults.program import Done, Program, warm_more
+from tests.faults.program import HERE, Program, warm_more
 
 PAGE = 512
 KINDS = ("flat", "mih", "ivf", "hnsw")
+OF_INDEX = ("index.json", "0*")
+"""The files of an index."""
+SEARCH = ("search", "--index", HERE, "--code", "0f3a", "--code", "ff00", "-k", len(IDS) - 3, "--json")
+"""A search that names every code."""
+FILTERED = ("search", "--index", HERE, "--code", "0f3a", "--where", "label=1", "-k", 400, "--json")
+EXPORT = ("index", "export", "--index", HERE, "--out", f"{HERE}/out.parquet", "--overwrite", "--json")
+"""The export of an index, which looks at all that it holds."""
 
 
 def damage(content: bytes, rng: random.Random) -> tuple[bytes, str]:
@@ -55,54 +61,42 @@ def damage(content: bytes, rng: random.Random) -> tuple[bytes, str]:
     return bytes(changed), f"{how} of {len(content)}"
 
 
-@dataclass(frozen=True)
-class Reader:
+class Reader(NamedTuple):
     """Commands that read files, one after the other.
 
     Attributes:
-        program: what runs them.
         whole: the folder, undamaged.
         files: those to damage, as patterns within the folder.
-        commands: the arguments of each command, given the folder; or a function, to be called with it in a child.
+        steps: the arguments of each command; or a function, which is called with the folder in a child.
         look: what is to be compared besides what the commands print.
         printed: whether that is to be compared; it is not where it has times in it.
     """
 
-    program: Program
     whole: Path
     files: Sequence[str]
-    commands: Sequence[Callable[[Path], tuple] | Callable[[str], Any]]
+    steps: Sequence[tuple | Callable[[str], Any]]
     look: Callable[[Path], Any] | None = None
     printed: bool = True
 
-    def read(self, folder: Path) -> tuple[Done, Any]:
-        """Run the commands until one does not succeed; return how that one ended, and what there is to compare."""
-        said, done = [], Done(0, "", "", 0)
-        for command in self.commands:
-            if isinstance(command, InChild):
-                done = self.program.call(command.function, str(folder))
-            else:
-                done = self.program(*command(folder))
-            if done.status != 0:
-                return done, None
-            said += [done.out] if self.printed else []
-        return done, (said, None if self.look is None else self.look(folder))
 
-
-@dataclass(frozen=True)
-class InChild:
-    """A function of the library in the place of a command."""
-
-    function: Callable[[str], Any]
-
-
-def flip_all(run: Run, readers: Sequence[Reader]) -> None:
+def flip_all(run: Run, program: Program, readers: Sequence[Reader]) -> None:
     """Damage one file at a time, read it, and compare with what it was."""
     work = run.folder / "work"
+
+    def read(reader: Reader) -> Any:
+        """Run the commands until one does not succeed; return how the last one ended, and what there is to compare."""
+        said = []
+        for step in reader.steps:
+            done = program.call(step, str(work)) if callable(step) else program(*step, here=work)
+            if done.status != 0:
+                return done, None
+            said += [done.out] if reader.printed else []
+        return done, (said, None if reader.look is None else reader.look(work))
+
     expected = []
     for reader in readers:
         shutil.copytree(reader.whole, work)
-        done, found = reader.read(work)
+        done, found = read(reader)
         assert done.status == 0, done.err
         expected.append(found)
         shutil.rmtree(work)
@@ -117,7 +111,7 @@ def flip_all(run: Run, readers: Sequence[Reader]) -> None:
             continue
         shutil.copytree(reader.whole, work)
         (work / file).write_bytes(changed)
-        done, found = reader.read(work)
+        done, found = read(reader)
         what = f"{reader.whole.name}/{file}: {how}"
         if done.crash:
             run.count("crashed", f"{what}: {done.crash}")
@@ -128,47 +122,38 @@ def flip_all(run: Run, readers: Sequence[Reader]) -> None:
         shutil.rmtree(work)
 
 
-def export_to(folder: Path) -> tuple:
-    """Return the arguments of the export of an index, which looks at all that it holds."""
-    return ("index", "export", "--index", folder, "--out", folder / "out.parquet", "--overwrite", "--json")
-
-
 def exported(folder: Path) -> bytes:
     """Return what was exported."""
     return (folder / "out.parquet").read_bytes()
 
 
-def flip_index(run: Run, *commands: Callable[[Path], tuple] | InChild, look: Callable | None = None) -> None:
-    """Damage the files of an index of each kind."""
-    material = Material(run)
-    files = ("index.json", "0*")
-    flip_all(run, [Reader(material.program, material.index(kind), files, commands, look) for kind in KINDS])
+def flip_index(steps: Sequence[tuple | Callable[[str], Any]], run: Run) -> None:
+    """Damage the files of an index of each kind; if it is exported, that is compared, too."""
+    material, look = Material(run), exported if EXPORT in steps else None
+    flip_all(run, material.program, [Reader(material.index(kind), OF_INDEX, steps, look) for kind in KINDS])
 
 
-def search_all(folder: Path) -> tuple:
-    """Return the arguments of a search that names every code, and of another with a filter."""
-    return ("search", "--index", folder, "--code", "0f3a", "--code", "ff00", "-k", len(IDS) - 3, "--json")
-
-
-def search_filtered(folder: Path) -> tuple:
-    """Return the arguments of a search with a filter."""
-    return ("search", "--index", folder, "--code", "0f3a", "--where", "label=1", "-k", 400, "--json")
-
-
-@attack("flip-index-search", "damaged index files, read by `search` with and without a filter", 1400)
-def flip_index_search(run: Run) -> None:
-    flip_index(run, search_all, search_filtered)
+REMOVE = ("index", "remove", "--index", HERE, "--json", "--ids", ",".join(map(str, IDS[10:700])))
+for _name, _what, _enough, _steps in (
+    ("search", "read by `search` with and without a filter", 1400, (SEARCH, FILTERED)),
+    ("verify", "read by `index verify`, then `search`", 200, (("index", "verify", "--index", HERE, "--json"), SEARCH)),
+    ("python", "read by `verify` and every method of `Index`", 200, (look_at_index,)),
+    ("export", "read by `index export`", 200, (EXPORT,)),
+    (
+        "compact",
+        "rewritten by `index compact`; nothing is laundered",
+        200,
+        (("index", "compact", "--index", HERE, "--json"), EXPORT),
+    ),
+    ("remove", "rewritten by a large `index remove`; nothing is laundered", 200, (REMOVE, EXPORT)),
+):
+    attack(f"flip-index-{_name}", f"damaged index files, {_what}", _enough)(partial(flip_index, _steps))
 
 
 def answers(client: Any) -> list:
     """Return what a service answers from an index: every code, and those of a label, with their attributes."""
-    asked = [
-        {"code": "0f3a", "k": 1000},
-        {"code": "ff00", "k": 1000},
-        {"code": "0f3a", "where": {"label": 1}, "k": 900},
-    ]
     found = []
-    for request in asked:
+    for request in ({"code": "0f3a", "k": 1000}, {"code": "ff00", "k": 1000}, {"code": "0f3a", "where": {"label": 1}}):
         answer = client.post("/search", json=request)
         if answer.status_code in (400, 503) and "damaged" in answer.json()["detail"]:
             raise ValueError(answer.json()["detail"])
@@ -198,7 +183,7 @@ def flip_index_serve(run: Run) -> None:
         with serving(model, there) as client:
             return answers(client)
 
-    flip_index(run, InChild(start))
+    flip_index((start,), run)
 
 
 @attack(
@@ -233,34 +218,7 @@ def flip_index_reload(run: Run) -> None:
                 raise
             return answers(client)
 
-    files = ("index.json", "0*")
-    flip_all(run, [Reader(material.program, run.folder / kind, files, (InChild(reload),)) for kind in KINDS])
-
-
-@attack("flip-index-verify", "damaged index files, read by `index verify`, then `search`", 200)
-def flip_index_verify(run: Run) -> None:
-    flip_index(run, lambda folder: ("index", "verify", "--index", folder, "--json"), search_all)
-
-
-@attack("flip-index-python", "damaged index files, read by `verify` and every method of `Index`", 200)
-def flip_index_python(run: Run) -> None:
-    flip_index(run, InChild(look_at_index))
-
-
-@attack("flip-index-export", "damaged index files, read by `index export`", 200)
-def flip_index_export(run: Run) -> None:
-    flip_index(run, export_to, look=exported)
-
-
-@attack("flip-index-compact", "damaged index files, rewritten by `index compact`; nothing is laundered", 200)
-def flip_index_compact(run: Run) -> None:
-    flip_index(run, lambda folder: ("index", "compact", "--index", folder, "--json"), export_to, look=exported)
-
-
-@attack("flip-index-remove", "damaged index files, rewritten by a large `index remove`; nothing is laundered", 200)
-def flip_index_remove(run: Run) -> None:
-    removed = ("--ids", ",".join(map(str, IDS[10:700])))
-    flip_index(run, lambda folder: ("index", "remove", "--index", folder, "--json", *removed), export_to, look=exported)
+    flip_all(run, material.program, [Reader(run.folder / kind, OF_INDEX, (reload,)) for kind in KINDS])
 
 
 @attack("flip-index-add", "damaged index files, merged by the eighth `index add`; nothing is laundered", 200)
@@ -270,9 +228,8 @@ def flip_index_add(run: Run) -> None:
     done = material.program.call(_segments, str(whole))
     assert done.status == 0, done.err
     np.savez(codes, codes=np.arange(60, dtype=np.uint8).reshape(30, 2), bits=BITS, rows=np.arange(30))
-    add = ("index", "add", "--codes", codes, "--ids", "next", "--json", "--index")
-    commands = (lambda folder: (*add, folder), export_to)
-    flip_all(run, [Reader(material.program, whole, ("index.json", "0*"), commands, exported)])
+    add = ("index", "add", "--index", HERE, "--codes", codes, "--ids", "next", "--json")
+    flip_all(run, material.program, [Reader(whole, OF_INDEX, (add, EXPORT), exported)])
 
 
 def _segments(folder: str) -> None:
@@ -292,18 +249,11 @@ def flip_model(run: Run) -> None:
     material = Material(run)
     data, index = material.data, run.folder / "of-model"
     material.program.must("index", "build", "--model", material.model, "--data", data, "--out", index)
-    commands = (
-        lambda folder: (
-            *("encode", "--model", folder, "--data", data, "--split", "base"),
-            *("--out", folder / "out.parquet", "--overwrite", "--json"),
-        ),
-        lambda folder: (
-            *("search", "--index", index, "--model", folder, "--data", data / "query.npz"),
-            *("--row", 3, "--rerank", "asymmetric", "--json"),
-        ),
-    )
+    encode = ("encode", "--model", HERE, "--data", data, "--split", "base", "--overwrite", "--json")
+    search = ("search", "--index", index, "--model", HERE, "--data", data / "query.npz", "--row", 3, "--json")
+    steps = ((*encode, "--out", f"{HERE}/out.parquet"), (*search, "--rerank", "asymmetric"))
     files = ("config.json", "model.safetensors")
-    flip_all(run, [Reader(material.program, material.model, files, commands, exported)])
+    flip_all(run, material.program, [Reader(material.model, files, steps, exported)])
 
 
 @attack("flip-checkpoint", "damaged checkpoints, read by `train --resume`, bit for bit", 200)
@@ -313,14 +263,13 @@ def flip_checkpoint(run: Run) -> None:
     readers = []
     for name, settings in (("last", TRAINING), ("best", (*TRAINING, *MONITORED))):
         folder = run.folder / name
-        training = ("train", "--data", material.data, *settings, "--json", "--out")
+        training = ("train", "--data", material.data, *settings, "--json", "--out", HERE)
         material.program.before = partial(_die_at, "last.ckpt", 3)
-        assert material.program(*training, folder).status == -9
+        assert material.program(*training, here=folder).status == -9
         material.program.before = None
-        commands = (lambda there, training=training: (*training, there, "--resume"),)
         files = (f"checkpoints/{name}.ckpt",)
-        readers.append(Reader(material.program, folder, files, commands, look_at_model, printed=False))
-    flip_all(run, readers)
+        readers.append(Reader(folder, files, ((*training, "--resume"),), look_at_model, printed=False))
+    flip_all(run, material.program, readers)
 
 
 def _die_at(name: str, times: int) -> None:
@@ -336,15 +285,17 @@ def _die_at(name: str, times: int) -> None:
     sys.addaudithook(watch)
 
 
-def read_codes_by(material: Material, codes: Callable[[Path], Path]) -> tuple:
-    """Return the commands that read codes: as base, as what is searched, and as what an index is made of."""
-    other = material.codes("query")
-    return (
-        lambda folder: ("evaluate", "--queries", other, "--base", codes(folder), "--json"),
-        lambda folder: ("search", "--index", codes(folder), "--code", "0f3a", "-k", 300, "--json"),
-        lambda folder: ("index", "build", "--codes", codes(folder), "--out", folder / "built", "--json"),
-        lambda folder: export_to(folder / "built"),
-    )
+def readers_of(material: Material, whole: Path, files: Sequence[str], codes: str) -> list[Reader]:
+    """Return what reads codes: as base, as what is searched, and as what an index is made of, which is exported."""
+    evaluate = ("evaluate", "--queries", material.codes("query"), "--base", codes, "--json")
+    search = ("search", "--index", codes, "--code", "0f3a", "-k", 300, "--json")
+    build = ("index", "build", "--codes", codes, "--out", f"{HERE}/built", "--json")
+    export = ("index", "export", "--index", f"{HERE}/built", "--out", f"{HERE}/out.parquet", "--json")
+    return [
+        Reader(whole, files, (evaluate,)),
+        Reader(whole, files, (search,)),
+        Reader(whole, files, (build, export), exported, printed=False),
+    ]
 
 
 @attack("flip-codes", "damaged files of codes, read by `evaluate`, `search` and `index build`", 200)
@@ -355,27 +306,16 @@ def flip_codes(run: Run) -> None:
         whole = run.folder / f"codes{suffix[1:]}"
         whole.mkdir()
         shutil.copy(material.codes(suffix=suffix), whole)
-        commands = read_codes_by(material, lambda folder, suffix=suffix: folder / f"base{suffix}")
-        readers += readers_of(material, whole, ("base*",), commands)
-    flip_all(run, readers)
+        readers += readers_of(material, whole, ("base*",), f"{HERE}/base{suffix}")
+    flip_all(run, material.program, readers)
 
 
 @attack("flip-shards", "damaged shards of codes, read by `evaluate`, `search`, `index build` and `encode`", 200)
 def flip_shards(run: Run) -> None:
-    material = Material(run)
-    again = ("--model", material.model, "--data", material.data, "--split", "base", "--shard-rows", 80, "--out")
-    files = ("*.parquet", "_codes.json")
-    readers = readers_of(material, material.shards, files, read_codes_by(material, lambda folder: folder))
-    encode = (lambda folder: ("encode", *again, f"{folder}/"),)
-    flip_all(run, [*readers, Reader(material.program, material.shards, files, encode, look_at_codes, printed=False)])
-
-
-def readers_of(material: Material, whole: Path, files: Sequence[str], commands: tuple) -> list[Reader]:
-    """Return a reader for each command; the last two belong together, and what they export is compared."""
-    *single, build, export = commands
-    readers = [Reader(material.program, whole, files, (command,)) for command in single]
-    built = Reader(material.program, whole, files, (build, export), lambda there: exported(there / "built"), False)
-    return [*readers, built]
+    material, files = Material(run), ("*.parquet", "_codes.json")
+    again = ("encode", "--model", material.model, "--data", material.data, "--split", "base", "--shard-rows", 80)
+    encode = Reader(material.shards, files, ((*again, "--out", f"{HERE}/"),), look_at_codes, printed=False)
+    flip_all(run, material.program, [*readers_of(material, material.shards, files, HERE), encode])
 
 
 @attack("flip-embeddings", "damaged cached embeddings of images, read by `encode`", 200)
@@ -391,51 +331,51 @@ def flip_embeddings(run: Run) -> None:
     training = ("--bits", BITS, "--hidden", 8, "--epochs", 1, "--out", run.folder / "model")
     program.must("train", *source, "--freeze", "--protocol", "holdout", *training)
 
-    def encode(there: Path) -> tuple:
-        return (
-            "encode",
-            "--model",
-            run.folder / "model",
-            *source,
-            "--out",
-            there / "out.parquet",
-            "--overwrite",
-            "--json",
-        )
-
-    _of_cache(run, program, ("embeddings/*/*.npy", "embeddings/*/*.json"), encode, exported)
+    encode = (
+        "encode",
+        "--model",
+        run.folder / "model",
+        *source,
+        "--out",
+        f"{HERE}/out.parquet",
+        "--overwrite",
+        "--json",
+    )
+    flip_cache(run, program, ("embeddings/*/*.npy", "embeddings/*/*.json"), encode, exported)
 
 
 @attack("flip-centers", "damaged cached class centers and bounds, read by `centers`", 200)
 def flip_centers(run: Run) -> None:
-    program = Program(run.folder / "cache")
-    _of_cache(run, program, ("centers/*",), lambda _: ("centers", "--classes", 20, "--bits", 24, "--json"), None)
+    centers = ("centers", "--classes", 20, "--bits", 24, "--json")
+    flip_cache(run, Program(run.folder / "cache"), ("centers/*",), centers)
 
 
-def _of_cache(run: Run, program: Program, files: Sequence[str], command: Callable, look: Callable | None) -> None:
+def flip_cache(
+    run: Run, program: Program, files: Sequence[str], command: tuple, look: Callable[[Path], Any] | None = None
+) -> None:
     """Damage files of the cache, which lies where the commands of this program look."""
     whole = run.folder / "whole-cache"
     (run.folder / "first").mkdir()
-    program.must(*command(run.folder / "first"))
+    program.must(*command, here=run.folder / "first")
     shutil.copytree(program.cache, whole)
     program.cache = run.folder / "work"
-    flip_all(run, [Reader(program, whole, files, (command,), look)])
+    flip_all(run, program, [Reader(whole, files, (command,), look)])
 
 
 @attack("flip-study", "a damaged study, read by `tune --resume`", 200)
 def flip_study(run: Run) -> None:
     warm_more("optuna", "sqlalchemy", "sqlalchemy.dialects.sqlite", "lbhash.tuning")
     material = Material(run)
-    tuning = ("tune", "--data", material.data, "--bits", BITS, "--epochs", 1, "--trials", 2, "--json", "--out")
-    material.program.must(*tuning, run.folder / "study")
-    commands = (lambda there: (*tuning, there, "--resume"),)
+    tuning = ("tune", "--data", material.data, "--bits", BITS, "--epochs", 1, "--trials", 2, "--json", "--out", HERE)
+    material.program.must(*tuning, here=run.folder / "study")
 
     def look(there: Path) -> Any:
         lines = (there / "best.json").read_text().splitlines()
         same = [line for line in lines if "seconds" not in line]  # a trial that was lost is tried again
         return same, (there / "model" / "model.safetensors").read_bytes()
 
-    flip_all(run, [Reader(material.program, run.folder / "study", ("study.db",), commands, look, printed=False)])
+    resume = ((*tuning, "--resume"),)
+    flip_all(run, material.program, [Reader(run.folder / "study", ("study.db",), resume, look, printed=False)])
 
 
 @attack("flip-runs", "damaged finished runs of `reproduce`, read again", 200)
@@ -453,4 +393,4 @@ def flip_runs(run: Run) -> None:
     def read(there: str) -> Any:
         return read_run(config.file(0, Path(there)))
 
-    flip_all(run, [Reader(material.program, run.folder / "runs", ("*",), (InChild(read),))])
+    flip_all(run, material.program, [Reader(run.folder / "runs", ("*",), (read,))])

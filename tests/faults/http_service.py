@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import http.client
+import io
 import json
 import random
 import re
-import resource
 import select
 import socket
 import subprocess
@@ -17,6 +18,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import psutil
@@ -96,13 +98,10 @@ class Service(Client):
     """A running service: its process and its log."""
 
     def __init__(self, command: Sequence[object], log: Path, handles: int | None = None) -> None:
-        def limit() -> None:
-            resource.setrlimit(resource.RLIMIT_NOFILE, (handles, handles))
-
         self.log = log
+        limit = ["prlimit", f"--nofile={handles}"] if handles else []
         with log.open("wb") as errors:
-            more: dict[str, Any] = {} if handles is None else {"preexec_fn": limit}
-            self.process = subprocess.Popen([*map(str, command)], stderr=errors, **more)
+            self.process = subprocess.Popen([*limit, *map(str, command)], stderr=errors)
         while (found := re.search(rb"^listening on http://\S+:(\d+)", log.read_bytes())) is None:
             if self.process.poll() is not None:
                 raise RuntimeError(f"the service did not start: {log.read_text()[-1000:]}")
@@ -145,28 +144,17 @@ def form(image: bytes, fields: Iterable[tuple[str, str]] = (), boundary: str = "
 
 def parse(received: bytes, ended: bool) -> Answer | None:
     """Return the first answer in what was received; None if there is no whole one."""
-    head, gap, body = received.partition(b"\r\n\r\n")
-    start = re.match(rb"HTTP/1\.[01] (\d{3})", head)
-    if not gap or start is None:
+    response = http.client.HTTPResponse(SimpleNamespace(makefile=lambda _: io.BytesIO(received)))  # type: ignore
+    try:
+        response.begin()
+        to_the_end = response.length is None and not response.chunked
+        body, whole = response.read(), ended or not to_the_end
+    except http.client.IncompleteRead as short:
+        body, whole = short.partial, ended
+    except (http.client.HTTPException, OSError, ValueError):
         return None
-    headers = dict(line.decode("latin-1").lower().split(": ", 1) for line in head.split(b"\r\n")[1:] if b": " in line)
-    if headers.get("transfer-encoding") == "chunked":
-        body, whole = joined(body)
-    else:
-        length = int(headers.get("content-length", -1))
-        whole, body = 0 <= length <= len(body), body[:length] if length >= 0 else body
-    return Answer(int(start[1]), headers, body) if whole or ended else None
-
-
-def joined(body: bytes) -> tuple[bytes, bool]:
-    """Return the content of chunks, and whether the last one is there."""
-    made = b""
-    while (size := re.match(rb"([0-9a-fA-F]+)\r\n", body)) is not None:
-        if not (length := int(size[1], 16)):
-            return made, True
-        made += body[size.end() : size.end() + length]
-        body = body[size.end() + length + 2 :]
-    return made, False
+    headers = {name.lower(): value.lower() for name, value in response.getheaders()}
+    return Answer(response.status, headers, body) if whole else None
 
 
 def exchange(
@@ -234,21 +222,15 @@ def judge(answer: Answer, *, refused: bool = False) -> Ending:
 
 
 @contextlib.contextmanager
-def served(
-    run: Run, *options: object, index: Path | None = None, handles: int | None = None, steady: bool = True
-) -> Iterator[Service]:
+def served(run: Run, index: Path | None = None, handles: int | None = None, steady: bool = True) -> Iterator[Service]:
     """Run a service, let its time begin when it is ready, and count at the end what it came to beside the attack.
 
-    Args:
-        run: the attack.
-        options: more options of ``lbhash serve``.
-        index: another index than that of ``material``.
-        handles: how many file handles the service may have.
-        steady: whether the index stays as it is, so that a search that is repeated finds the same.
+    It has the index of ``material`` if no other is given, and so many file ``handles``. ``steady`` says that the index
+    stays as it is, so that a search that is repeated finds the same.
     """
     folder = material(run)
     given = ("--model", folder / "model", "--index", index or folder / "index", "--data", "digits", "--port", 0)
-    service = Service([sys.executable, "-m", "lbhash", "serve", *given, *options], run.folder / "server.log", handles)
+    service = Service([sys.executable, "-m", "lbhash", "serve", *given], run.folder / "server.log", handles)
     try:
         with watched(run, service, steady):
             run.started = time.monotonic()
@@ -307,35 +289,33 @@ class Memory:
 
 def report(run: Run, service: Service, seen: dict[str, Any], grown: int, logged: int) -> None:
     """Note the figures, and count each limit that was passed as a crash, since others had to suffer for the attack."""
-    at = percentiles(seen["health"])
-    run.note("/health p50, p99, max", shown(at))
-    run.note("the same of a server that does nothing", shown(percentiles(seen["bare"])))
+    late, searches = percentiles(seen["health"])[1], seen["searches"]
+    run.note("/health p50, p99, max", shown(seen["health"]))
+    run.note("the same of a server that does nothing", shown(seen["bare"]))
     run.note("memory", f"+{grown / (1 << 20):,.0f} MiB")
     run.note("log", f"+{logged / 1024:,.0f} KiB")
-    searches = seen["searches"]
     run.note("searches beside", " ".join(f"{count:,} {name}" for name, count in sorted(searches.items())) or "none")
-    if service.process.poll() is not None:
-        run.count("crashed", f"the service ended with status {service.process.returncode}")
-    if seen["unanswered"]:
-        run.count("crashed", f"/health was not answered {seen['unanswered']:,} times of {len(seen['health']):,}")
-    if at[1] >= LATE:
-        run.count("over", f"/health took {at[1]:.2f} s at the 99th percentile; the limit is {LATE} s")
-    if searches.get("wrong"):
-        run.count("wrong", f"{searches['wrong']:,} searches beside the attack found something else")
-    if searches.get("unanswered"):
-        run.count("crashed", f"{searches['unanswered']:,} searches beside the attack were not answered")
-    if grown > GROWTH:
-        run.count("over", f"memory grew by {grown >> 20:,} MiB; the limit is {GROWTH >> 20} MiB")
-    if logged > LOG:
-        run.count("over", f"the log grew by {logged >> 10:,} KiB; the limit is {LOG >> 10:,} KiB")
     with service.log.open("rb") as file:
         start = file.read(LOG)
-    if (place := start.find(b"Traceback")) >= 0:
-        # Its last line is the first one that is not indented, and says what was raised.
-        last = re.search(rb"(?m)^(?!Traceback)\S.*", start[place:])
-        run.count(
-            "crashed", f"the log has tracebacks, the first of {(last or [b'?'])[0].decode(errors='replace')[:300]}"
-        )
+    place = start.find(b"Traceback")
+    # Its last line is the first one that is not indented, and says what was raised.
+    raised = re.search(rb"(?m)^(?!Traceback)\S.*", start[max(place, 0) :])
+    for found, outcome, what in (
+        (service.process.poll() is not None, "crashed", f"the service ended with status {service.process.returncode}"),
+        (
+            seen["unanswered"],
+            "crashed",
+            f"/health was not answered {seen['unanswered']} times",
+        ),
+        (late >= LATE, "over", f"/health took {late:.2f} s at the 99th percentile; the limit is {LATE} s"),
+        (searches.get("wrong"), "wrong", f"searches beside the attack found something else: {searches}"),
+        (searches.get("unanswered"), "crashed", f"searches beside the attack were not answered: {searches}"),
+        (grown > GROWTH, "over", f"memory grew by {grown >> 20:,} MiB; the limit is {GROWTH >> 20} MiB"),
+        (logged > LOG, "over", f"the log grew by {logged >> 10:,} KiB; the limit is {LOG >> 10:,} KiB"),
+        (place >= 0, "crashed", f"the log has tracebacks, the first of {(raised or [b'?'])[0][:300]!r}"),
+    ):
+        if found:
+            run.count(outcome, what)
 
 
 def percentiles(latencies: list[float]) -> list[float]:
@@ -344,9 +324,9 @@ def percentiles(latencies: list[float]) -> list[float]:
     return [ordered[min(len(ordered) - 1, int(len(ordered) * share))] for share in (0.5, 0.99, 1.0)]
 
 
-def shown(seconds: list[float]) -> str:
-    """Return seconds as milliseconds."""
-    return " / ".join(f"{1e3 * second:,.0f}" for second in seconds) + " ms"
+def shown(latencies: list[float]) -> str:
+    """Return these figures of seconds in milliseconds."""
+    return " / ".join(f"{1e3 * second:,.0f}" for second in percentiles(latencies)) + " ms"
 
 
 def at_once(run: Run, clients: int, one: Callable[[random.Random], Ending]) -> None:

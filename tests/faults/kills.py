@@ -8,15 +8,15 @@ import shutil
 import subprocess
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from tests.faults.attack import Run, attack
 from tests.faults.material import BITS, IDS, MONITORED, TRAINING, Material, look_at_codes, look_at_index, look_at_model
-from tests.faults.program import Program, Started
+from tests.faults.program import HERE, Program, Started
 
 CALLS = (
     "openat,write,pwrite64,writev,fsync,fdatasync,ftruncate,fallocate,chmod,fchmod,fchmodat,link,linkat,symlink,"
@@ -27,83 +27,68 @@ STRACE = shutil.which("strace")
 ENOUGH = 60
 
 
-@dataclass(frozen=True)
-class Victim:
-    """A command to kill.
-
-    Attributes:
-        program: what runs it.
-        work: where folders may be made.
-        before: the folder as it stands before, if it is there at all.
-        arguments: of the command, given the folder.
-        look: what the folder holds, or None if that is nothing yet; an error if it is damaged.
-        partly: whether what stands there after a kill may be part of the work, with which the same command goes on.
-        again: the arguments that go on; if None, the same.
-    """
-
-    program: Program
-    work: Path
-    before: Path | None
-    arguments: Callable[[Path], tuple]
-    look: Callable[[Path], Any]
-    partly: bool = False
-    again: Callable[[Path], tuple] | None = None
-
-    def folder(self) -> Path:
-        """Return a fresh copy of the folder as it stands before."""
-        folder = Path(tempfile.mkdtemp(dir=self.work)) / "there"
-        if self.before is not None:
-            shutil.copytree(self.before, folder)
-        return folder
-
-
 def kill_all(
     run: Run,
-    material: Material,
+    program: Program,
     before: Path | None,
-    arguments: Callable[[Path], tuple],
+    arguments: tuple,
     look_at: Callable[[Path], Any],
-    **more: Any,
+    again: tuple | None = None,
 ) -> None:
-    """Kill a command (``Victim``) at random moments and, where there is ``strace``, at random system calls."""
-    victim = Victim(material.program, run.folder, before, arguments, look_at, **more)
-    old = None if victim.partly or victim.before is None else victim.look(victim.before)
-    calls, folder = count_calls(victim)
-    new = victim.look(folder)
+    """Kill a command at random moments and, where there is ``strace``, at random system calls.
+
+    Args:
+        run: the attack.
+        program: what runs the command.
+        before: the folder as it stands before, if it is there at all.
+        arguments: of the command.
+        look_at: what the folder holds, or None if that is nothing yet; an error if it is damaged.
+        again: arguments of a command that goes on with what stands there after a kill; if None, that must be the old
+            state or the new, and with the old one the same command is run again.
+    """
+
+    def fresh() -> Path:
+        folder = Path(tempfile.mkdtemp(dir=run.folder)) / "there"
+        if before is not None:
+            shutil.copytree(before, folder)
+        return folder
+
+    def look(folder: Path) -> Any:
+        try:
+            return look_at(folder) if folder.exists() else None
+        except Exception as error:
+            return f"{type(error).__name__}: {error}"
+
+    old = None if again or before is None else look_at(before)
+    folder = fresh()
+    calls = count_calls(program.begin(*arguments, here=folder))
+    new = look_at(folder)
     started = time.monotonic()
-    victim.program.must(*victim.arguments(victim.folder()))
+    program.must(*arguments, here=fresh())
     seconds = time.monotonic() - started
     for rng in run.faults():
-        folder = victim.folder()
-        process = victim.program.begin(*victim.arguments(folder))
+        folder = fresh()
+        process = program.begin(*arguments, here=folder)
         if calls and rng.random() < 0.7:
             where = kill_at_call(process, *rng.choice(calls))
         else:
             where = kill_at_moment(process, rng, seconds)
         if process.wait().status != -9:  # it had come to its end
             continue
-        state = "partly" if victim.partly else look(victim, folder)
-        if state not in (old, new, "partly"):
+        state = old if again else look(folder)
+        if state not in (old, new):
             run.count("wrong", f"killed {where}: neither the old state nor the new: {short(state)}")
-        elif victim.partly or state == old:
-            done = victim.program(*(victim.again or victim.arguments)(folder))
+        elif state == old:
+            done = program(*(again or arguments), here=folder)
             if done.crash or done.refused:
                 run.count("crashed", f"killed {where}: the same command again: {done.crash or done.line}")
                 continue
-            after = look(victim, folder)
+            after = look(folder)
             run.count("survived" if after == new else "wrong", f"killed {where}, then {difference(after, new)}")
         else:
             run.count("survived")
         shutil.rmtree(folder.parent, ignore_errors=True)
     run.note("killed at", "random system calls" if calls else "random moments")
-
-
-def look(victim: Victim, folder: Path) -> Any:
-    """Return what a folder holds, or the error of looking."""
-    try:
-        return victim.look(folder) if folder.exists() else None
-    except Exception as error:
-        return f"{type(error).__name__}: {error}"
 
 
 def difference(found: Any, wanted: Any) -> str:
@@ -119,31 +104,23 @@ def short(state: Any) -> str:
     return str(state)[:300]
 
 
-def count_calls(victim: Victim) -> tuple[list[tuple[str, int]], Path]:
+def count_calls(process: Started) -> list[tuple[str, int]]:
     """Run a command to its end, and return its system calls that change files, each with its number among its name."""
-    folder = victim.folder()
-    process = victim.program.begin(*victim.arguments(folder))
-    log = Path(tempfile.mkdtemp()) / "calls"
-    if STRACE is None or (tracer := trace(process, ["-o", str(log)])) is None:
-        process.go()
-        assert process.wait().status == 0
-        return [], folder
-    process.go()
-    done = process.wait()
-    tracer.wait()
-    assert done.status == 0, done.err
-    numbers: dict[tuple[str, str], int] = {}
+    with tempfile.NamedTemporaryFile("r", errors="replace") as log:
+        tracer = trace(process, ["-o", log.name])
+        done = process.finish()
+        assert done.status == 0, done.err
+        if tracer is None:
+            return []
+        tracer.wait()
+        found = re.findall(r"^(\d+) +(\w+)\((.*)", log.read(), re.MULTILINE)
+    numbers: Counter[tuple[str, str]] = Counter()
     calls = []
-    for line in log.read_text(errors="replace").splitlines():
-        found = re.match(r"(\d+) +(\w+)\((.*)", line)
-        if found is None:
-            continue
-        thread, name, said = found.groups()
-        numbers[thread, name] = numbers.get((thread, name), 0) + 1
+    for thread, name, said in found:
+        numbers[thread, name] += 1
         if not (name == "openat" and "O_CREAT" not in said) and not (name == "write" and said.startswith(("1,", "2,"))):
             calls.append((name, numbers[thread, name]))
-    shutil.rmtree(log.parent)
-    return calls, folder
+    return calls
 
 
 def kill_at_call(process: Started, name: str, number: int) -> str:
@@ -163,7 +140,9 @@ def kill_at_moment(process: Started, rng: random.Random, seconds: float) -> str:
 
 
 def trace(process: Started, options: list[str]) -> subprocess.Popen | None:
-    """Attach ``strace`` to a command that has not begun; None where that is not allowed."""
+    """Attach ``strace`` to a command that has not begun; None where there is none, or it is not allowed."""
+    if STRACE is None:
+        return None
     tracer = subprocess.Popen(
         [STRACE, "-f", "-qq", "-e", f"trace={CALLS}", *options, "-p", str(process.pid)], stderr=subprocess.DEVNULL
     )
@@ -191,27 +170,15 @@ def index_of(material: Material) -> Callable[[Path], Any]:
 @attack("kill-build", "kill -9 of `index build`", ENOUGH)
 def kill_build(run: Run) -> None:
     material = Material(run)
-    codes = material.codes()
-    kill_all(
-        run,
-        material,
-        None,
-        lambda folder: ("index", "build", "--codes", codes, "--kind", "ivf", "--out", folder, "--json"),
-        index_of(material),
-    )
+    build = ("index", "build", "--codes", material.codes(), "--kind", "ivf", "--out", HERE, "--json")
+    kill_all(run, material.program, None, build, index_of(material))
 
 
 def kill_change(run: Run, change: str, *arguments: object) -> None:
     """Kill a change of an index; its kind has a structure on disk."""
     material = Material(run)
-    before = material.index("hnsw", vectors=False)
-    kill_all(
-        run,
-        material,
-        before,
-        lambda folder: ("index", change, "--index", folder, "--json", *arguments),
-        index_of(material),
-    )
+    command = ("index", change, "--index", HERE, "--json", *arguments)
+    kill_all(run, material.program, material.index("hnsw", vectors=False), command, index_of(material))
 
 
 @attack("kill-add", "kill -9 of `index add`", ENOUGH)
@@ -224,8 +191,7 @@ def kill_add(run: Run) -> None:
 
 @attack("kill-remove", "kill -9 of `index remove`", ENOUGH)
 def kill_remove(run: Run) -> None:
-    removed = ("--ids", ",".join(map(str, IDS[10:700])))  # so many that a segment is rewritten
-    kill_change(run, "remove", *removed)
+    kill_change(run, "remove", "--ids", ",".join(map(str, IDS[10:700])))  # so many that a segment is rewritten
 
 
 @attack("kill-compact", "kill -9 of `index compact`", ENOUGH)
@@ -236,31 +202,14 @@ def kill_compact(run: Run) -> None:
 @attack("kill-train", "kill -9 of `train`; then `train --resume`, bit for bit", ENOUGH)
 def kill_train(run: Run) -> None:
     material = Material(run)
-    training = ("train", "--data", material.data, *TRAINING, *MONITORED)
     assert material.model  # fills the cache of centers
-    kill_all(
-        run,
-        material,
-        None,
-        lambda folder: (*training, "--out", folder, "--json"),
-        look_at_model,
-        partly=True,
-        again=lambda folder: (*training, "--out", folder, "--resume", "--json"),
-    )
+    train = ("train", "--data", material.data, *TRAINING, *MONITORED, "--out", HERE, "--json")
+    kill_all(run, material.program, None, train, look_at_model, (*train, "--resume"))
 
 
 @attack("kill-encode", "kill -9 of `encode` into shards; then the same command, byte for byte", ENOUGH)
 def kill_encode(run: Run) -> None:
     material = Material(run)
-    model = material.model
-    kill_all(
-        run,
-        material,
-        None,
-        lambda folder: (
-            *("encode", "--model", model, "--data", material.data / "base.npz", "--out", f"{folder}/"),
-            *("--shard-rows", 40, "--json"),
-        ),
-        look_at_codes,
-        partly=True,
-    )
+    encode = ("encode", "--model", material.model, "--data", material.data / "base.npz", "--out", f"{HERE}/")
+    encode += ("--shard-rows", 40, "--json")
+    kill_all(run, material.program, None, encode, look_at_codes, encode)

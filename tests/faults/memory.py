@@ -11,7 +11,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 from tests.faults.attack import Run, attack
+from tests.faults.flips import KINDS
 from tests.faults.material import BITS, Material
 from tests.faults.program import memory_limit
 
@@ -32,9 +35,6 @@ def header(shape: tuple[int, ...], dtype: str) -> bytes:
 
 
 def labels_of_embeddings(rng: random.Random, folder: Path, material: Material) -> tuple:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
     label = number(rng, 6, 18)
     column = {"label": [0, 1, 1, label]} if rng.random() < 0.5 else {"labels": [[0], [1], [1], [label]]}
     splits = {f"in_{name}": [True] * 4 for name in ("train", "base", "query")}
@@ -43,9 +43,6 @@ def labels_of_embeddings(rng: random.Random, folder: Path, material: Material) -
 
 
 def labels_of_codes(rng: random.Random, folder: Path, material: Material) -> tuple:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
     largest = number(rng, 6, 18)
     facts = {"bits": 8, "model": "", "classes": rng.choice([largest, 10])}
     lists = {"labels": [[0], [1], [min(largest, 2**62)]]} if rng.random() < 0.7 else {"label": [0, 1, largest]}
@@ -59,9 +56,6 @@ def labels_of_codes(rng: random.Random, folder: Path, material: Material) -> tup
 
 
 def bits_of_codes(rng: random.Random, folder: Path, material: Material) -> tuple:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
     facts = {"bits": number(rng), "model": "", "classes": 0}
     table = pa.table({"row": [0, 1], "code": pa.array([b"a", b"b"], pa.binary(1)), "label": [0, 1]})
     pq.write_table(table.replace_schema_metadata({"lbhash": json.dumps(facts)}), folder / "codes.parquet")
@@ -102,9 +96,6 @@ def zeros_in_archives(rng: random.Random, folder: Path, material: Material) -> t
 
 def repeated_rows(rng: random.Random, folder: Path, material: Material) -> tuple:
     """Rows that are all the same, 64 MiB in a few hundred bytes."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
     flat = pa.array(np.zeros((1 << 16) * 256, np.float32))
     rows = pa.table({"embedding": pa.FixedSizeListArray.from_arrays(flat, 256), "label": np.zeros(1 << 16, np.int64)})
     with pq.ParquetWriter(folder / "rows.parquet", rows.schema, compression="zstd") as writer:
@@ -156,7 +147,7 @@ def manifests_of_indexes(rng: random.Random, folder: Path, material: Material) -
     """Another number in an index, with a checksum that is right."""
     from lbhash.index.manifest import checksum
 
-    shutil.copytree(material.index(rng.choice(["flat", "mih", "ivf", "hnsw"])), folder / "index")
+    shutil.copytree(material.index(rng.choice(KINDS)), folder / "index")
     file = folder / "index" / "index.json"
     manifest = json.loads(file.read_text())
     manifest.pop("checksum")
@@ -170,7 +161,7 @@ def manifests_of_indexes(rng: random.Random, folder: Path, material: Material) -
 
 
 def arrays_of_indexes(rng: random.Random, folder: Path, material: Material) -> tuple:
-    shutil.copytree(material.index(rng.choice(["flat", "mih", "ivf", "hnsw"])), folder / "index")
+    shutil.copytree(material.index(rng.choice(KINDS)), folder / "index")
     file = rng.choice(sorted((folder / "index").glob("0*.npy")))
     array = np.load(file)
     file.write_bytes(header((number(rng), *array.shape[1:]), array.dtype.str) + array.tobytes())
@@ -183,29 +174,10 @@ def _objects(value: object) -> list[dict]:
     return [*([value] if isinstance(value, dict) else []), *(found for part in inner for found in _objects(part))]
 
 
-FILES: list[Callable[[random.Random, Path, Material], tuple]] = [
-    labels_of_embeddings,
-    labels_of_codes,
-    bits_of_codes,
-    shape_of_arrays,
-    zeros_in_archives,
-    settings_of_models,
-    weights_of_models,
-    manifests_of_shards,
-    manifests_of_indexes,
-    arrays_of_indexes,
-]
-
-
-def ask(run: Run, files: list[Callable[[random.Random, Path, Material], tuple]]) -> None:
+def ask(run: Run, *files: Callable[[random.Random, Path, Material], tuple]) -> None:
     """Read small files within a limit of memory."""
     material = Material(run)
-    for made in (
-        material.model,
-        material.shards,
-        material.codes("query"),
-        *map(material.index, ("mih", "ivf", "hnsw")),
-    ):
+    for made in (material.model, material.shards, material.codes("query"), *map(material.index, KINDS)):
         assert made.exists()
     least, most = material.program.call(int).peak, 0
     material.program.before = memory_limit(LIMIT)
@@ -226,9 +198,11 @@ def ask(run: Run, files: list[Callable[[random.Random, Path, Material], tuple]])
 
 @attack("memory", f"small files that ask for up to 10^18 bytes, read with {LIMIT >> 30} GiB of memory", 400)
 def memory(run: Run) -> None:
-    ask(run, FILES)
+    of_data = (labels_of_embeddings, labels_of_codes, bits_of_codes, shape_of_arrays, zeros_in_archives)
+    of_folders = (settings_of_models, weights_of_models, manifests_of_shards, manifests_of_indexes, arrays_of_indexes)
+    ask(run, *of_data, *of_folders)
 
 
 @attack("memory-parquet", f"Parquet files of 2.5 to 12 GiB in a few kB, read with {LIMIT >> 30} GiB of memory", 10)
 def memory_parquet(run: Run) -> None:
-    ask(run, [repeated_rows])
+    ask(run, repeated_rows)

@@ -15,7 +15,7 @@ import traceback
 import warnings
 from collections.abc import Callable
 from contextlib import redirect_stdout
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from io import StringIO
 from pathlib import Path
 from typing import IO, Any
@@ -23,6 +23,8 @@ from typing import IO, Any
 import numba
 import typer
 
+HERE = "{here}"
+"""Stands in the arguments of a command for the folder that it works on."""
 PATIENCE = 300
 """Seconds after which a command counts as hung; a thousand times what it needs."""
 
@@ -69,6 +71,11 @@ class Started:
         os.write(self.gate, b"!")
         os.close(self.gate)
 
+    def finish(self) -> Done:
+        """Let it run, and return how it ended."""
+        self.go()
+        return self.wait()
+
     def ended(self, seconds: float) -> bool:
         """Wait for its end, at most so long, and return whether it has come."""
         handle = os.pidfd_open(self.pid)
@@ -101,40 +108,36 @@ class Program:
     """Starts commands with a cache folder of their own."""
 
     cache: Path
-    before: Callable[[], None] | None = field(default=None)
+    before: Callable[[], None] | None = None
     """What the child does first, such as giving up rights or memory."""
 
     def __post_init__(self) -> None:
         warm()
 
-    def begin(self, *arguments: object) -> Started:
+    def begin(self, *arguments: object, here: Path | None = None) -> Started:
         """Fork a child that will run ``lbhash`` with these arguments, once it is told to go."""
 
         def main() -> None:
             from lbhash.cli.app import main
 
-            sys.argv = ["lbhash", *map(str, arguments)]
+            sys.argv = ["lbhash", *(str(one).replace(HERE, str(here)) for one in arguments)]
             main()
 
         return self._fork(main)
 
-    def __call__(self, *arguments: object) -> Done:
+    def __call__(self, *arguments: object, here: Path | None = None) -> Done:
         """Run ``lbhash`` with these arguments."""
-        started = self.begin(*arguments)
-        started.go()
-        return started.wait()
+        return self.begin(*arguments, here=here).finish()
 
-    def must(self, *arguments: object) -> Done:
+    def must(self, *arguments: object, here: Path | None = None) -> Done:
         """Run a command that has no reason to fail."""
-        done = self(*arguments)
+        done = self(*arguments, here=here)
         assert done.status == 0, f"lbhash {' '.join(map(str, arguments))}: {done.err}"
         return done
 
     def call(self, function: Callable[..., Any], *arguments: Any) -> Done:
         """Run a function, and print what it returns as JSON; its error is a line, as in the command line."""
-        started = self.fork(function, *arguments)
-        started.go()
-        return started.wait()
+        return self.fork(function, *arguments).finish()
 
     def fork(self, function: Callable[..., Any], *arguments: Any) -> Started:
         """Fork a child that will run a function as ``call`` does, once it is told to go."""
