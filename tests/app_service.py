@@ -52,27 +52,35 @@ def quiet(monkeypatch):
     monkeypatch.setattr(Background, "run", nothing)
 
 
+@contextlib.contextmanager
+def running(app, places=64, port=0, force=False):
+    """A real server of an application in a thread, and its port; with ``force`` it ends without its requests."""
+    from lbhash.service.connections import make_server
+    from lbhash.service.server import listen
+
+    with listen("127.0.0.1", port) as listening:
+        server = make_server(app, places)
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
+        thread.start()
+        try:
+            while not server.started:
+                assert thread.is_alive()
+                time.sleep(0.01)
+            yield server, listening.getsockname()[1]
+        finally:
+            server.force_exit, server.should_exit = force, True
+            thread.join()
+
+
 @pytest.fixture(scope="session")
 def serving():
     """A context manager: a real server of these settings in a thread, and its address."""
     from lbhash.service import create_app
-    from lbhash.service.connections import make_server
-    from lbhash.service.server import listen
 
     @contextlib.contextmanager
     def run(settings, port=0):
-        with listen("127.0.0.1", port) as listening:
-            server = make_server(create_app(settings), 64)
-            thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
-            thread.start()
-            try:
-                while not server.started:
-                    assert thread.is_alive()
-                    time.sleep(0.01)
-                yield f"http://127.0.0.1:{listening.getsockname()[1]}"
-            finally:
-                server.should_exit = True
-                thread.join()
+        with running(create_app(settings), port=port) as (_, port):
+            yield f"http://127.0.0.1:{port}"
 
     return run
 

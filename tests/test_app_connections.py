@@ -10,11 +10,11 @@ import pytest
 
 pytest.importorskip("uvicorn")
 
+from app_service import running
 from lbhash.service import connections
 from lbhash.service.admission import Bodies
 from lbhash.service.connections import make_server
 from lbhash.service.errors import ServiceError
-from lbhash.service.server import listen
 
 GET = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"
 POST = b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"
@@ -40,22 +40,14 @@ async def to_the_body(scope, receive, send):
 
 @contextlib.contextmanager
 def serving(app):
-    """A server of an application in a thread, and a function that connects to it."""
-    with listen("127.0.0.1", 0) as listening, contextlib.ExitStack() as opened:
-        server = make_server(app, 1)
-        thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
-        thread.start()
-        address = listening.getsockname()
-
-        def connect(source="127.0.0.1"):
-            return opened.enter_context(socket.create_connection(address, 20, (source, 0)))
-
-        try:
-            until(lambda: server.started)
-            yield server, connect
-        finally:
-            server.force_exit = server.should_exit = True
-            thread.join()
+    """A server of an application, and a function that connects to it."""
+    with running(app, 1, force=True) as (server, port), contextlib.ExitStack() as opened:
+        yield (
+            server,
+            lambda source="127.0.0.1": opened.enter_context(
+                socket.create_connection(("127.0.0.1", port), 20, (source, 0))
+            ),
+        )
 
 
 def until(condition):

@@ -3,9 +3,7 @@ from __future__ import annotations
 import base64
 import io
 import json
-import struct
 import threading
-import zlib
 
 import numpy as np
 import pytest
@@ -45,47 +43,40 @@ FIELD = b"--x\r\nContent-Disposition: form-data"
         ({"row": 1, "rerank": "outputs"}, ("outputs",)),
         ({"code": "0000", "rerank": "asymmetric"}, ("rerank is 'asymmetric'", "by embedding, row or image")),
         ({"row": 1, "candidates": 0}, ("candidates:",)),
+        *(({"embedding": text}, ("embedding",)) for text in ("", "AAAA" * 16, "AAA", "AAAAAAA=", "é", "AAAA AAAA")),
+        ({"embedding": base64.b64encode(np.full(64, np.nan, "<f4")).decode()}, ("embedding.0", "finite")),
         ([], ("",)),
         ("row", ("",)),
+        # What follows must be short and writable, too, however long or strange the body is.
+        ({"embedding": "a" * 65_537}, ("embedding",)),
+        ({"row": 1, "x" * 100_000: 1}, ("",)),
+        ({"row": 1, "where": {"x" * 100_000: None}}, ("",)),
+        ({"row": 1, "where": {"\ud800": 1}}, ("",)),
+        ({"row": 1, "where": {"label": "\ud800"}}, ("",)),
+        ({"row": 1, "\ud800": 1}, ("",)),
+        ({"row": 1, "a\n\u2028b": 1}, ("",)),
+        ({"row": 1, "where": {"a\nb": None}}, ("",)),
+        ({"code": "\ud800"}, ("",)),
+        ({"embedding": "\ud800"}, ("",)),
+        (b"", ("",)),
+        (b"\xff\xfe", ("",)),
+        (b'{"row": 1}{"row": 2}', ("",)),
+        (b'{"embedding": [' + b"NaN," * 63 + b"NaN]}", ("",)),
+        (b'{"embedding": [' + b"Infinity," * 63 + b"-Infinity]}", ("",)),
+        (b"[" * 100_000, ("",)),
+        (b'{"where":' * 15_000, ("",)),
+        (b'{"row": ' + b"9" * 10_000 + b"}", ("",)),
     ],
 )
 def test_searches_that_cannot_be(client, body, parts):
-    assert_refused(client.post("/search", json=body), 422, *parts)
+    content = body if isinstance(body, bytes) else json.dumps(body)
+    answer = client.post("/search", content=content, headers={"Content-Type": "application/json"})
+    assert_refused(answer, 422, *parts)
+    assert len(answer.content) < 1000
 
 
 def test_an_unknown_id_is_not_found(client):
     assert_refused(client.post("/search", json={"id": 10**9}), 404, "id is 1000000000", "no such code")
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        b"",
-        b"\xff\xfe",
-        b'{"row": 1}{"row": 2}',
-        b'{"embedding": [' + b"NaN," * 63 + b"NaN]}",
-        b'{"embedding": [' + b"Infinity," * 63 + b"-Infinity]}",
-        b"[" * 100_000,
-        b'{"where":' * 15_000,
-        b'{"row": ' + b"9" * 10_000 + b"}",
-    ],
-)
-def test_bodies_that_are_no_json_of_ours(client, text):
-    answer = client.post("/search", content=text, headers={"Content-Type": "application/json"})
-    assert_refused(answer, 422)
-
-
-def chunk(kind, data):
-    return struct.pack("!I", len(data)) + kind + data + struct.pack("!I", zlib.crc32(kind + data))
-
-
-def bomb(width=30_000, height=30_000):
-    """A PNG of 900 million pixels in a megabyte, all of them the same."""
-    header = struct.pack("!IIBBBBB", width, height, 8, 2, 0, 0, 0)
-    squeeze = zlib.compressobj(1)
-    line = bytes(3 * width + 1)
-    rows = b"".join(squeeze.compress(line) for _ in range(40)) + squeeze.flush()
-    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", rows) + chunk(b"IEND", b"")
 
 
 def jpeg():
@@ -100,7 +91,6 @@ def jpeg():
         (b"", "empty"),
         (b"this is text and not an image", "must be an image in one of the formats"),
         (b"<svg xmlns='http://www.w3.org/2000/svg'/>", "must be an image in one of the formats"),
-        (bomb(), "pixels"),
         (jpeg()[:-300], "truncated"),
         (png(np.zeros((9, 9)))[:40], ""),
         (png(np.zeros((5001, 5000))), "pixels"),
@@ -215,26 +205,6 @@ def test_one_error_is_made_of_json_full_of_errors(client, monkeypatch, body, par
     assert sum(made) <= 20  # a value may be one of several types, which is an error for each
 
 
-@pytest.mark.parametrize(
-    "body",
-    [
-        {"row": 1, "x" * 100_000: 1},
-        {"row": 1, "where": {"x" * 100_000: None}},
-        {"row": 1, "where": {"\ud800": 1}},
-        {"row": 1, "where": {"label": "\ud800"}},
-        {"row": 1, "\ud800": 1},
-        {"row": 1, "a\n\u2028b": 1},
-        {"row": 1, "where": {"a\nb": None}},
-        {"code": "\ud800"},
-        {"embedding": "\ud800"},
-    ],
-)
-def test_a_refusal_is_short_and_can_be_written(client, body):
-    answer = client.post("/search", content=json.dumps(body), headers={"Content-Type": "application/json"})
-    assert_refused(answer, 422)
-    assert len(answer.content) < 1000
-
-
 def test_bodies_are_parsed_in_a_thread(client, monkeypatch):
     threads = []
     for name in ("parse_json", "_parse_form"):
@@ -246,17 +216,6 @@ def test_bodies_are_parsed_in_a_thread(client, monkeypatch):
     assert client.post("/encode", files={"image": png(np.zeros((8, 8)))}).status_code == 200
     assert len(threads) == 2
     assert all(name.startswith("lbhash-request") for name in threads)
-
-
-@pytest.mark.parametrize("value", ["", "AAAA" * 16, "AAA", "AAAAAAA=", "é", "AAAA AAAA", "a" * 65_537])
-def test_text_that_is_no_embedding(client, value):
-    assert_refused(client.post("/encode", json={"embedding": value}), 422, "embedding")
-
-
-@pytest.mark.parametrize("numbers", [[np.nan] * 64, [np.inf] * 64])
-def test_an_embedding_in_base64_is_finite(client, numbers):
-    packed = base64.b64encode(np.array(numbers, "<f4")).decode()
-    assert_refused(client.post("/encode", json={"embedding": packed}), 422, "embedding.0", "finite")
 
 
 def test_no_redirect_leads_to_the_host_that_a_request_names(client):
@@ -272,58 +231,25 @@ def test_wrong_methods_and_places(client):
     assert_refused(client.get("/nothing"), 404)
 
 
-def test_the_token(digits_service):
-    settings = Settings(digits_service.model, digits_service.index, token="s3cret")
-    with TestClient(create_app(settings), base_url=HOME) as client:
-        assert_refused(client.get("/about"), 401, "needs a token")
-        assert client.get("/about").headers["www-authenticate"] == "Bearer"
-        for wrong in ("Bearer s3cre", "Bearer s3crett", "Bearer ", "Basic s3cret", "s3cret", "Bearer \xe9", "bearer x"):
-            answer = client.post("/search", json={"id": 0}, headers={"Authorization": wrong.encode("latin-1")})
-            assert_refused(answer, 401)
-        right = {"Authorization": "bearer s3cret"}
-        for path in ("/about", "/metrics", "/map", "/openapi.json"):
-            assert client.get(path, headers=right).status_code == 200
-
-
 def test_the_host(digits_service):
     settings = Settings(digits_service.model, digits_service.index, hosts=("localhost", "[::1]"))
+    names = ("evil.example", "localhost.evil.example", "evil.example:8000", "", "[::2]:8000", "[::1]evil.com")
     with TestClient(create_app(settings)) as client:
         for host in ("localhost", "localhost:8000", "LOCALHOST:1", "[::1]", "[::1]:8000"):
             assert client.get("/health", headers={"Host": host}).status_code == 200
-        for host in ("evil.example", "localhost.evil.example", "evil.example:8000", "", "[::2]:8000"):
-            assert_refused(client.get("/health", headers={"Host": host}), 421, "host")
-        for host in (
-            "[::1]evil.com",
-            "[::1]:evil",
-            "[::1]:80evil.com",
-            "localhost:evil",
-            "localhost:80:80",
-            "localhost/",
-        ):
+        for host in (*names, "[::1]:evil", "[::1]:80evil.com", "localhost:evil", "localhost:80:80", "localhost/"):
             assert_refused(client.get("/health", headers={"Host": host}), 421, "host")
 
 
 def test_pages_of_other_sites_are_refused_without_a_token(digits_service):
     local = "http://localhost:8000"
+    sites = ("http://evil.example", "null", "", "http://localhost", "http://localhost:8001", "file://localhost:8000")
+    body = {"files": {"image": png(np.zeros((8, 8)))}}
     with TestClient(create_app(digits_service), base_url=local) as client:
-        body = {"files": {"image": png(np.zeros((8, 8)))}}
         assert client.post("/encode", **body).status_code == 200
         for origin in (local, "http://LOCALHOST:8000"):
             assert client.post("/encode", **body, headers={"Origin": origin}).status_code == 200
-        others = (
-            "http://evil.example",
-            "null",
-            "",
-            "http://localhost",
-            "http://localhost:8001",
-            "file://localhost:8000",
-        )
-        for origin in (
-            *others,
-            "http://localhost:8000.evil.example",
-            "http://localhost:8000@evil.example",
-            "localhost:8000",
-        ):
+        for origin in (*sites, f"{local}.evil.example", f"{local}@evil.example", "localhost:8000"):
             for path in ("/encode", "/search"):
                 assert_refused(client.post(path, **body, headers={"Origin": origin}), 403, "another web site")
         for scheme, host in (("http", "codes.example"), ("https", "codes.example"), ("https", "codes.example:443")):

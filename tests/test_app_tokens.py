@@ -70,9 +70,18 @@ def test_no_token_and_wrong_ones(client):
         assert client.get(path).status_code == 200
     for path in ("/v1/about", "/metrics", "/openapi.json", "/nothing"):
         assert_refused(client.get(path), 401, "needs a token")
-        for wrong in ("for-the-pag", "page", "", "for-the-page for-the-robot"):
-            assert_refused(client.get(path, **bearer(wrong)), 401)
+        assert client.get(path).headers["www-authenticate"] == "Bearer"
+        for wrong in ("Bearer for-the-pag", "Bearer page", "Bearer ", "Bearer for-the-page for-the-robot",
+                      "Basic for-the-page", "for-the-page", "Bearer \xe9"):  # fmt: skip
+            assert_refused(client.get(path, headers={"Authorization": wrong.encode("latin-1")}), 401)
     assert client.get("/openapi.json", **bearer("for-prometheus")).status_code == 200
+
+
+def test_a_single_token_allows_all(digits_service):
+    with TestClient(create_app(replace(digits_service, token="s3cret")), base_url=HOME) as client:
+        assert_refused(client.get("/about"), 401, "needs a token")
+        for path in ("/about", "/metrics", "/map", "/openapi.json"):
+            assert client.get(path, headers={"Authorization": "bearer s3cret"}).status_code == 200
 
 
 def test_no_more_than_its_rate(client, monkeypatch):
