@@ -24,7 +24,7 @@ from lbhash.evaluation.held_out import leave_one_out_map
 from lbhash.losses import METHODS
 from lbhash.training.confusion import confusion
 from lbhash.tuning import default_space, hold_out, read_space, score_codes, search, tune
-from lbhash.tuning.space import check_space, from_entry, starting_point, to_entry, with_params
+from lbhash.tuning.space import checked_space, from_entry, starting_point, to_entry, with_params
 from lbhash.tuning.study import Study
 from lbhash.tuning.trials import best_trial
 
@@ -231,7 +231,7 @@ def test_the_default_spaces_can_be_made_and_hold_the_defaults():
     for method in METHODS:
         guided = method in ("csq", "hashnet")
         space = default_space(method, guided, 16)
-        check_space(space, Hasher(16, method, guided), 4)
+        checked_space(space, Hasher(16, method, guided), 4)
         assert any(name.startswith("options.") for name in space)
         assert ("guidance.weight" in space) == guided
         assert "centers" not in space  # by their distances the ratio would tell those that are arranged from the rest

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import numpy as np
+from dataclasses import replace
+from functools import partial
 
 from lbhash.centers import class_centers, minimum_distance
 from lbhash.reproduce import paper
 from lbhash.reproduce.results import Interval, Record, Result, plots
-from lbhash.reproduce.runs import Settings, Source
+from lbhash.reproduce.runs import Settings
 from lbhash.reproduce.runs.runner import RunConfig, completed, grid, with_setting
 from lbhash.reproduce.texts import text
 
@@ -27,24 +28,21 @@ def configs(settings: Settings) -> list[RunConfig]:
 
 def run(settings: Settings) -> Result:
     """Return mAP and distance of every kind of centers."""
-    finals = completed(settings, configs(settings))
-    maps = {_key(config): [100 * final["report"]["map"] for final in of_seeds] for config, of_seeds in finals.items()}
+    maps = {done.config: 100 * done.values("report", "map") for done in completed(settings, configs(settings))}
     records: list[Record] = []
     for config in all_configs(settings):
-        source, bits, kind = _key(config)
-        known = paper.CENTERS.get(source.column or "", {}).get(kind, {}).get(bits, (None, None))
-        own, best = maps.get((source, bits, kind)), maps.get((source, bits, "best"))
-        record: Record = {"data": source.name, "bits": bits, "centers": kind}
+        known = paper.CENTERS.get(config.source.column or "", {}).get(config.centers, {}).get(config.bits, (None, None))
+        own, best = maps.get(config), maps.get(replace(config, centers="best"))
+        record: Record = {"data": config.source.name, "bits": config.bits, "centers": config.centers}
         record |= {"distance": distance_of(settings, config), "distance, paper": known[1]}
-        record |= {"mAP": Interval.of(own) if own else None, "mAP, paper": known[0]}
-        less = Interval.of(np.subtract(own, best)) if own and best and kind != "best" else None
+        record |= {"mAP": None if own is None else Interval.of(own), "mAP, paper": known[0]}
+        less = None if own is None or best is None or config.centers == "best" else Interval.of(own - best)
         records.append(record | {"− best": less})
-    return Result.of(
-        "CSQ_D by the construction of the class centers",
-        records,
-        with_setting(text("centers"), settings),
-        lambda: plots.panel_figure(records, plots.draw_points, "bits", ["mAP", "distance"], "centers", panels=["data"]),
+    figure = partial(
+        plots.panel_figure, records, plots.draw_points, "bits", ["mAP", "distance"], "centers", panels=["data"]
     )
+    about = with_setting(text("centers"), settings)
+    return Result.of("CSQ_D by the construction of the class centers", records, about, figure)
 
 
 def distance_of(settings: Settings, config: RunConfig) -> int | None:
@@ -55,7 +53,3 @@ def distance_of(settings: Settings, config: RunConfig) -> int | None:
     except ValueError:
         return None
     return min(minimum_distance(centers) for centers in made)
-
-
-def _key(config: RunConfig) -> tuple[Source, int, str]:
-    return config.source, config.bits, config.centers

@@ -25,8 +25,7 @@ def configs(settings: Settings) -> list[RunConfig]:
 
 def run(settings: Settings) -> Result:
     """Return how far and how fast each loss comes, and its curves by epoch."""
-    found = completed(settings, configs(settings))
-    courses = {config: Course.of(of_seeds) for config, of_seeds in found.items()}
+    courses = {done.config: Course.of(done) for done in completed(settings, configs(settings))}
     records: list[Record] = []
     epochs: list[Record] = []
     for config, course in courses.items():

@@ -24,8 +24,8 @@ def run(settings: Settings) -> Result:
     for seed in settings.all_seeds():
         for config in grid(settings, BITS, LOSSES.values(), SECONDS):
             once = replace(settings, seed=seed, seeds=1)
-            ((run,),) = completed(once, [config]).values()
-            seconds = run[SECONDS]
+            (done,) = completed(once, [config])
+            seconds = done.finals[0][SECONDS]
             # The median of the epochs without the first, in which things are set up; of a single epoch, that one.
             key = (config.source, config.bits, NAMES[config.method, config.recipe])
             found.setdefault(key, []).append(float(np.median(seconds[1:] or seconds)))

@@ -15,7 +15,7 @@ from lbhash.losses import METHODS as HOSTS
 from lbhash.losses import uses_centers
 from lbhash.reproduce.results import Interval, Record, Result, lift_counts, plots
 from lbhash.reproduce.runs import METHOD_TITLES, METHODS, Settings
-from lbhash.reproduce.runs.runner import BITS, RunConfig, completed, grid, row_head, with_setting
+from lbhash.reproduce.runs.runner import BITS, RunConfig, completed, grid, with_setting
 from lbhash.reproduce.texts import text
 
 PAPER, OWN, BALANCED, ALONE = "paper", "arranged", "balanced", "arranged, no guidance"
@@ -53,8 +53,8 @@ def configs(settings: Settings, *, validation: bool = True) -> list[RunConfig]:
 
 def run(settings: Settings, *, validation: bool = True) -> Result:
     """Return how often the guidance helps with either centers, and the lifts of all cells."""
-    finals = completed(settings, configs(settings, validation=validation))
-    maps = {config: np.array([100 * one["report"]["map"] for one in of_seeds]) for config, of_seeds in finals.items()}
+    done = completed(settings, configs(settings, validation=validation))
+    maps = {one.config: 100 * one.values("report", "map") for one in done}
     lifts = []
     for config, host in maps.items():
         if (config.recipe, config.centers) == HOST:
@@ -98,7 +98,7 @@ def summary(lifts: Sequence[Lifts]) -> list[Record]:
         for group, own in groups:
             added = [lift.added[recipe] for lift in own]
             place = int(np.argmin(np.mean(added, axis=1)))
-            head = row_head(own[place].config)
+            head = own[place].config.head
             where = f"{head['method']}, {head['bits']} bits" + f", {head['data']}" * (group == "all")
             record: Record = {"recipe": recipe, "data": group, "cells": len(own)}
             record |= {"mean lift": Interval.of(np.mean(added, axis=0)), **lift_counts(list(map(Interval.of, added)))}
@@ -110,7 +110,7 @@ def cell(lifts: Lifts) -> Record:
     """Return the lifts of each recipe in a cell; the balanced one only if its weight is not the paper's."""
     found = {name: Interval.of(values) for name, values in lifts.added.items()}
     return {
-        **row_head(lifts.config),
+        **lifts.config.head,
         "host": Interval.of(lifts.host),
         **{f"lift, {name}": found[name] for name in (PAPER, OWN)},
         DIFFERENCE: found[DIFFERENCE],

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from lbhash.reproduce import paper
 from lbhash.reproduce.results import Interval, Record, Result, lift_counts, plots
@@ -19,7 +21,7 @@ GROUPS = {"pairwise methods": METHODS[:4], "GreedyHash and CSQ": METHODS[4:], "a
 RECOGNITION, IMAGENET = "recognition", "imagenet"
 CLASSES = 1000
 
-Pair = tuple[RunConfig, Record, Sequence[float]]
+Pair = tuple[RunConfig, Record, npt.NDArray[np.float64]]
 """A host's run, its row of the table, and its lift in points, a value a seed."""
 
 
@@ -45,16 +47,15 @@ def configs(settings: Settings, name: str = "map") -> list[RunConfig]:
 
 def run(settings: Settings, name: str = "map") -> Result:
     """Return the mean lifts, and a table of all cells for each set of data; ``name`` is the experiment's."""
-    by_vote = name == RECOGNITION
-    metric, reported = ("Recognition accuracy", paper.RECOGNITION) if by_vote else ("mAP", paper.MAP)
+    metric, reported, keys = "mAP", paper.MAP, ["report", "map"]
+    if name == RECOGNITION:
+        metric, reported, keys = "Recognition accuracy", paper.RECOGNITION, [RECOGNITION]
     sources = suitable(settings, name)
-    found = list(completed(settings, configs(settings, name)).items())
+    done = completed(settings, configs(settings, name))
     by_source: dict[Source, list[Pair]] = {source: [] for source in sources}
-    for (config, host_runs), (_, guided_runs) in zip(found[::2], found[1::2], strict=True):
-        host, guided = (
-            100 * np.array([one[RECOGNITION] if by_vote else one["report"]["map"] for one in runs])
-            for runs in (host_runs, guided_runs)
-        )
+    for pair in zip(done[::2], done[1::2], strict=True):
+        host, guided = (100 * one.values(*keys) for one in pair)
+        config = pair[0].config
         of_paper = reported.get(config.source.column or "", {}).get(config.method, {}).get(config.bits)
         before, after = of_paper or (None, None)
         record: Record = {"bits": config.bits, "method": config.title}
@@ -63,16 +64,15 @@ def run(settings: Settings, name: str = "map") -> Result:
         record |= {"lift": Interval.of(guided - host), "lift, paper": of_paper and of_paper[1] - of_paper[0]}
         by_source[config.source].append((config, record, guided - host))
     records = {source: [record for _, record, _ in own] for source, own in by_source.items()}
+    drawn = [record | {"data": source.name} for source, own in records.items() for record in own]
+    options: dict[str, Any] = {"panels": ["data"], "xlabel": "lift in points"}
     return Result.of(
         f"{metric}: what guidance adds, in points",
         lift_records(by_source),
         with_setting(text(name, "host-guided-lift"), settings, sources),
-        lambda: plots.panel_figure(
-            [record | {"data": source.name} for source, own in records.items() for record in own],
-            plots.draw_points, "method", "lift", "bits", panels=["data"], xlabel="lift in points",
-        ),
+        partial(plots.panel_figure, drawn, plots.draw_points, "method", "lift", "bits", **options),
         {source.name: pair_table(metric, source, own) for source, own in records.items()},
-    )  # fmt: skip
+    )
 
 
 def lift_records(by_source: Mapping[Source, Sequence[Pair]]) -> list[Record]:
@@ -93,13 +93,7 @@ def lift_records(by_source: Mapping[Source, Sequence[Pair]]) -> list[Record]:
 
 def pair_table(metric: str, source: Source, records: list[Record]) -> Result:
     """Return all cells of a set of data, with the paper's figures if it has such data."""
-    about = text("host-guided", measure=metric)
     cells = plots.long_records(records, ["bits", "method", "lift", "lift, paper"], "recipe", metric)
-    return Result.of(
-        f"{metric} on {source.name}",
-        records,
-        about,
-        lambda: plots.panel_figure(
-            cells, plots.draw_points, "method", metric, "recipe", panels=["bits"], xlabel=f"{metric}, %"
-        ),
-    )
+    options: dict[str, Any] = {"panels": ["bits"], "xlabel": f"{metric}, %"}
+    figure = partial(plots.panel_figure, cells, plots.draw_points, "method", metric, "recipe", **options)
+    return Result.of(f"{metric} on {source.name}", records, text("host-guided", measure=metric), figure)

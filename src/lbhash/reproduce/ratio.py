@@ -4,20 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 from matplotlib.figure import Figure
 
-from lbhash.evaluation.bound import quotient
 from lbhash.reproduce.results import Interval, Record, Regression, Result, plots
-from lbhash.reproduce.runs import Settings, Source
-from lbhash.reproduce.runs.runner import BITS, TRAJECTORY, RunConfig, completed, grid, with_setting
+from lbhash.reproduce.runs import Settings
+from lbhash.reproduce.runs.runner import BITS, TRAJECTORY, Done, RunConfig, completed, grid, with_setting
 from lbhash.reproduce.texts import text
 from lbhash.utils.plotting import whole_numbers
 
 MAP, RATIO, RATIO_OF_MOST = "mAP", "ratio", "ratio, 99.9 %"
+
+
+def quotients(inter: npt.NDArray[np.float64], intra: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """Return D_inter / D_intra; infinite, or NaN if D_inter is 0 too, where D_intra is 0."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return inter / intra
 
 
 class Course(NamedTuple):
@@ -28,16 +33,10 @@ class Course(NamedTuple):
     ratio_of_most: npt.NDArray[np.float64]
 
     @classmethod
-    def of(cls, runs: Sequence[Mapping[str, Any]]) -> Course:
+    def of(cls, done: Done) -> Course:
         """Return the course of a run with several seeds."""
-        values = [
-            [
-                (100 * epoch["map"], *(quotient(epoch[f"inter{of}"], epoch[f"intra{of}"]) for of in ("", "_99.9")))
-                for epoch in run[TRAJECTORY]
-            ]
-            for run in runs
-        ]
-        return cls(*np.moveaxis(np.array(values, np.float64), -1, 0))
+        ends = ((done.values(TRAJECTORY, f"{end}{of}") for end in ("inter", "intra")) for of in ("", "_99.9"))
+        return cls(100 * done.values(TRAJECTORY, "map"), *(quotients(*pair) for pair in ends))
 
     def at(self, epoch: int) -> Record:
         """Return the three metrics after an epoch, from 0; -1 is the last."""
@@ -56,14 +55,13 @@ def configs(settings: Settings) -> list[RunConfig]:
 
 def run(settings: Settings) -> Result:
     """Return the correlations, and the metrics by epoch."""
-    found = completed(settings, configs(settings))
-    courses = {(config.source, config.bits): Course.of(of_seeds) for config, of_seeds in found.items()}
-    heads: dict[tuple[Source, int], Record] = {key: {"data": key[0].name, "bits": key[1]} for key in courses}
-    epochs = [heads[key] | record for key, course in courses.items() for record in course.epochs()]
+    courses = {done.config: Course.of(done) for done in completed(settings, configs(settings))}
+    heads: dict[RunConfig, Record] = {one: {"data": one.source.name, "bits": one.bits} for one in courses}
+    epochs = [heads[one] | record for one, course in courses.items() for record in course.epochs()]
     curves: list[Record] = [record | {"method": "CSQ_D"} for record in epochs]
     figure = partial(epochs_figure, curves, "method")
     more = {"epochs": Result.of("CSQ_D by epoch", epochs, text("ratio-epochs"), figure, digits=3)}
-    records = [heads[key] | correlations(course) for key, course in courses.items()]
+    records = [heads[one] | correlations(course) for one, course in courses.items()]
     about, title = with_setting(text("ratio"), settings), "mAP against min D_inter / max D_intra of each epoch"
     return Result.of(title, records, about, partial(points_figure, courses), more, digits=3)
 
@@ -85,12 +83,12 @@ def correlations(course: Course) -> Record:
     }
 
 
-def points_figure(courses: Mapping[tuple[Source, int], Course]) -> Figure:
+def points_figure(courses: Mapping[RunConfig, Course]) -> Figure:
     """Draw a dot for each epoch and seed, and the line through all of them."""
     x, y = "min D_inter / max D_intra", "mAP, %"
     dots = [
-        {"data": source.name, "bits": bits, "seed": f"seed {place + 1}", x: ratio, y: value}
-        for (source, bits), course in courses.items()
+        {"data": one.source.name, "bits": one.bits, "seed": f"seed {place + 1}", x: ratio, y: value}
+        for one, course in courses.items()
         for place, of_seed in enumerate(zip(course.ratio, course.map, strict=True))
         for ratio, value in zip(*of_seed, strict=True)
     ]

@@ -10,10 +10,10 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from lbhash.evaluation.bound import quotient
+from lbhash.reproduce.ratio import quotients
 from lbhash.reproduce.results import Interval, Record, Regression, Result, plots
 from lbhash.reproduce.runs import Settings
-from lbhash.reproduce.runs.runner import RunConfig, completed, grid, pairs, row_head, with_setting
+from lbhash.reproduce.runs.runner import RunConfig, completed, grid, pairs, with_setting
 from lbhash.reproduce.texts import text
 
 BITS = (64,)
@@ -28,22 +28,21 @@ def configs(settings: Settings) -> list[RunConfig]:
 
 def run(settings: Settings) -> Result:
     """Return ratio and mAP of every method, and the line through them."""
-    panels: dict[tuple[Any, Any], list[Record]] = {}
-    for config, finals in completed(settings, configs(settings)).items():
-        reports = [final["report"] for final in finals]
-        record = row_head(config) | {"mAP": Interval.of(100 * report["map"] for report in reports)}
+    records: list[Record] = []
+    for done in completed(settings, configs(settings)):
+        record = done.config.head | {"mAP": Interval.of(100 * done.values("report", "map"))}
         for bound, column in RATIOS.values():
-            values = [quotient(report[bound]["inter"], report[bound]["intra"]) for report in reports]
-            record[column] = Interval.of_known(values)
-        panels.setdefault((record["data"], record["bits"]), []).append(record)
+            ends = (done.values("report", bound, end) for end in ("inter", "intra"))
+            record[column] = Interval.of_known(quotients(*ends))
+        records.append(record)
     fits: list[Record] = []
-    for (data, bits), own in panels.items():
+    for data, bits in dict.fromkeys((record["data"], record["bits"]) for record in records):
+        own = [record for record in records if (record["data"], record["bits"]) == (data, bits)]
         for name, (_, column) in RATIOS.items():
             line = regression(own, column)
             fit: Record = {"data": data, "bits": bits, "ratio": name, "points": len(line.x) if line else None}
             fit |= {"slope": line.slope if line else None, "Pearson's r": line.pearson if line else None}
             fits.append(fit | {"Spearman's ρ": line.spearman if line else None})
-    records = [record for own in panels.values() for record in own]
     figures = [partial(ratio_figure, records, column) for _, column in RATIOS.values()]
     more = Result.of("The line through all methods", fits, text("ratio-methods-line"), figures[1], digits=3)
     about, title = with_setting(text("ratio-methods"), settings), "mAP against the ratio, all methods"

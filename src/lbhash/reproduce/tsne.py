@@ -2,49 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from functools import partial
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from matplotlib.figure import Figure
 
 from lbhash.codes import unpack
 from lbhash.data import EmbeddingSplit
 from lbhash.reproduce.results import Record, Result, plots
 from lbhash.reproduce.runs import Settings
-from lbhash.reproduce.runs.runner import CODES, RunConfig, completed, grid, pairs, row_head, with_setting
+from lbhash.reproduce.runs.runner import CODES, RunConfig, completed, grid, pairs, with_setting
 from lbhash.reproduce.texts import text
 
 BITS = (64,)
 HOSTS = ("hashnet", "csq")
 CLASSES = 10
 ROWS = 1000
-
-
-class Map(NamedTuple):
-    """The codes of a run as ±1, ``[n, bits]``, their places ``[n, 2]`` and labels ``[n]``, and t-SNE's divergence."""
-
-    config: RunConfig
-    signs: npt.NDArray[np.int8]
-    places: npt.NDArray[np.float64]
-    labels: npt.NDArray[np.int64]
-    divergence: float
-
-    @classmethod
-    def of(cls, config: RunConfig, codes: npt.NDArray[np.uint8], seed: int) -> Map:
-        """Lay out the queries' packed codes."""
-        from sklearn.manifold import TSNE
-
-        query = config.source.dataset().query
-        rows = sampled_rows(query, seed)
-        assert query.labels is not None
-        signs = unpack(np.ascontiguousarray(codes[rows]), config.bits)
-        perplexity = min(30.0, (len(signs) - 1) / 3)
-        tsne = TSNE(perplexity=perplexity, init=principal_components(signs), random_state=seed, n_jobs=1)
-        places = tsne.fit_transform(signs.astype(np.float32))
-        return cls(config, signs, places, query.labels[rows], float(tsne.kl_divergence_))
 
 
 def configs(settings: Settings) -> list[RunConfig]:
@@ -55,17 +30,34 @@ def configs(settings: Settings) -> list[RunConfig]:
 def run(settings: Settings) -> Result:
     """Return the images, and how far apart the classes are in the codes."""
     once, seed = replace(settings, seeds=1), settings.seed
-    found = completed(once, configs(once))
-    maps = [Map.of(config, np.array(run[CODES], np.uint8), seed) for config, (run,) in found.items()]
+    done = completed(once, configs(once))
     records: list[Record] = []
-    for one in maps:
-        codes = len(np.unique(one.signs, axis=0))
-        values: Record = {"queries": len(one.signs), "codes": codes, "silhouette": silhouette(one.signs, one.labels)}
-        records.append(row_head(one.config) | values | {"KL": one.divergence})
+    dots: list[Record] = []
+    for one in done:
+        query = one.config.source.dataset().query
+        rows = sampled_rows(query, seed)
+        assert query.labels is not None
+        signs, labels = unpack(np.array(one.finals[0][CODES], np.uint8)[rows], one.config.bits), query.labels[rows]
+        places, divergence = laid_out(signs, seed)
+        values = {"queries": len(rows), "codes": len(np.unique(signs, axis=0)), "silhouette": silhouette(signs, labels)}
+        records.append(one.config.head | values | {"KL": divergence})
+        for label, (x, y) in sorted(zip(labels.tolist(), places.tolist(), strict=True)):
+            dots.append(one.config.head | {"class": f"class {label}", "x": x, "y": y})
     about = text("tsne", rows=ROWS, classes=CLASSES, seed=seed)
-    about = with_setting(about, once, dict.fromkeys(config.source for config in found))
-    title = "t-SNE of the codes before and after guidance"
-    return Result.of(title, records, about, lambda: maps_figure(maps), digits=3)
+    about = with_setting(about, once, dict.fromkeys(one.config.source for one in done))
+    options: dict[str, Any] = {"columns": 2, "xticks": [], "yticks": [], "xlabel": "", "ylabel": ""}
+    options["panels"] = ("data", "bits", "method")
+    figure = partial(plots.panel_figure, dots, plots.draw_dots, "x", "y", "class", **options)
+    return Result.of("t-SNE of the codes before and after guidance", records, about, figure, digits=3)
+
+
+def laid_out(signs: npt.NDArray[np.int8], seed: int) -> tuple[npt.NDArray[np.float64], float]:
+    """Return where t-SNE puts codes of ±1, ``float64 [n, 2]``, and its divergence."""
+    from sklearn.manifold import TSNE
+
+    perplexity = min(30.0, (len(signs) - 1) / 3)
+    tsne = TSNE(perplexity=perplexity, init=principal_components(signs), random_state=seed, n_jobs=1)
+    return tsne.fit_transform(signs.astype(np.float32)), float(tsne.kl_divergence_)
 
 
 def sampled_rows(split: EmbeddingSplit, seed: int) -> npt.NDArray[np.int64]:
@@ -95,15 +87,3 @@ def silhouette(signs: npt.NDArray[np.int8], labels: npt.NDArray[np.int64]) -> fl
     from sklearn.metrics import silhouette_score
 
     return float(silhouette_score(signs, labels, metric="hamming"))
-
-
-def maps_figure(maps: Sequence[Map]) -> Figure:
-    """Draw host and guided side by side; each class has a color."""
-    records = [
-        {**row_head(one.config), "class": f"class {label}", "x": x, "y": y}
-        for one in maps
-        for label, (x, y) in sorted(zip(one.labels.tolist(), one.places.tolist(), strict=True))
-    ]
-    panels = ("data", "bits", "method")
-    options: dict[str, Any] = {"columns": 2, "xticks": [], "yticks": [], "xlabel": "", "ylabel": ""}
-    return plots.panel_figure(records, plots.draw_dots, "x", "y", "class", panels=panels, **options)

@@ -125,18 +125,12 @@ def starting_point(hasher: Hasher, space: Space) -> dict[str, Any]:
     return {name: value for name, value in values.items() if _contains(space[name], value)}
 
 
-def with_fractions(space: Space, hasher: Hasher) -> dict[str, BaseDistribution]:
-    """Return the space with fractions between the limits of every setting that is not a count."""
+def checked_space(space: Space, hasher: Hasher, classes: int) -> dict[str, BaseDistribution]:
+    """Return the space, with fractions between whole limits of a setting that is not a count.
+
+    Raises ``TypeError`` or ``ValueError`` unless a hasher can be made at both ends of each range, with each choice.
+    """
     distributions, found = import_optuna().distributions, dict(space)
-    for name, values in found.items():
-        if isinstance(values, distributions.IntDistribution) and isinstance(_default(hasher, name), float):
-            found[name] = distributions.FloatDistribution(values.low, values.high, values.log)
-    return found
-
-
-def check_space(space: Space, hasher: Hasher, classes: int) -> None:
-    """Raise unless a hasher can be made at both ends of every range and with every choice."""
-    base = import_optuna().distributions.BaseDistribution
     if not space:
         raise ValueError("space is empty; it must name a setting at least")
     _build(hasher, classes)
@@ -147,13 +141,16 @@ def check_space(space: Space, hasher: Hasher, classes: int) -> None:
             raise ValueError(f"space has {name!r}; it may have {known}")
         if group == "guidance" and not hasher.guided:
             raise ValueError(f"space has {name!r}, and the method is not guided; leave it out, or add the guidance")
-        if not isinstance(values, base):
+        if not isinstance(values, distributions.BaseDistribution):
             raise TypeError(f"space has {name!r} with {values!r}; it must be one of Optuna's distributions")
         for value in values.choices if hasattr(values, "choices") else (values.low, values.high):
             try:
                 _build(with_params(hasher, {name: value}), classes)
             except (TypeError, ValueError) as error:
                 raise type(error)(f"space has {name!r} with {value!r}, which cannot be: {error}") from None
+        if isinstance(values, distributions.IntDistribution) and isinstance(_default(hasher, name), float):
+            found[name] = distributions.FloatDistribution(values.low, values.high, values.log)
+    return found
 
 
 def _build(hasher: Hasher, classes: int) -> Objective:

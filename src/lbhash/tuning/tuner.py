@@ -117,8 +117,7 @@ def search(
     split, count, _ = _training_rows(data, classes)
     fitted, validation = hold_out(split, held_out, seed)
     space = spaces.default_space(hasher.method, hasher.guided, hasher.bits) if space is None else space
-    spaces.check_space(space, hasher, count)
-    space = spaces.with_fractions(space, hasher)
+    space = spaces.checked_space(space, hasher, count)
     # What tells a search from others, by the names that a study stores.
     settings = {
         name: value for name, value in asdict(with_recipe(hasher.checked())).items() if name not in _NOT_OF_THE_SEARCH

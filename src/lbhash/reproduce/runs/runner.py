@@ -10,10 +10,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from itertools import product
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import lightning as L
 import numpy as np
+import numpy.typing as npt
 from lightning.pytorch.callbacks import Callback
 
 from lbhash.centers.targets import centers_fingerprint
@@ -83,6 +84,11 @@ class RunConfig:
         """The method as the paper writes it: ``CSQ``, ``CSQ_D``."""
         return METHOD_TITLES[self.method] + "_D" * (self.recipe == "guided")
 
+    @property
+    def head(self) -> dict[str, Any]:
+        """The first cells of the run's row."""
+        return {"data": self.source.name, "bits": self.bits, "method": self.title}
+
     def name(self, seed: int) -> str:
         """Return the name of a run's file, which says all that decides what is in it."""
         decisive: list[Any] = [self.source.fingerprint(), self.hidden, self.batch_size, self.lr, self.guidance]
@@ -118,7 +124,7 @@ def grid(
     common: dict[str, Any] = {"wanted": frozenset(wanted), **settings.training()}
     return [
         RunConfig(source, method, recipe, bits, centers[0] if centers else "best", **common)
-        for source, bits, (method, recipe, *centers) in product(sources, settings.bits_or(*lengths), trained)
+        for source, bits, (method, recipe, *centers) in product(sources, settings.bits or lengths, trained)
     ]
 
 
@@ -127,12 +133,30 @@ def pairs(settings: Settings, *default: str) -> list[tuple[str, str]]:
     return [(method, recipe) for method in settings.methods_or(*(default or METHODS)) for recipe in ("plain", "guided")]
 
 
-def completed(settings: Settings, configs: Iterable[RunConfig]) -> dict[RunConfig, list[dict[str, Any]]]:
-    """Return what each run left with each seed, after those that are missing were run."""
+class Done(NamedTuple):
+    """A run, and what it left with each seed."""
+
+    config: RunConfig
+    finals: list[dict[str, Any]]
+
+    def values(self, *keys: str) -> npt.NDArray[np.float64]:
+        """Return the numbers under these keys, ``[seeds, …]``; a list on the way is a further axis, and null is NaN."""
+        found: Any = self.finals
+        for key in keys:
+            found = _each(found, key)
+        return np.array(found, np.float64)
+
+
+def _each(found: Any, key: str) -> Any:
+    return [_each(one, key) for one in found] if isinstance(found, list) else found[key]
+
+
+def completed(settings: Settings, configs: Iterable[RunConfig]) -> list[Done]:
+    """Return what the runs left with each seed, after those that are missing were run."""
     configs = list(configs)
     complete(configs, settings)
     seeds = settings.all_seeds()
-    return {config: [read_run(config.file(seed, settings.runs)) for seed in seeds] for config in configs}
+    return [Done(config, [read_run(config.file(seed, settings.runs)) for seed in seeds]) for config in configs]
 
 
 def complete(configs: Iterable[RunConfig], settings: Settings) -> None:
@@ -229,11 +253,6 @@ def epoch_metrics(model: HashModel, data: Dataset, top_k: int | None) -> dict[st
     distances = {"inter": found.inter, "intra": found.intra, "inter_99.9": most.inter, "intra_99.9": most.intra}
     finite = {name: float(value) if math.isfinite(value) else None for name, value in distances.items()}
     return {"map": mean_average_precision(histogram, top_k), **finite}
-
-
-def row_head(config: RunConfig) -> dict[str, Any]:
-    """Return the first cells of a run's row."""
-    return {"data": config.source.name, "bits": config.bits, "method": config.title}
 
 
 def with_setting(about: str, settings: Settings, sources: Iterable[Source] | None = None) -> str:

@@ -83,10 +83,6 @@ class Settings:
         epochs = EPOCHS if self.epochs is None else self.epochs
         return {"epochs": epochs, "lr": LR if self.lr is None else self.lr, "hidden": self.hidden}
 
-    def bits_or(self, *default: int) -> Sequence[int]:
-        """Return the numbers of bits, or the experiment's default."""
-        return self.bits or default
-
     def methods_or(self, *default: str) -> Sequence[str]:
         """Return the host methods, or the experiment's default, in the paper's order."""
         return [method for method in METHODS if method in (self.methods or default)]

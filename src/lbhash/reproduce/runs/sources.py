@@ -16,10 +16,8 @@ from lbhash.data import Dataset, EmbeddingSplit, load_dataset, validation_datase
 TOP_K: dict[str, int | None] = {"cifar10": None, "nuswide": 5000, "imagenet100": 1000, "imagenet": 1000}
 """The k of the paper's mAP@k by its name of the data; ``None`` is the whole base."""
 
-STANDS_FOR = {"tiny-imagenet": "imagenet100", "mosaic": "nuswide"}
-"""Data of the same kind and protocol, which are compared with a column of the paper."""
-
-TITLES = {"imagenet100": "ImageNet-100", "nuswide": "NUS-WIDE"}
+STANDS_FOR = {"tiny-imagenet": ("imagenet100", "ImageNet-100"), "mosaic": ("nuswide", "NUS-WIDE")}
+"""Data of the same kind and protocol, and the column of the paper that they are compared with, with its title."""
 
 _NAME = re.compile(r"[A-Za-z0-9][\w.-]*")
 
@@ -57,7 +55,7 @@ class Source:
     @property
     def column(self) -> str | None:
         """The paper's name of such data; ``None`` if it has none."""
-        name = STANDS_FOR.get(self.name, self.name)
+        name, _ = STANDS_FOR.get(self.name, (self.name, ""))
         return name if name in TOP_K else None
 
     def top_k(self) -> int | None:
@@ -87,7 +85,7 @@ class Source:
         ranked = "mAP over the whole base" if top_k is None else f"mAP@{top_k:,}"
         kind = "labels" if data.multi_label else "classes"
         cut = ", all three cut from its training rows, anew for each seed" if self.validation else ""
-        stands = f", which stands for the paper's {TITLES[STANDS_FOR[self.name]]}" if self.name in STANDS_FOR else ""
+        stands = f", which stands for the paper's {STANDS_FOR[self.name][1]}" if self.name in STANDS_FOR else ""
         return (
             f"{self.name}{stands}: {self.classes():,} {kind}, {len(data.train):,} rows to train, {len(data.base):,} in "
             f"the base, {len(data.query):,} queries{cut}, {ranked}"
