@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 import lbhash.evaluation.bound
 from lbhash.codes import pack
-from lbhash.evaluation.bound import bound, code_centers, quotient
+from lbhash.evaluation.bound import bound, quotient
 from lbhash.evaluation.metrics import average_precision
 from lbhash.evaluation.ranking import RankHistogram
 from lbhash.utils.labels import one_hot
@@ -25,19 +25,19 @@ def random_set(seed, bits, classes=4, most=60):
 @given(seeds, st.integers(1, 7))
 def test_majority_is_the_code_of_least_total_distance(seed, bits):
     signs, labels, _ = random_set(seed, bits)
-    centers, present = code_centers(pack(signs), labels, bits=bits)
-    for c in range(len(centers)):
+    found = bound(pack(signs), labels, bits=bits)
+    for c in range(len(found.centers)):
         members = signs[labels == c]
-        assert present[c] == (len(members) > 0)
+        assert found.present[c] == (len(members) > 0)
         totals = [(members != np.array(code)).sum() for code in itertools.product([-1, 1], repeat=bits)]
-        assert (members != centers[c]).sum() == min(totals)
+        assert (members != found.centers[c]).sum() == min(totals)
 
 
 def test_a_tie_gives_plus_one():
-    centers, present = code_centers(pack([[1, -1], [-1, -1]]), [2, 2], bits=2, classes=4)
-    assert centers.tolist() == [[1, 1], [1, 1], [1, -1], [1, 1]]
-    assert centers.dtype == np.int8
-    assert present.tolist() == [False, False, True, False]
+    found = bound(pack([[1, -1], [-1, -1]]), [2, 2], bits=2, classes=4)
+    assert found.centers.tolist() == [[1, 1], [1, 1], [1, -1], [1, 1]]
+    assert found.centers.dtype == np.int8
+    assert found.present.tolist() == [False, False, True, False]
 
 
 def slow_bound(signs, hot, percentile, inter_percentile):
@@ -81,12 +81,6 @@ def test_bound_is_that_of_a_slow_one(seed, bits, multi, percentile, inter_percen
         np.testing.assert_allclose(found.ratio, np.divide(inter, intra))
 
 
-def test_padding_bits_do_not_matter():
-    signs, labels, _ = random_set(1, 11)
-    assert bound(pack(signs), labels).inter == bound(pack(signs), labels, bits=11).inter
-    assert bound(pack(signs), labels).intra == bound(pack(signs), labels, bits=11).intra
-
-
 def test_codes_on_their_centers():
     found = bound(pack([[1, 1, 1], [1, 1, 1], [-1, -1, 1]]), [0, 0, 1])
     assert (found.inter, found.intra, found.ratio) == (2, 0, np.inf)
@@ -115,7 +109,7 @@ def test_rows_without_labels_count_nowhere():
         (lambda c: bound(c, [0, 1], percentile=101), "percentile is 101; it must be from 0 to 100"),
         (lambda c: bound(c, [0, 1], inter_percentile=-1), "inter_percentile is -1"),
         (lambda c: bound(c, [0, 1], bits=9), "codes has 1 bytes a row; codes of 9 bits have 2"),
-        (lambda c: code_centers(c, [0, 4], classes=4), "with classes 4 it must be below 4"),
+        (lambda c: bound(c, [0, 4], classes=4), "with classes 4 it must be below 4"),
     ],
 )
 def test_errors(call, message):
@@ -168,7 +162,7 @@ def test_average_precision_is_bounded_by_the_distances_to_centers(seed, bits, cl
         np.testing.assert_allclose(precision, 1)
 
 
-@pytest.mark.parametrize("count", [10, 100, 1000])
+@pytest.mark.parametrize("count", [10, 1000])
 def test_the_ratio_alone_bounds_nothing(count):
     rim = [1, 1, 1, 1, -1, -1, -1, -1]
     signs = np.array([[1] * 8] * 3 + [rim] + [[-1] * 8] * count + [rim] * (count - 1))
@@ -177,8 +171,8 @@ def test_the_ratio_alone_bounds_nothing(count):
     assert worst_average_precision(signs, labels)[3] < 4 / count
 
 
-@pytest.mark.parametrize("apart", [11, 7, 6, 5, 2, 1, 0])
-@pytest.mark.parametrize("count", [10, 100, 1000])
+@pytest.mark.parametrize("apart", [11, 6, 1, 0])
+@pytest.mark.parametrize("count", [10, 1000])
 def test_no_ratio_below_four_is_enough(count, apart):
     """D_inter is below 4r and D_intra r, here 3; the query lies toward the other center, and its class elsewhere."""
     r = 3

@@ -1,10 +1,11 @@
 """The two distances of "A Lower Bound of Hash Codes' Performance" (NeurIPS 2022), and their ratio.
 
-The center of a class is the code with the least total Hamming distance to the codes of the class. D_inter is the
-distance between the centers of two classes, and D_intra that from a code to the center of its own class. Codes tend to
-get better as classes move apart and as codes move onto their centers. If every D_inter is above four times every
-D_intra, the average precision is 1; below that the ratio alone bounds nothing, against the paper's theorem
-(docs/evaluation.md has the proof and the counterexample).
+The center of a class is the code with the least total Hamming distance to the codes of the class. That is the bit-wise
+majority, since each bit adds to the total by itself; a tie gives +1. D_inter is the distance between the centers of two
+classes, and D_intra that from a code to the center of its own class. Codes tend to get better as classes move apart and
+as codes move onto their centers. If every D_inter is above four times every D_intra, the average precision is 1; below
+that the ratio alone bounds nothing, against the paper's theorem (docs/evaluation.md has the proof and the
+counterexample).
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ import numpy.typing as npt
 from lbhash.codes import PackedCodes, as_words, check_codes, check_width, hamming_distances, pack
 from lbhash.codes.popcount import popcount
 from lbhash.evaluation.parts import Classes, Part, Share, in_turn
+from lbhash.evaluation.ranking import distance_counts
 from lbhash.evaluation.ranking.histogram import Counts
 from lbhash.utils.labels import named_labels
 from lbhash.utils.memory import check_memory
@@ -82,22 +84,6 @@ def quotient(inter: float | None, intra: float | None) -> float:
     return inter / intra
 
 
-def code_centers(
-    codes: npt.ArrayLike, labels: Any, classes: int | None = None, bits: int | None = None
-) -> tuple[npt.NDArray[np.int8], npt.NDArray[np.bool_]]:
-    """Return the center of each class's codes: the bit-wise majority, where a tie gives +1 (as bin(0) = +1).
-
-    The majority is the code with the least total Hamming distance to the codes of its class. Proof: for codes
-    b_1 ... b_n and any code c, the total is ``sum_i sum_k 1{c_k != b_ik} = sum_k #{i: b_ik != c_k}``. Each bit of c
-    occurs in one term only, so every term can be minimized by itself, and ``#{i: b_ik != c_k}`` is least if c_k is the
-    value that most of the b_ik have. At a tie both values are equally good, so the least total is the same.
-
-    These are ``centers`` and ``present`` of the ``bound`` of these codes, whose arguments and errors are the same.
-    """
-    found = bound(codes, labels, classes=classes, bits=bits)
-    return found.centers, found.present
-
-
 def bound(
     codes: npt.ArrayLike,
     labels: Any,
@@ -152,8 +138,9 @@ def bound_of_parts(share: Share, classes: Classes, bits: int) -> Bound:
     centers = np.where(2 * ones >= sizes[:, None], 1, -1).astype(np.int8)
     packed, present = pack(centers), sizes > 0
     intra_counts = np.sum(share(partial(_count_distances, classes, packed, bits)), axis=0)
-    inter_counts = np.zeros(bits + 1, np.int64)
-    _add_pairs(packed[present], inter_counts)
+    inter_counts = distance_counts(packed[present], packed[present], bits).sum(axis=0)
+    inter_counts[0] -= present.sum()  # a center and itself
+    inter_counts //= 2
     none = np.full(len(classes), np.nan)
     return Bound(np.nan, np.nan, none, centers, present, intra_counts, inter_counts).at_percentile(100, 0)
 
@@ -201,16 +188,6 @@ def _add_distances(words: Any, members: Any, centers: Any, counts: Any) -> None:
         for word in range(words.shape[1]):
             distance += popcount(words[row, word] ^ centers[members[row], word])
         counts[members[row], distance] += 1
-
-
-@numba.njit(nogil=True, cache=True)
-def _add_pairs(centers: Any, counts: Any) -> None:
-    for i in range(len(centers)):
-        for j in range(i):
-            distance = 0
-            for byte in range(centers.shape[1]):
-                distance += popcount(centers[i, byte] ^ centers[j, byte])
-            counts[distance] += 1
 
 
 def _percentile(counts: npt.NDArray[np.int64], percentile: float) -> float:

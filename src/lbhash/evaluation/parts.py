@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol, TypeVar
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -14,7 +14,6 @@ from lbhash.codes.distinct import Compressed, compress
 from lbhash.evaluation.ranking import CHUNK
 from lbhash.utils.labels import Labels
 
-T = TypeVar("T")
 Classes = npt.NDArray[np.int64]
 """The class numbers that a base has, in order, or the columns of multi-hot labels."""
 
@@ -45,12 +44,8 @@ class Part:
             yield chunk
 
 
-class Share(Protocol):
-    """Calls a function on each part of a base, here or elsewhere, and returns the results."""
-
-    def __call__(self, function: Callable[[Part], T]) -> list[T]:
-        """Return ``function(part)`` of each part."""
-        ...
+Share = Callable[[Callable[[Part], Any]], list[Any]]
+"""Calls a function on each part of a base, here or elsewhere, and returns the results."""
 
 
 def positions(labels: Labels, classes: Classes) -> Labels:

@@ -30,8 +30,6 @@ Relevance = Callable[[Any, Any], npt.ArrayLike]
 CHUNK = 1 << 20
 """The number of base codes that are counted at a time; it bounds the memory."""
 
-_FEW = 64  # queries from which on it pays to sort a chunk of the base by label
-_GROUP = 16  # codes a set of labels from which on it pays to put codes of the same labels together
 _PAIRS = 1 << 22  # pairs whose grades a relevance function is asked for at a time
 _LARGEST_GRADE = 1 << 12
 
@@ -60,6 +58,29 @@ class Ranking:
     def base(self) -> int:
         """The number of base codes counted so far."""
         return int(self.total[0].sum()) if self.queries else 0
+
+
+def ranking_of(scores: npt.NDArray, relevant: npt.NDArray[np.bool_]) -> Ranking:
+    """Return the ranking by a score, in groups of equal scores, as ``lbhash.evaluation.metrics`` takes it.
+
+    Args:
+        scores: floats or integers ``[queries, base]``, lower is nearer.
+        relevant: ``bool [queries, base]``.
+    """
+    if scores.dtype.kind == "i":  # few values, and no need to sort
+        hits = relevant
+        groups = scores - scores.min()
+    else:
+        order = np.argsort(scores, axis=1)
+        hits = np.take_along_axis(relevant, order, 1)
+        ordered = np.take_along_axis(scores, order, 1)
+        groups = np.zeros(scores.shape, np.int64)
+        np.cumsum(ordered[:, 1:] != ordered[:, :-1], axis=1, out=groups[:, 1:])
+    rows, count = len(scores), int(groups.max()) + 1
+    cells = groups + count * np.arange(rows)[:, None]
+    total = np.bincount(cells.ravel(), minlength=rows * count)
+    found = np.bincount(cells[hits], minlength=rows * count)
+    return Ranking(total.reshape(rows, count), found.reshape(rows, 1, count))
 
 
 class RankHistogram(Ranking):
@@ -147,7 +168,7 @@ class RankHistogram(Ranking):
             return self
         if self._relevance is not None:
             self._count_given(codes, base_labels)
-        elif base_labels.ndim == 2 or self.queries < _FEW:
+        elif base_labels.ndim == 2:
             self._count_shared(codes, base_labels)
         else:
             self.count_compressed(compress(as_words(codes), base_labels))
@@ -184,30 +205,13 @@ class RankHistogram(Ranking):
         self.graded[:, 0] += relevant
 
     def _count_shared(self, codes: PackedCodes, labels: Labels) -> None:
-        single = labels.ndim == 1
-        words, query_labels, base_labels = as_words(codes), label_words(self._labels), label_words(labels)
-        if not single and base_labels.shape[1] == 1 and self.queries >= _FEW:
-            sets, members = np.unique(base_labels[:, 0], return_inverse=True)
-            if len(codes) >= _GROUP * len(sets):
-                self._count_groups(words, sets, members, query_labels[:, 0])
-                return
         block, parts = split(self.queries, len(codes))
         counted = np.zeros((parts, self.queries, self.graded.shape[1] + 1, self.bits + 1), np.int64)
         like = np.empty(0, np.uint16 if counted[0, 0].size <= 1 << 16 else np.uint32)
-        base, base_labels = by_word(words), by_word(base_labels)
+        base, base_labels = by_word(as_words(codes)), by_word(label_words(labels))
         with KERNELS:
-            kernels.count_shared(self._words, base, query_labels, base_labels, single, block, like, counted)
+            kernels.count_shared(self._words, base, label_words(self._labels), base_labels, block, like, counted)
         self._add(counted.sum(axis=0))
-
-    def _count_groups(self, words: Words, sets: Words, members: Counts, query_labels: Words) -> None:
-        words, members, weights = compress(words, members)
-        starts = np.searchsorted(members, np.arange(len(sets) + 1))
-        block, parts = split(len(self.unique), len(words))
-        counted = np.zeros((parts, len(self.unique), self.graded.shape[1] + 1, self.bits + 1), np.int64)
-        asked, own = self._words[self.unique], query_labels[self.unique]
-        with KERNELS:
-            kernels.count_groups(asked, by_word(words), weights, own, sets, starts, block, counted)
-        self._add(counted.sum(axis=0)[self.inverse])
 
     def _count_given(self, codes: PackedCodes, labels: Any) -> None:
         assert self._relevance is not None

@@ -15,10 +15,6 @@ from typing import Any
 import numba
 import numpy as np
 import numpy.typing as npt
-from llvmlite import ir
-from numba import types
-from numba.core import cgutils
-from numba.extending import intrinsic
 
 from lbhash.codes.popcount import popcount
 
@@ -28,7 +24,6 @@ KERNELS = threading.Lock()
 """Held while a parallel kernel runs: Numba's fallback thread pool ends the process if two threads enter it at once."""
 
 _TILE_WORDS = 1 << 14  # 128 KiB: a tile of the base stays in L2 while a block of queries passes over it
-_TILE_GROUPS = 1 << 16  # 512 KiB, if the codes of a tile are in groups, which would otherwise be short
 _TILE_CODES = 1 << 13  # at least so many codes a tile, or the sums over its histograms would cost as much as they do
 _TILE_SLOTS = 16  # and so many for every slot of a histogram, for the same reason
 _STEP = 2048  # codes whose distances are written down at a time: 4 KiB, which stays in L1
@@ -47,41 +42,6 @@ def split(queries: int, rows: int) -> tuple[int, int]:
     block = max(1, min(_BLOCK, queries // tasks))
     blocks = -(-queries // block)
     return block, max(1, min(-(-tasks // blocks), rows // _TILE_CODES))
-
-
-def _any_near(typing_context: Any, codes: Any, first: Any, word: Any, limit: Any) -> Any:
-    if not isinstance(codes, types.Array):
-        return None
-    lanes = ir.VectorType(ir.IntType(64), LANES)
-
-    def splat(builder: Any, value: Any) -> Any:
-        one = builder.insert_element(ir.Constant(lanes, ir.Undefined), value, ir.Constant(ir.IntType(32), 0))
-        order = ir.Constant(ir.VectorType(ir.IntType(32), LANES), [0] * LANES)
-        return builder.shuffle_vector(one, ir.Constant(lanes, ir.Undefined), order)
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        array = context.make_array(signature.args[0])(context, builder, arguments[0])
-        place = builder.bitcast(builder.gep(array.data, [arguments[1]]), lanes.as_pointer())
-        words = builder.load(place, align=8)
-        kind = ir.FunctionType(lanes, [lanes])
-        ones = cgutils.get_or_insert_function(builder.module, kind, f"llvm.ctpop.v{LANES}i64")
-        distances = builder.call(ones, [builder.xor(words, splat(builder, arguments[2]))])
-        near = builder.icmp_unsigned("<=", distances, splat(builder, arguments[3]))
-        mask = builder.bitcast(near, ir.IntType(LANES))
-        return builder.icmp_unsigned("!=", mask, ir.Constant(ir.IntType(LANES), 0))
-
-    return types.boolean(codes, types.intp, types.uint64, types.uint64), generate
-
-
-LANES = 8
-"""The number of words that ``any_near`` compares."""
-
-any_near: Any = intrinsic(_any_near)
-"""``any_near(words, first, word, limit)``: is one of the eight words from ``first`` on within ``limit`` of ``word``?
-
-The words must be contiguous. In a loop LLVM counts ones by scalar instructions, although table look-ups in vector
-registers are faster; so the vector is written out here.
-"""
 
 
 @numba.njit(nogil=True, cache=True)
@@ -189,13 +149,11 @@ def count_runs(
 
 
 @numba.njit(parallel=True, nogil=True, cache=True)
-def count_shared(
-    queries: Any, base: Any, query_labels: Any, labels: Any, single: bool, block: int, like: Any, counted: Any
-) -> None:
+def count_shared(queries: Any, base: Any, query_labels: Any, labels: Any, block: int, like: Any, counted: Any) -> None:
     """Count by grade if the grade of a base code is the number of labels that it shares with the query.
 
-    ``query_labels`` ``[queries, words]`` and ``labels`` ``[words, n]`` are words of label bits, or if ``single``, class
-    numbers. A place in ``counted``, ``int64 [parts, queries, grades, bins]``, must fit into the type of ``like``.
+    ``query_labels`` ``[queries, words]`` and ``labels`` ``[words, n]`` are words of label bits. A place in ``counted``,
+    ``int64 [parts, queries, grades, bins]``, must fit into the type of ``like``.
     """
     words, rows = base.shape
     parts, _, levels, bins = counted.shape
@@ -216,47 +174,10 @@ def count_shared(
                     _distances(queries[query], base, step, here)
                     for word in range(len(labels)):
                         mine, column = query_labels[query, word], labels[word, step : step + here.size]
-                        if single:
-                            for row in range(here.size):
-                                here[row] += bins * (mine == column[row])
-                        else:
-                            for row in range(here.size):
-                                here[row] += bins * popcount(mine & column[row])
+                        for row in range(here.size):
+                            here[row] += bins * popcount(mine & column[row])
                     _add_places(here, counts, slots)
                 _add_sum(counts, slots, counted[part, query].reshape(slots))
-
-
-@numba.njit(parallel=True, nogil=True, cache=True)
-def count_groups(
-    queries: Any, base: Any, weights: Any, query_labels: Any, sets: Any, starts: Any, block: int, counted: Any
-) -> None:
-    """Count as ``count_shared``, with the ``weights`` of ``count_runs``, if the base is in the order of sets of labels.
-
-    All codes of group g, ``base[:, starts[g] : starts[g + 1]]``, have the labels ``sets[g]``, one word of label bits.
-    """
-    words, rows = base.shape
-    parts, _, levels, bins = counted.shape
-    blocks = (len(queries) + block - 1) // block
-    slots = levels * bins
-    tile = max(_TILE_GROUPS // words, _TILE_CODES, _TILE_SLOTS * slots)
-    for task in numba.prange(parts * blocks):
-        part, own = task // blocks, task % blocks
-        counts = np.zeros((levels, 4 * bins), np.int32)
-        places = np.empty(_STEP, np.uint16)
-        end = rows * (part + 1) // parts
-        for low in range(rows * part // parts, end, tile):
-            high = min(low + tile, end)
-            group = np.searchsorted(starts, low, side="right") - 1
-            for query in range(own * block, min((own + 1) * block, len(queries))):
-                counts[:] = 0
-                at, here = group, low
-                while here < high:
-                    until = min(starts[at + 1], high)
-                    grade = popcount(query_labels[query] & sets[at])
-                    _add_run(queries[query], base, weights, here, until, places, counts[grade], bins)
-                    at, here = at + 1, until
-                for grade in range(levels):
-                    _add_sum(counts[grade], bins, counted[part, query, grade])
 
 
 @numba.njit(parallel=True, nogil=True, cache=True)

@@ -15,7 +15,7 @@ from lbhash.codes.popcount import popcount
 from lbhash.evaluation.parts import Classes, Part, Share, class_numbers, in_turn
 from lbhash.evaluation.ranking import check_lengths, distance_counts
 from lbhash.evaluation.ranking.histogram import Counts
-from lbhash.evaluation.ranking.kernels import KERNELS, LANES, any_near, by_word
+from lbhash.evaluation.ranking.kernels import KERNELS
 from lbhash.utils.labels import check_single
 from lbhash.utils.validation import check_int
 
@@ -97,7 +97,7 @@ def _count_votes(asked: Words, limits: Counts, classes: Classes, part: Part) -> 
         pivots, reach = np.zeros((groups, words.shape[1]), np.uint64), np.zeros(groups, np.int64)
         _describe_groups(words, pivots, reach)
         with KERNELS:
-            _vote(asked, by_word(words), weights, members, pivots, reach, limits, votes)
+            _vote(asked, words, weights, members, pivots, reach, limits, votes)
     return votes
 
 
@@ -116,28 +116,7 @@ def _describe_groups(words: Any, pivots: Any, reach: Any) -> None:
                 if 2 * ones[bit] > np.uint64(len(codes)):
                     pivots[group, word] |= np.uint64(1) << np.uint64(bit)
         for row in range(len(codes)):
-            distance = 0
-            for word in range(words.shape[1]):
-                distance += popcount(codes[row, word] ^ pivots[group, word])
-            reach[group] = max(reach[group], distance)
-
-
-@numba.njit(nogil=True, cache=True)
-def _add_votes(
-    query: Any, base: Any, weights: Any, low: int, high: int, members: Any, limit: Any, near: int, far: int, votes: Any
-) -> None:
-    """Add ``near`` votes for each of the codes ``low`` to ``high`` within ``limit``, and ``far`` for each at it."""
-    mine, column = query[0], base[0]
-    for first in range(low, high, LANES):
-        # The first word alone rejects most codes, many at a time.
-        if first + LANES <= high and not any_near(column, first, mine, limit):
-            continue
-        for row in range(first, min(first + LANES, high)):
-            distance = popcount(mine ^ column[row])
-            for word in range(1, query.size):
-                distance += popcount(query[word] ^ base[word, row])
-            if distance <= limit:
-                votes[members[row]] += weights[row] * (near if distance < limit else far)
+            reach[group] = max(reach[group], _distance(codes[row], pivots[group]))
 
 
 @numba.njit(parallel=True, nogil=True, cache=True)
@@ -148,14 +127,20 @@ def _vote(
 
     No code of a group is nearer than the group's pivot is, less its reach (the triangle inequality).
     """
-    rows = base.shape[1]
     for query in numba.prange(len(queries)):
         mine, radius, tied, left = queries[query], limits[0, query], limits[1, query], limits[2, query]
-        limit = np.uint64(radius)
         for group in range(len(pivots)):
-            distance = 0
-            for word in range(mine.size):
-                distance += popcount(mine[word] ^ pivots[group, word])
-            if distance - reach[group] <= radius:
-                low, high = group * _GROUP, min((group + 1) * _GROUP, rows)
-                _add_votes(mine, base, weights, low, high, members, limit, tied, left, votes[query])
+            if _distance(mine, pivots[group]) - reach[group] > radius:
+                continue
+            for row in range(group * _GROUP, min((group + 1) * _GROUP, len(base))):
+                distance = _distance(mine, base[row])
+                if distance <= radius:
+                    votes[query, members[row]] += weights[row] * (tied if distance < radius else left)
+
+
+@numba.njit(nogil=True, cache=True)
+def _distance(one: Any, other: Any) -> int:
+    distance = 0
+    for word in range(one.size):
+        distance += popcount(one[word] ^ other[word])
+    return distance
