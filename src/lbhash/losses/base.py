@@ -98,6 +98,30 @@ class Objective(nn.Module):
         raise NotImplementedError
 
 
+class Wrapped(Objective):
+    """An objective around a host method, which hears of the epochs and classifies."""
+
+    def __init__(self, host: Objective) -> None:
+        super().__init__()
+        self.host = host
+
+    def begin_epoch(self, epoch: int) -> None:
+        """Begin the host's epoch."""
+        self.host.begin_epoch(epoch)
+
+    def end_training(self) -> None:
+        """End the host's training."""
+        self.host.end_training()
+
+    def class_scores(self, signs: Tensor) -> Tensor | None:
+        """Return the host's scores."""
+        return self.host.class_scores(signs)
+
+    def host_loss(self, logits: Tensor, labels: Tensor, index: Tensor) -> Tensor:
+        """Return the host's loss of a batch, a scalar, which is checked."""
+        return check_loss(self.host(logits, labels, index), self.host, logits)
+
+
 def check_loss(loss: Any, objective: nn.Module, logits: Tensor) -> Tensor:
     """Return a loss; raise ``TypeError`` or ``ValueError`` unless it is a scalar that can be learned from."""
     name = type(objective).__name__

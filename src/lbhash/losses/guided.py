@@ -8,14 +8,14 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from lbhash.losses.base import Objective, Task, check_loss
+from lbhash.losses.base import Objective, Task, Wrapped
 from lbhash.models.surrogate import Surrogate
 from lbhash.utils.validation import check_choice, check_float
 
 BALANCED = "balanced"
 
 
-class Guided(Objective):
+class Guided(Wrapped):
     """X_D: host method X with the guidance ("A Lower Bound of Hash Codes' Performance", NeurIPS 2022, Algorithm 1).
 
     L = L_X + w·L_θ,   L_θ = Σ_blocks −log P(center of the class | ℓ), which moves the model only;
@@ -50,8 +50,7 @@ class Guided(Objective):
         noise: float = 0.0,
         surrogate: Surrogate | None = None,
     ) -> None:
-        super().__init__()
-        self.host = host
+        super().__init__(host)
         self.mode = check_choice(mode, "mode", ("add", "replace"))
         if isinstance(weight, str) and weight != BALANCED:
             raise ValueError(f"weight is {weight!r}; it must be a number or {BALANCED!r}")
@@ -64,21 +63,11 @@ class Guided(Objective):
             raise ValueError(f"surrogate is for {self.surrogate.bits} bits; it must be for {task.bits}")
         self.register_buffer("centers", self.surrogate.block_index(task.centers))
 
-    def begin_epoch(self, epoch: int) -> None:
-        """Begin the host's epoch."""
-        self.host.begin_epoch(epoch)
-
-    def end_training(self) -> None:
-        """End the host's training."""
-        self.host.end_training()
-
     def forward(self, logits: Tensor, labels: Tensor, index: Tensor) -> Tensor:
         """Return L_X + w·L_θ + L_π of a batch, a scalar; with mode "replace" without L_X."""
         fit, pull = self.guidance(logits, labels)
         loss = fit + self.weight * pull
-        if self.mode == "replace":
-            return loss
-        return loss + check_loss(self.host(logits, labels, index), self.host, logits)
+        return loss if self.mode == "replace" else loss + self.host_loss(logits, labels, index)
 
     def guidance(self, logits: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
         """Return L_π and L_θ of a batch."""

@@ -1,9 +1,7 @@
 """The confusion matrix of a linear model for training rows whose labels it has not seen.
 
-A network knows the labels of its training rows by heart; what can be told of a row's class from its embedding, it does
-not show. A ridge regression from embeddings onto the labels' indicators has the answer in closed form: with the hat
-matrix H = 11ᵀ/n + X(XᵀX + λ)⁻¹Xᵀ of the centered embeddings X, the prediction for row i of the model that is fitted
-without it is
+A ridge regression from embeddings onto the labels' indicators has the answer in closed form: with the hat matrix
+H = 11ᵀ/n + X(XᵀX + λ)⁻¹Xᵀ of the centered embeddings X, the prediction for row i of the model fitted without it is
 
     ŷ₋ᵢ = yᵢ − (yᵢ − ŷᵢ) / (1 − Hᵢᵢ)
 
@@ -48,15 +46,13 @@ def confusion(split: EmbeddingSplit, classes: int) -> npt.NDArray[np.float64]:
     """Return how often a linear model takes a row of one class for another, without having seen the row's label.
 
     Args:
-        split: embeddings, and labels from 0 to ``classes`` − 1 or multi-hot. The embeddings are read a chunk at a time,
-            three times, and standardized. Of more than ``MOST_ROWS`` rows as many are sampled; rows longer than
-            ``MOST_DIM`` are projected.
+        split: embeddings, and labels from 0 to ``classes`` − 1 or multi-hot. Of more than ``MOST_ROWS`` rows as many
+            are sampled; rows longer than ``MOST_DIM`` are projected.
         classes: C.
 
     Returns:
-        ``float64 [C, C]``: in row c and column d the sum of p(d | row) over the rows that have the label c. Of one
-            label a row the p(d | row) sum to 1, of several each is a probability of its own; of a class that no row has
-            it is 0.
+        ``float64 [C, C]``: in row c and column d the sum of p(d | row) over the rows that have the label c; 0 for a
+            class that no row has. Of one label a row the p(d | row) sum to 1.
 
     Raises:
         ValueError: an embedding is NaN or infinite.

@@ -1,14 +1,12 @@
 """Training of one model by several processes, on one machine or many.
 
 Every batch is cut into as many slices as there are processes. A process computes the raw outputs ℓ of its own slice;
-then all outputs are gathered, and every process computes the loss of the whole batch, whose labels and positions it
-knows, since the order of the rows follows from seed and epoch. So pairs cross processes, the memories of DBDH and DSDH
-are whole and equal everywhere, and so are the codes that the bound is of. A run of W processes with batches of b rows
-takes the steps that one process with batches of W·b rows takes.
+then all outputs are gathered, and every process computes the loss of the whole batch. So pairs cross processes, and
+memories of the training set are whole and equal everywhere. A run of W processes with batches of b rows takes the steps
+that one process with batches of W·b rows takes.
 
-What is not the same: dropout, whose masks a process draws by its own number; and batch normalization, which takes its
-statistics of the process's own slice on CPUs, the running ones being those of the first process, and of the whole batch
-on GPUs (``SyncBatchNorm``).
+Dropout differs, whose masks a process draws by its own number; and batch normalization, whose statistics are of the
+process's own slice on CPUs (the running ones are the first process's), and of the whole batch on GPUs.
 """
 
 from __future__ import annotations
@@ -53,8 +51,8 @@ def is_main_process() -> bool:
 def distributed_strategy() -> DDPStrategy:
     """Return the strategy for several processes, PyTorch's ``DistributedDataParallel``.
 
-    Not every objective uses all of its parameters (a guidance that replaces its host). Buffers are not sent at every
-    step, for a memory of the training set, which is equal everywhere, may be the largest of them.
+    A guidance that replaces its host leaves parameters unused. Buffers are not sent at every step, since the largest, a
+    memory of the training set, is equal everywhere.
     """
     from lightning.pytorch.strategies import DDPStrategy
 
@@ -63,11 +61,7 @@ def distributed_strategy() -> DDPStrategy:
 
 
 def _leave() -> None:
-    """Leave the group of processes before the interpreter ends.
-
-    Gloo's threads may still hold tensors then, and to free one without an interpreter aborts the process (PyTorch's
-    pull request 179291). Lightning leaves groups of NCCL alone.
-    """
+    """Leave the group before the interpreter ends: Gloo's threads may hold tensors then (PyTorch's PR 179291)."""
     if dist.is_initialized():
         dist.destroy_process_group()
 
@@ -75,9 +69,8 @@ def _leave() -> None:
 def gather_outputs(own: Tensor, rows: int) -> Tensor:
     """Gather the outputs of the whole batch, ``[rows, bits]``, from the slices ``[m, bits]`` of all processes.
 
-    The loss of the gathered outputs is the same number everywhere, and each process has its gradient at its own slice
-    only. ``DistributedDataParallel`` takes the mean over processes of what should be their sum, so that the gradient
-    that goes back is that of the slice times the number of processes.
+    The gradient of the slice goes back times the number of processes, since ``DistributedDataParallel`` takes the mean
+    of what should be their sum.
     """
     return _Gather.apply(own)[:rows]
 

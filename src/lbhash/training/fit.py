@@ -69,8 +69,7 @@ def fit_split(
         from lbhash.training.checkpoints import has_checkpoint
 
         resumed = training.get("resume") and training.get("directory") and has_checkpoint(training["directory"])
-        tuning = prepare_images(setup, backbone, standardize=not resumed)
-        network, rows, validation = tuning.model, tuning.rows, tuning.validation
+        network, rows, validation = prepare_images(setup, backbone, standardize=not resumed)
     from lbhash.training.trainer import train  # Lightning takes seconds to import
 
     if settings.progress:

@@ -31,10 +31,10 @@ from lbhash.training.schedule import Schedule
 class HashingModule(L.LightningModule):
     """Algorithm 1: one Adam learns the model and the objective's own parameters, among them the surrogate's.
 
-    Logs each epoch: ``loss``; ``inter``, ``intra`` and ``ratio`` of the codes that the epoch's rows had when they were
-    seen, which costs no extra pass over the data; the metrics of the validation rows (``monitor.evaluate_epoch``);
-    ``lr``, and ``backbone_lr`` if there is one. TensorBoard gets ``rows_per_second`` too; the CSV does not, so that
-    the log of a resumed run is the log of one that was never interrupted.
+    Logs each epoch: ``loss``; ``inter``, ``intra`` and ``ratio`` of the codes that the rows had when they were seen;
+    the metrics of the validation rows (``monitor.evaluate_epoch``); ``lr``, and ``backbone_lr`` if there is one.
+    TensorBoard gets ``rows_per_second`` too; the CSV does not, so that a resumed run has the log of one that was never
+    interrupted.
 
     Args:
         model: any module that gives raw outputs ℓ ``[n, bits]``; what it calls ``backbone`` learns at its own rate.

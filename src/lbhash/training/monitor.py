@@ -1,8 +1,8 @@
 """Metrics of an epoch: the value that chooses the best one and stops a training early.
 
-Validation rows are evaluated as ``lbhash.tuning`` does. Their ratio takes percentiles in place of the extremes, and a
-D_intra below one bit as one bit, so that it is finite. Their mAP is that of each of them as a query to the others. If
-codes have collapsed (fewer of them differ than there are classes), the ratio is 0 and the epoch is never the best one.
+The ratio of validation rows takes percentiles in place of the extremes, and a D_intra below one bit as one bit. Their
+mAP is that of each of them as a query to the others. If codes have collapsed (fewer of them differ than there are
+classes), the ratio is 0 and the epoch is never the best one.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from lbhash.data.split import EmbeddingSplit
 from lbhash.losses import Objective
-from lbhash.losses.base import check_loss
+from lbhash.losses.base import Wrapped
 from lbhash.training.coders.sne import first_sharpness, neighbor_loss
 from lbhash.training.posterior import guessed_labels
 from lbhash.utils.labels import has_label
@@ -16,7 +16,7 @@ WEIGHT = 0.1
 """Of the neighbors' loss, chosen on held-out rows; with 1 it outweighs what the labels of a tenth of the rows say."""
 
 
-class WithNeighbors(Objective):
+class WithNeighbors(Wrapped):
     """A method's loss, plus ``WEIGHT`` times that of the neighbors that rows have by their embeddings.
 
     Args:
@@ -25,27 +25,13 @@ class WithNeighbors(Objective):
     """
 
     def __init__(self, host: Objective, rows: EmbeddingSplit) -> None:
-        super().__init__()
-        self.host, self.rows = host, rows
-        self.sharpness = first_sharpness()
-
-    def begin_epoch(self, epoch: int) -> None:
-        """Begin the host's epoch."""
-        self.host.begin_epoch(epoch)
-
-    def end_training(self) -> None:
-        """End the host's training."""
-        self.host.end_training()
-
-    def class_scores(self, signs: Tensor) -> Tensor | None:
-        """Return the host's scores."""
-        return self.host.class_scores(signs)
+        super().__init__(host)
+        self.rows, self.sharpness = rows, first_sharpness()
 
     def forward(self, logits: Tensor, labels: Tensor, index: Tensor) -> Tensor:
         """Return the loss of a batch, a scalar."""
         x = torch.from_numpy(self.rows.take(index.cpu().numpy())).to(logits.device)
-        loss = check_loss(self.host(logits, labels, index), self.host, logits)
-        return loss + WEIGHT * neighbor_loss(logits, x, self.sharpness)
+        return self.host_loss(logits, labels, index) + WEIGHT * neighbor_loss(logits, x, self.sharpness)
 
 
 def with_guesses(rows: EmbeddingSplit, classes: int) -> EmbeddingSplit:

@@ -1,10 +1,9 @@
 """Fits the class posterior that a hash model's bits are joined with, and weighs it, on rows held out of training.
 
 The posterior is that of a logistic regression with a squared penalty on the directions of embeddings from their mean.
-Its penalty is the one with the least cross-entropy of the held-out rows. Its weight λ and the strength s of its dither
-are chosen by the mean average precision of the held-out rows' codes, each row a query to the others: of all λ whose
-best is within ``MARGIN`` of the highest the smallest, since the network that has seen all rows is better than the one
-that has not. Then all rows are fitted.
+Held-out rows choose its penalty by their cross-entropy, and its weight λ and the strength s of its dither by the mAP of
+their codes, each a query to the others: of all λ within ``MARGIN`` of the best the smallest, since the network that has
+seen all rows is better than the one that has not. Then all rows are fitted.
 """
 
 from __future__ import annotations

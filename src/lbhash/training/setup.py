@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -71,14 +71,6 @@ class Setup:
     validation: Split | None
     centers: npt.NDArray[np.int8]
     identity: dict[str, Any]
-
-
-class FineTuning(NamedTuple):
-    """A backbone with a head, the training images, augmented, and the validation images, if there are any."""
-
-    model: ImageModel
-    rows: TrainingRows
-    validation: TrainingRows | None
 
 
 def prepare(
@@ -158,11 +150,13 @@ def prepare(
     return Setup(given, model, objective, split, fitted, validation, centers, identity)
 
 
-def prepare_images(setup: Setup, backbone: Backbone, *, standardize: bool) -> FineTuning:
-    """Return what is trained on images, and add the settings of images to the run's identity and the model's metadata.
+def prepare_images(
+    setup: Setup, backbone: Backbone, *, standardize: bool
+) -> tuple[ImageModel, TrainingRows, TrainingRows | None]:
+    """Return backbone and head, the training images, augmented, and the validation images, if there are any.
 
-    The head's standardization is of what the backbone makes of up to 2,000 training images before it learns anything,
-    and stays as it is from then on.
+    The settings of images are added to the run's identity and the model's metadata. The head's standardization is of
+    what the backbone makes of up to 2,000 training images before it learns anything.
 
     Args:
         setup: what ``prepare`` made, with this backbone.
@@ -185,7 +179,7 @@ def prepare_images(setup: Setup, backbone: Backbone, *, standardize: bool) -> Fi
         bar = "measuring" if given.progress and is_main_process() else ""
         embeddings = sample.embedded(backbone, workers=given.workers, progress=bar).embeddings.astype(np.float64)
         setup.model.set_standardization(embeddings.mean(axis=0), embeddings.std(axis=0))
-    return FineTuning(model, rows, validation)
+    return model, rows, validation
 
 
 def augmentation_of(settings: TrainingArguments) -> Augmentation | None:

@@ -71,10 +71,7 @@ def train(
     settings: dict[str, Any] | None = None,
     validation: TrainingRows | None = None,
 ) -> Trained:
-    """Train ``model`` in place.
-
-    Objective and surrogate compute in float32 at any precision. With several processes every one of them returns, with
-    the same weights.
+    """Train ``model`` in place; several processes all return, with the same weights.
 
     Args:
         model: any module that gives raw outputs ``[n, bits]``; the parameters of what it calls ``backbone`` learn at

@@ -25,15 +25,13 @@ class Augmentation:
     """A random crop, flip and change of colors of every training image, anew in every epoch.
 
     The crop is that of Szegedy et al. (*Going deeper with convolutions*, 2015): its share of the image's area is
-    sampled uniformly from ``crop``, the ratio of its sides by the logarithm from 3/4 to 4/3, and then its place. It is
-    scaled to the size that the model sees. The colors are changed by three factors f, sampled from 1 − x to 1 + x, with
-    the definitions of Pillow and torchvision: brightness f·p, contrast m + f·(p − m) with the mean gray m of the image,
-    saturation g + f·(p − g) with the gray g of the pixel. All are linear, and applied as one: before the crop is scaled
-    if scaling enlarges it, else afterwards.
+    sampled uniformly from ``crop``, the ratio of its sides by the logarithm from 3/4 to 4/3, and then its place. The
+    colors are changed by three factors f, sampled from 1 − x to 1 + x, with the definitions of Pillow and torchvision:
+    brightness f·p, contrast m + f·(p − m) with the mean gray m of the image, saturation g + f·(p − g) with the gray g
+    of the pixel. All are linear, and applied as one, to the crop or to its scaled form, whichever is smaller.
 
     Attributes:
-        crop: the least and the most share of the area. torchvision's default, for ImageNet, is from 0.08; in an image
-            of 32 pixels that leaves too little to be seen.
+        crop: the least and the most share of the area.
         flip: probability that left and right are exchanged.
         brightness: the x of its factor, from 0 for no change to 1, as of ``contrast`` and ``saturation``.
     """

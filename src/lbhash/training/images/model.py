@@ -17,15 +17,13 @@ _MOMENTUM = 0.1  # PyTorch's default
 class ImageModel(nn.Module):
     """A vision model and a hash model on its embeddings: ℓ = head(pooled(backbone(pixels))).
 
-    Batch normalization in the backbone has two policies. ``freeze``, the default: the running statistics stay as they
-    are and are used in training too, while scale and shift are learned. A step then sees the features that codes are
-    made of, for any size of a batch and any number of processes. ``train``: a step normalizes by the statistics of its
-    own batch, and the running ones, which codes are made with, follow. That is for backbones whose statistics are not
-    those of the images at all (random weights, other sensors), and needs large batches: in batches of 32 or 64 small
-    images the last layers' statistics are of some hundred values each, and their noise costs more than they gain.
+    Batch normalization in the backbone has two policies. ``freeze``: the running statistics stay as they are and are
+    used in training too, while scale and shift are learned. A step then sees the features that codes are made of.
+    ``train``: a step normalizes by the statistics of its own batch, and the running ones follow. That is for backbones
+    whose statistics are not those of the images at all (random weights, other sensors), and needs large batches.
 
     With ``train``, a batch's weight in the running statistics is at most 0.1. The MobileNets of ``transformers`` have
-    it at 0.997, TensorFlow's name for what PyTorch calls 0.003, which would leave the last batch and nothing else.
+    0.997, TensorFlow's name for what PyTorch calls 0.003, which would leave the last batch and nothing else.
     """
 
     def __init__(self, backbone: nn.Module, head: HashModel, batch_norm: Literal["freeze", "train"] = "freeze") -> None:
