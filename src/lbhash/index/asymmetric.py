@@ -50,10 +50,10 @@ def search_outputs(index: Index, outputs: npt.ArrayLike, k: int, *, where: Where
     scores, distances = np.empty((len(rows), 0), np.float32), np.empty((len(rows), 0), np.int32)
     ids = np.empty((len(rows), 0), np.int64)
     for segment in state.segments:
-        stored, names = segment.passing(where)
+        stored, positions = segment.scanned(where)
         found = agreeing(rows, codes, stored, min(k, len(stored)))
         scores, distances = np.hstack([scores, found.scores]), np.hstack([distances, found.distances])
-        ids = np.hstack([ids, names[found.ids]])
+        ids = np.hstack([ids, segment.ids_at(positions(found.ids))])
     order = np.lexsort((ids, scores), axis=1)[:, :k]
     taken = np.take_along_axis
     return Reranked(taken(scores, order, 1), taken(distances, order, 1), taken(ids, order, 1))

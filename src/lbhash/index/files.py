@@ -7,7 +7,6 @@ is mapped ends the process, and a mapped page may be read again after it was che
 
 from __future__ import annotations
 
-import io
 import math
 import os
 import stat
@@ -27,6 +26,8 @@ Entry = dict[str, Any]
 
 BLOCK = 1 << 20
 """Bytes of a block; the last one of a file may be shorter."""
+
+_HEADER = 128  # bytes before the numbers of an ``.npy`` file of one or two axes
 
 
 class DamagedIndexError(ValueError):
@@ -80,17 +81,9 @@ class Stored:
             raise DamagedIndexError(f"{self.path.name} is no regular file") from None
         self.close = weakref.finalize(self, self._opened.close)
         self._lock = Lock()
-        self._stamp: Any = None
         self._intact: set[int] = set()
         if (size := os.fstat(self._opened.fileno()).st_size) != self.size:
             raise DamagedIndexError(f"{self.path.name} has {size} bytes and not {self.size}")
-
-    def head(self, count: int) -> bytes:
-        """Return the first bytes, without a look at their checksum."""
-        with self._lock:
-            head = np.empty(min(count, self.size), np.uint8)
-            self._fill(0, head)
-        return head.tobytes()
 
     def read(self) -> npt.NDArray[np.uint8]:
         """Return all bytes."""
@@ -103,34 +96,23 @@ class Stored:
 
     def check(self) -> None:
         """Read all bytes, and keep none."""
-        self.pieces(np.arange(0, self.size, BLOCK), 0)
+        with self._lock:
+            for number in range(len(self._sums)):
+                self._check(number)
 
     def pieces(self, starts: npt.NDArray[np.int64], length: int) -> npt.NDArray[np.uint8]:
         """Return the ``length`` bytes from each of these positions on, ``uint8 [n, length]``.
 
-        A block is checked when it is first read, and again if the file has been touched since.
+        A block is checked when it is first read.
         """
         found = np.empty((len(starts), length), np.uint8)
-        ends = starts + max(length, 1) - 1
-        spans = zip((starts // BLOCK).tolist(), (ends // BLOCK).tolist(), strict=True)
-        blocks = {number for first, last in spans for number in range(first, last + 1)}
         with self._lock:
-            while True:
-                stamp = self._touched()
-                if stamp != self._stamp:
-                    self._stamp, self._intact = stamp, set()
-                for number in sorted(blocks - self._intact):
-                    self._check(number)
-                    self._intact.add(number)
-                for start, piece in zip(starts.tolist() if length else (), found, strict=bool(length)):
-                    self._fill(start, piece)
-                if self._touched() == stamp:
-                    return found
-
-    def _touched(self) -> tuple[int, int, int]:
-        """Return what changes with the file: its size and its times."""
-        about = os.fstat(self._opened.fileno())
-        return about.st_size, about.st_mtime_ns, about.st_ctime_ns
+            for start, piece in zip(starts.tolist(), found, strict=True):
+                for number in range(start // BLOCK, (start + length - 1) // BLOCK + 1):
+                    if number not in self._intact:
+                        self._check(number)
+                self._fill(start, piece)
+        return found
 
     def _check(self, number: int, into: npt.NDArray[np.uint8] | None = None) -> None:
         """Read a block, and compare its checksum."""
@@ -139,6 +121,7 @@ class Stored:
         self._fill(start, block)
         if xxhash.xxh3_64_hexdigest(block.data) != self._sums[number]:
             raise DamagedIndexError(f"the checksum of {self.path.name} is wrong")
+        self._intact.add(number)
 
     def _fill(self, start: int, into: npt.NDArray[np.uint8]) -> None:
         """Read the bytes from ``start`` on, as many as there is room for."""
@@ -152,16 +135,11 @@ class Stored:
 
 
 class StoredArray:
-    """The array of an ``.npy`` file of an index, ``[n, …]``; raises ``ValueError`` if the file holds another one."""
+    """The array of an ``.npy`` file of an index, ``[n, …]``; raises ``ValueError`` if the file has another size."""
 
     def __init__(self, file: Stored, dtype: npt.DTypeLike, shape: tuple[int, ...]) -> None:
         self.file, self.dtype, self.shape = file, np.dtype(dtype), shape
-        header = io.BytesIO()
-        facts = {"descr": self.dtype.str, "fortran_order": False, "shape": shape}
-        np.lib.format.write_array_header_1_0(header, facts)
-        self._start = len(header.getvalue())
-        size = self._start + self.dtype.itemsize * math.prod(shape)
-        if file.size != size or file.head(self._start) != header.getvalue():
+        if file.size != _HEADER + self.dtype.itemsize * math.prod(shape):
             raise DamagedIndexError(f"{file.path.name} does not hold {self.dtype} {list(shape)}")
         self._whole: npt.NDArray | None = None
         self._lock = Lock()
@@ -171,7 +149,7 @@ class StoredArray:
 
     def read(self) -> npt.NDArray:
         """Return all of it, and keep nothing."""
-        return self.file.read()[self._start :].view(self.dtype).reshape(self.shape)
+        return self.file.read()[_HEADER:].view(self.dtype).reshape(self.shape)
 
     def whole(self) -> npt.NDArray:
         """Return all of it, which is read once and stays in memory; nothing else of the file is needed then."""
@@ -184,7 +162,7 @@ class StoredArray:
     def rows(self, positions: npt.NDArray[np.int64]) -> npt.NDArray:
         """Return the rows at some positions, without reading the others."""
         length = self.dtype.itemsize * math.prod(self.shape[1:])
-        read = self.file.pieces(self._start + length * positions, length)
+        read = self.file.pieces(_HEADER + length * positions, length)
         return read.view(self.dtype).reshape(len(positions), *self.shape[1:])
 
 

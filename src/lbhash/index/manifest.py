@@ -79,9 +79,10 @@ def files_of(segment: dict[str, Any]) -> list[Entry]:
     return [segment[name] for name in FILES if name in segment]
 
 
-def sweep(folder: Path, manifest: dict[str, Any]) -> None:
+def sweep(folder: Path) -> None:
     """Remove all data files but those that the manifest names: old generations, and leftovers of killed writers."""
-    named = {file["file"] for segment in manifest["segments"] for file in files_of(segment)}
+    segments = read_manifest(folder)["segments"] if (folder / NAME).exists() else []
+    named = {file["file"] for segment in segments for file in files_of(segment)}
     for file in folder.iterdir():
         if file.name == f"{NAME}.new" or (_DATA_FILE.fullmatch(file.name) and file.name not in named):
             with suppress(OSError):  # on Windows open files cannot be removed; the next writer tries again

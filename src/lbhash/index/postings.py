@@ -106,13 +106,9 @@ class Postings:
     def _scanned(self) -> tuple[PackedCodes, Counts]:
         """The codes that a position has, by first position, and their numbers."""
         numbers = np.flatnonzero(self.sizes)
-        numbers = numbers[np.argsort(self._firsts()[numbers], kind="stable")]
+        numbers = numbers[np.argsort(self.positions[self.starts[numbers]], kind="stable")]
         whole = np.array_equal(numbers, np.arange(len(self.codes)))
         return self.codes if whole else self.codes[numbers], numbers
-
-    def _firsts(self) -> Counts:
-        """The first position of each code; that of another one for a code that no position has."""
-        return self.positions[np.minimum(self.starts, len(self.positions) - 1)].astype(np.int64)
 
 
 def group(codes: PackedCodes) -> Postings | None:

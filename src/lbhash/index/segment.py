@@ -138,11 +138,6 @@ class Segment:
             found &= self.removed[at] != positions
         return np.where(found, positions, -1)
 
-    def passing(self, where: Where | None) -> tuple[PackedCodes, npt.NDArray[np.int64]]:
-        """Return the codes that are not removed and that pass a filter, and their ids, which increase."""
-        codes, positions = self._scanned(where)
-        return codes, self.ids_at(positions(np.arange(len(codes))))
-
     def attributes(self) -> pa.Table:
         """Return the attributes, those of removed codes too; None if the index has none."""
         if isinstance(self.table, Stored):
@@ -163,13 +158,11 @@ class Segment:
 
     def rows(self) -> tuple[PackedCodes, npt.NDArray[np.int64], pa.Table | None, npt.NDArray | None]:
         """Return codes, ids, attributes and vectors of what is not removed; ``ValueError`` if a file is damaged."""
-        table = self.attributes()
-        vectors = whole(self.arrays["vectors"], keep=False) if "vectors" in self.arrays else None
-        if not len(self.removed):
-            return self.codes_at(slice(None)), self.ids(), table, vectors
-        live = self.live()
-        vectors = None if vectors is None else vectors[live]
-        return self.codes_at(live), self.ids_at(live), None if table is None else table.take(live), vectors
+        live, table = self.live(), self.attributes()
+        if table is not None and len(self.removed):
+            table = table.take(live)
+        vectors = whole(self.arrays["vectors"], keep=False)[live] if "vectors" in self.arrays else None
+        return self.codes_at(live), self.ids_at(live), table, vectors
 
     @cached_property
     def _live_codes(self) -> PackedCodes:
@@ -195,8 +188,9 @@ class Segment:
     def nearest(self, queries: PackedCodes, k: int, where: Where | None) -> Neighbors:
         """Return the k nearest codes, or all if there are fewer. A filtered search is always a scan."""
         if not where and self.structure is not None:
-            return self._candidates(self.structure, queries, k)
-        found = self._scan(queries, k, where)
+            found = self._candidates(self.structure, queries, min(k, len(self)))
+        else:
+            found = self._scan(queries, k, where)
         return Neighbors(found.distances, self.ids_at(found.ids))
 
     def within(self, queries: PackedCodes, radius: int, where: Where | None) -> Within:
@@ -204,53 +198,46 @@ class Segment:
         if not where and self._live_postings is not None:
             found = self._live_postings.within(queries, radius)
             return Within(found.limits, found.distances, self.ids_at(found.ids))
-        codes, positions = self._scanned(where)
+        codes, positions = self.scanned(where)
         found = scan.within(queries, codes, radius)
         return Within(found.limits, found.distances, self.ids_at(positions(found.ids)))
 
-    def _scan(self, queries: PackedCodes, k: int, where: Where | None = None) -> Neighbors:
-        """Return the positions of the k nearest codes, or of all if there are fewer."""
-        if not where and self._live_postings is not None:
-            return self._live_postings.nearest(queries, k)
-        codes, positions = self._scanned(where)
-        found = scan.nearest(queries, codes, min(k, len(codes)))
-        return Neighbors(found.distances, positions(found.ids))
-
-    def _scanned(self, where: Where | None) -> tuple[PackedCodes, Callable[[npt.NDArray], npt.NDArray]]:
-        """Return the codes that pass a filter, and a function that returns their positions in the segment."""
+    def scanned(self, where: Where | None) -> tuple[PackedCodes, Callable[[npt.NDArray], npt.NDArray]]:
+        """Return the codes that are not removed and that pass a filter, and what makes positions of theirs there."""
         if not where:
             return self._live_codes, self._positions
         passed = self.live(where)
         return self.codes_at(passed), passed.__getitem__
 
-    def _candidates(self, structure: Structure, queries: PackedCodes, k: int) -> Neighbors:
-        """Return the k nearest codes that the structure finds; queries for which it finds fewer are scanned.
+    def _scan(self, queries: PackedCodes, k: int, where: Where | None = None) -> Neighbors:
+        """Return the positions of the k nearest codes, or of all if there are fewer."""
+        if not where and self._live_postings is not None:
+            return self._live_postings.nearest(queries, k)
+        codes, positions = self.scanned(where)
+        found = scan.nearest(queries, codes, min(k, len(codes)))
+        return Neighbors(found.distances, positions(found.ids))
 
-        The structure does not know which codes are removed: it is asked for more until enough others are found.
+    def _candidates(self, structure: Structure, queries: PackedCodes, k: int) -> Neighbors:
+        """Return the positions of the k nearest codes that the structure finds.
+
+        It does not know which codes are removed, and may find fewer than k others; such queries are scanned.
         """
-        k, listed = min(k, len(self)), self._live_postings
-        distances = np.zeros((len(queries), k), np.int32)
-        positions = np.zeros((len(queries), k), np.int64)
-        pending, scanned = np.arange(len(queries)), np.zeros(len(queries), bool)
-        asked = k + min(len(self.removed), k)
-        while len(pending) and asked <= len(self.arrays["codes"]):
-            found = Neighbors(*structure.index().search(queries[pending], asked))  # −1 where it finds fewer
-            usable = (found.ids >= 0) & ~np.isin(found.ids, self.removed) if listed is None else listed.held(found.ids)
-            enough = usable.sum(axis=1) >= k
-            if enough.any():
-                near, ids = found.distances[enough], found.ids[enough]
-                if listed is None:
-                    best = scan.ranked(np.where(usable[enough], near, np.iinfo(np.int32).max), ids, k)
-                else:
-                    best = listed.first(near, ids, k)
-                distances[pending[enough]], positions[pending[enough]] = best
-            full = found.ids[:, -1] >= 0  # the structure had as many as it was asked for
-            scanned[pending[~enough & ~full]] = True
-            pending, asked = pending[~enough & full], 2 * asked
-        scanned[pending] = True
-        if scanned.any():
-            distances[scanned], positions[scanned] = self._scan(queries[scanned], k)
-        return scan.ranked(distances, self.ids_at(positions), k)
+        asked, listed = k + min(len(self.removed), k), self._live_postings
+        if asked > len(self.arrays["codes"]):
+            return self._scan(queries, k)
+        found = Neighbors(*structure.index().search(queries, asked))  # −1 where it finds fewer
+        usable = (found.ids >= 0) & ~np.isin(found.ids, self.removed) if listed is None else listed.held(found.ids)
+        enough = usable.sum(axis=1) >= k
+        best = Neighbors(np.empty((len(queries), k), np.int32), np.empty((len(queries), k), np.int64))
+        near, ids = found.distances[enough], found.ids[enough]
+        if listed is None:
+            chosen = scan.ranked(np.where(usable[enough], near, np.iinfo(np.int32).max), ids, k)
+        else:
+            chosen = listed.first(near, ids, k)
+        best.distances[enough], best.ids[enough] = chosen
+        if not enough.all():
+            best.distances[~enough], best.ids[~enough] = self._scan(queries[~enough], k)
+        return best
 
     def without(self, positions: npt.NDArray[np.int64]) -> Segment:
         """Return the segment with more codes marked as removed."""

@@ -57,9 +57,12 @@ PATIENCE = 600
 
 @dataclass(frozen=True)
 class SegmentState(State):
-    """What an index of segments holds: segments, the oldest first, and ``dtype`` and ``dim`` of stored vectors."""
+    """What an index of segments holds: the segments, the oldest first.
 
-    vectors: Mapping[str, Any] | None = None
+    ``kept`` says which ``vectors`` it stores, and once there are some their ``dtype`` and ``dim``; None for no vectors.
+    """
+
+    kept: Mapping[str, Any] | None = None
     segments: tuple[Segment, ...] = ()
 
     def __len__(self) -> int:
@@ -96,7 +99,8 @@ class LocalIndex(Index):
         self.patience: float | None = None  # seconds to wait for another writer, if other than PATIENCE
         self._settings = {"kind": self.kind, "options": self.options, "bits": self.bits, "model": model}
         self._width = code_bytes(bits)
-        self._state, self._writer = SegmentState(), RLock()
+        self._state = SegmentState(kept={"vectors": store_vectors} if store_vectors else None)
+        self._writer = RLock()
 
     def _build(self, codes: PackedCodes) -> Any:
         """Return a FAISS index over codes, in their order; None for a kind that scans."""
@@ -140,13 +144,13 @@ class LocalIndex(Index):
             manifest = read_manifest(folder)
             identity = manifest["build"], manifest["generation"]
             schema = schema_from_text(manifest["schema"])
-            vectors = manifest["kept"] or {"vectors": ""}
+            kept = manifest["kept"]
             same = all(manifest[name] == value for name, value in self._settings.items())
-            if not same or vectors["vectors"] != self.store_vectors:
+            if not same or (kept["vectors"] if kept else "") != self.store_vectors:
                 raise ValueError(f"index is {str(folder)!r}, which was built again with other settings; open it again")
             try:
                 known = self.state.segments if self.state.build == manifest["build"] else ()
-                segments = self._opened(folder, manifest["segments"], manifest["kept"], known)
+                segments = self._opened(folder, manifest["segments"], kept, known)
                 if identity_of(folder)[0] == manifest["build"]:
                     break
             except FileNotFoundError as error:
@@ -155,8 +159,7 @@ class LocalIndex(Index):
             except ValueError:
                 if identity_of(folder)[0] == manifest["build"]:
                     raise
-        form = {"dtype": vectors["dtype"], "dim": vectors["dim"]} if "dim" in vectors else None
-        return SegmentState(*identity, manifest["next_id"], schema, form, segments)
+        return SegmentState(*identity, manifest["next_id"], schema, kept, segments)
 
     def _opened(
         self,
@@ -175,10 +178,6 @@ class LocalIndex(Index):
                 segment = replace(segment, removed=read_removed(folder, entry), entry=entry)
             segments.append(segment)
         return tuple(segments)
-
-    def vector_facts(self, state: SegmentState) -> dict[str, Any] | None:
-        """Return which vectors are stored, and their dtype and dim; None if none are."""
-        return {"vectors": self.store_vectors, **(state.vectors or {})} if self.store_vectors else None
 
     def ids(self) -> npt.NDArray[np.int64]:
         """Return all ids, ``int64 [len]``, increasing."""
@@ -202,9 +201,9 @@ class LocalIndex(Index):
 
     def _vectors_of(self, ids: Ids) -> npt.NDArray:
         state = self.state
-        if state.vectors is None:
+        if state.kept is None or "dim" not in state.kept:
             raise ValueError("index has no vectors yet; add codes first")
-        found = np.empty((len(ids), state.vectors["dim"]), state.vectors["dtype"])
+        found = np.empty((len(ids), state.kept["dim"]), state.kept["dtype"])
         for segment, places, positions in state.located(ids):
             found[places] = segment.vectors_at(positions)
         return found
@@ -222,7 +221,7 @@ class LocalIndex(Index):
         """Return the facts about the index, with the number and the size of its segments."""
         segments = self.state.segments
         return super().info() | {
-            "kept": self.vector_facts(self.state),
+            "kept": self.state.kept,
             "removed": sum(len(segment.removed) for segment in segments),
             "segments": len(segments),
             "bytes": self.stored_bytes,
@@ -243,7 +242,7 @@ class LocalIndex(Index):
         state = self.state
         segments = state.segments
         if self.path is not None:  # what is in memory may be older than what is in the folder now
-            segments = self._opened(self.path, [part.entry for part in segments], self.vector_facts(state))
+            segments = self._opened(self.path, [part.entry for part in segments], state.kept)
         for segment in segments:
             segment.load()
         if not (np.diff(_ids_of(segments)) > 0).all():
@@ -264,13 +263,13 @@ class LocalIndex(Index):
                         f"ids holds {names[there][0]}, which the index already has; remove it first, or give another"
                     )
             table = as_table(attributes, len(codes), state.schema)
-            form, stored = _as_stored(vectors, len(codes), self.store_vectors, state.vectors)
+            kept, stored = _as_stored(vectors, len(codes), state.kept)
             if not len(codes):
                 return
             segment = self._segment(codes, names, table if table.column_names else None, stored)
             next_id, segments = max(state.next_id, int(names.max()) + 1), self._merged([*state.segments, segment])
             schema = state.schema or table.schema
-            self._commit(replace(state, next_id=next_id, schema=schema, vectors=form, segments=segments))
+            self._commit(replace(state, next_id=next_id, schema=schema, kept=kept, segments=segments))
 
     def _remove(self, ids: Ids) -> None:
         """Mark codes as removed; a segment with many marks is rewritten."""
@@ -305,7 +304,8 @@ class LocalIndex(Index):
             state = self.state
             segments = self._compacted(tuple(replace(segment, entry={}) for segment in state.segments))
             state = replace(state, build=secrets.token_hex(8), generation=generation, segments=segments)
-            sweep(folder, self._write(folder, state))
+            self._write(folder, state)
+            sweep(folder)
 
     def _segment(self, codes: PackedCodes, names: Ids, table: pa.Table | None, vectors: npt.NDArray | None) -> Segment:
         """Return a segment of these rows, ordered by id, with its structure."""
@@ -367,14 +367,15 @@ class LocalIndex(Index):
         if self.path is None:
             self._state = state
             return
-        manifest = self._write(self.path, state)
-        known = self.state.segments
-        segments = self._opened(self.path, manifest["segments"], manifest["kept"], known)
-        self._state = replace(state, segments=segments)
-        sweep(self.path, manifest)
+        entries = self._write(self.path, state)
+        self._state = replace(state, segments=self._opened(self.path, entries, state.kept, self.state.segments))
+        sweep(self.path)
 
-    def _write(self, folder: Path, state: SegmentState) -> dict[str, Any]:
-        """Write new segments, then the manifest, and return it. The files of a failed attempt are removed."""
+    def _write(self, folder: Path, state: SegmentState) -> list[dict[str, Any]]:
+        """Write new segments, then the manifest, and return its entries of the segments.
+
+        The files of a failed attempt are removed.
+        """
         stem = f"{state.generation:08d}."
         try:
             entries = [segment.stored(folder, f"{stem}{number}") for number, segment in enumerate(state.segments)]
@@ -384,15 +385,15 @@ class LocalIndex(Index):
                 "generation": state.generation,
                 "next_id": state.next_id,
                 "schema": schema_to_text(state.schema),
-                "kept": self.vector_facts(state),
+                "kept": state.kept,
                 "segments": entries,
             }
             write_manifest(folder, manifest)
         except BaseException:
             with suppress(OSError, ValueError):
-                sweep(folder, read_manifest(folder) if (folder / NAME).exists() else {"segments": []})
+                sweep(folder)
             raise
-        return manifest
+        return entries
 
 
 def check_free(folder: Path, overwrite: bool) -> None:
@@ -422,29 +423,28 @@ def _built_again(folder: Path) -> ValueError:
 
 
 def _as_stored(
-    vectors: npt.ArrayLike | None, count: int, store_vectors: str, form: Mapping[str, Any] | None
+    vectors: MaybeArray, count: int, kept: Mapping[str, Any] | None
 ) -> tuple[Mapping[str, Any] | None, npt.NDArray | None]:
-    """Return the form (dtype and dim) and the array of the vectors to store: uint8 as it is, all else as float16."""
-    if vectors is None and store_vectors:
-        raise ValueError(f"vectors are not given, and the index keeps {store_vectors} for every code")
-    if vectors is None:
+    """Return ``SegmentState.kept`` and the array of the vectors to store: uint8 as it is, all else as float16."""
+    if kept is None:
+        if vectors is not None:
+            raise ValueError("vectors are given, and the index keeps none; build it with store_vectors")
         return None, None
-    if not store_vectors:
-        raise ValueError("vectors are given, and the index keeps none; build it with store_vectors")
+    if vectors is None:
+        raise ValueError(f"vectors are not given, and the index keeps {kept['vectors']} for every code")
     array = np.asarray(vectors)
     dim = array.shape[1] if array.ndim == 2 else 0
-    if not dim or len(array) != count or (form and dim != form["dim"]):
-        wanted = f"[{count}, {form['dim'] if form else 'dim'}], one for each code"
+    if not dim or len(array) != count or dim != kept.get("dim", dim):
+        wanted = f"[{count}, {kept.get('dim', 'dim')}], one for each code"
         raise ValueError(f"vectors has shape {array.shape}; it must be {wanted}")
     if array.dtype.kind not in "biuf":
         raise TypeError(f"vectors holds {array.dtype}; it must hold numbers")
-    dtype = np.dtype(form["dtype"]) if form else np.dtype(np.uint8 if array.dtype == np.uint8 else np.float16)
-    if array.dtype != dtype:
-        if dtype == np.uint8:
-            raise TypeError(f"vectors holds {array.dtype}; the index keeps uint8")
-        with np.errstate(over="ignore"):
-            array = array.astype(np.float16)
-    if array.dtype.kind == "f" and not np.isfinite(array).all():
+    dtype = kept.get("dtype", "uint8" if array.dtype == np.uint8 else "float16")
+    if dtype == "uint8" and array.dtype != np.uint8:
+        raise TypeError(f"vectors holds {array.dtype}; the index keeps uint8")
+    with np.errstate(over="ignore"):
+        array = array.astype(dtype, copy=False)
+    if dtype == "float16" and not np.isfinite(array).all():
         row = int(np.flatnonzero(~np.isfinite(array).all(axis=1))[0])
         raise ValueError(f"vectors holds NaN or a number above 65,504 in row {row}, which float16 cannot hold")
-    return {"dtype": str(dtype), "dim": int(dim)}, array
+    return {**kept, "dtype": dtype, "dim": int(dim)}, array

@@ -17,6 +17,7 @@ from lbhash.data.images import holds_images
 from lbhash.data.table import Table
 from lbhash.hasher import Hasher, load_hasher
 from lbhash.index import FlatIndex, Index, check_model, code_attributes, open_index, rerank
+from lbhash.index.base import describe_neighbors
 from lbhash.index.milvus.address import shown_address
 from lbhash.index.rerank import DISTANCE_WEIGHT, By
 from lbhash.pipeline.embeddings import ImageOptions
@@ -95,17 +96,7 @@ def search(
     answers = []
     asked = zip(queries.rows, queries.codes, queries.labels, found, strict=True)
     for row, code, label, (distances, ids, *scores) in asked:
-        neighbors = [
-            {
-                "rank": place + 1,
-                "id": values.pop("id"),
-                "distance": int(distances[place]),
-                "score": float(scores[0][place]) if scores else None,
-                "label": values.get(index.label),
-                "attributes": values,
-            }
-            for place, values in enumerate(index.attributes_of(ids).to_pylist())
-        ]
+        neighbors = describe_neighbors(index, ids, distances, *scores)
         answers.append({"row": row, "code": code.tobytes().hex(), "label": label, "neighbors": neighbors})
     if out is not None:
         _write_neighbors(out, answers)
