@@ -106,6 +106,33 @@ def test_a_query_for_which_a_structure_finds_too_few_is_scanned_for():
     assert_same(index.search(codes[:3], 5), distances[:, :5], names[:, :5])
 
 
+def test_equal_distances_of_several_segments_are_in_the_order_of_the_ids():
+    index = FlatIndex(8)
+    for ids in ([5, 1], [4, 0]):
+        index.add(np.zeros((2, 1), np.uint8), ids)
+    assert index.search(np.zeros((1, 1), np.uint8), 3).ids.tolist() == [[0, 1, 4]]
+
+
+@pytest.mark.parametrize("removed", [2, 30])  # a structure is asked for twice k, or all of these are removed
+def test_a_structure_finds_no_removed_codes(removed):
+    codes = random_codes(1500, 8, 0)
+    index = KINDS["ivf"](64, options={"nprobe": 10**6})
+    index.add(codes)
+    distances, order = ranking(codes[:1], codes, np.arange(1500))
+    index.remove(order[0, :removed])
+    found = index.search(codes[:1], 5)
+    assert found.distances.tolist() == distances[:, removed : removed + 5].tolist()
+    assert not np.isin(found.ids, order[:, :removed]).any()
+
+
+def test_new_ids_continue_after_the_largest_that_there_ever_was(tmp_path):
+    index = build_index(CodeTable(random_codes(1, 2, 0), 16, np.array([50])), tmp_path / "i", attributes={})
+    index.add(random_codes(1, 2, 1), [10])
+    index.remove([50])
+    index.add(random_codes(1, 2, 2))
+    assert open_index(tmp_path / "i").ids().tolist() == [10, 51]
+
+
 def test_no_query_and_no_code():
     index = filled(random_codes(6, 4, 0))
     found = index.search(random_codes(0, 4, 0), 3)
