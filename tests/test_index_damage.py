@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+from contextlib import suppress
 
 import numpy as np
 import pytest
@@ -132,6 +133,38 @@ def test_manifests_of_other_programs(whole, tmp_path, changes, said):
     with pytest.raises(ValueError, match="index is") as caught:
         open_index(tmp_path / "i")
     assert said in str(caught.value)
+
+
+def places(value, path=()):
+    """Where each value of a manifest is."""
+    inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    return [path, *(place for name, held in inner for place in places(held, (*path, name)))]
+
+
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    data=st.data(),
+    kind=st.sampled_from(["ivf", "repeated"]),
+    value=st.none()
+    | st.booleans()
+    | st.integers(-3, 10**30)
+    | st.floats()
+    | st.text(max_size=3)
+    | st.just([1])
+    | st.just({}),
+)
+def test_a_manifest_made_by_hand_ends_in_a_line_at_worst(whole, tmp_path, kind, data, value):
+    source, _ = whole[kind]
+    shutil.copytree(source, tmp_path / "i", dirs_exist_ok=True)
+    manifest = json.loads((source / "index.json").read_text())
+    *path, last = data.draw(st.sampled_from(places(manifest)[1:]))
+    inside = manifest
+    for name in path:
+        inside = inside[name]
+    inside[last] = value
+    rewrite(tmp_path / "i", **manifest)
+    with suppress(ValueError):
+        answers(open_index(tmp_path / "i"), np.zeros((2, 4), np.uint8))
 
 
 def test_places_that_hold_no_index(tmp_path):

@@ -43,7 +43,7 @@ def open_index(path: str | Path, *, known: Index | None = None, progress: bool =
     settings = {name: manifest[name] for name in ("bits", "model", "options")}
     try:
         index = KINDS[kind](**settings, store_vectors=(manifest["kept"] or {}).get("vectors", ""))
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, AttributeError) as error:
         raise ValueError(f"index is {str(path)!r}, whose settings are not valid: {error}") from None
     index.open(Path(path), known)
     return index

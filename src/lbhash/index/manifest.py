@@ -108,4 +108,5 @@ def _valid(manifest: dict[str, Any]) -> bool:
         return False
 
 
-_TYPES = {"build": str, "kind": str, "model": str, "bits": int, "generation": int, "next_id": int, "options": dict}
+_TYPES: dict[str, type] = {"build": str, "kind": str, "model": str, "options": dict, "segments": list}
+_TYPES |= {"bits": int, "generation": int, "next_id": int}

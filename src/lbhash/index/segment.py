@@ -23,6 +23,7 @@ from lbhash.index.base import Neighbors, Where, Within
 from lbhash.index.files import DamagedIndexError, Stored, StoredArray, whole, write_array, write_new
 from lbhash.index.manifest import FILES
 from lbhash.index.postings import Postings
+from lbhash.utils.validation import check_int
 
 _NONE = np.empty(0, np.int64)
 
@@ -291,7 +292,7 @@ class Segment:
             forms["vectors"] = vectors["dtype"], (rows, vectors["dim"])
         return cls(
             arrays={name: StoredArray(files[name], *form) for name, form in forms.items() if name in files},
-            first=entry.get("first", 0),
+            first=check_int(entry.get("first", 0), "index is damaged: the first id", 0, 2**63 - 1),
             table=files.get("attributes"),
             removed=read_removed(folder, entry),
             structure=Structure(files["structure"], tune) if "structure" in files else None,
