@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import io
 import json
 import multiprocessing
 import queue
@@ -18,6 +17,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from tests.app_answers import png
 from tests.faults.attack import Run, attack
 from tests.faults.http_inputs import post_image
 from tests.faults.http_requests import babble, leave, mislead, nest, to_leave
@@ -76,7 +76,6 @@ class Asked:
     given: dict[str, Any]
     answer: Answer
     seen: int
-    number: int = 0
 
 
 @dataclass
@@ -145,15 +144,6 @@ def all_rows(codes_file: Path) -> tuple[State, np.ndarray]:
     return State(rows, codes, rows, table["label"].to_numpy()), load_digits().data
 
 
-def drawn(pixels: np.ndarray) -> bytes:
-    """Return a row as an image, 8 × 8 pixels."""
-    from PIL import Image
-
-    file = io.BytesIO()
-    Image.fromarray(np.rint(pixels.reshape(8, 8) * (255 / 16)).astype(np.uint8)).save(file, "PNG")
-    return file.getvalue()
-
-
 def ask(service: Client, rng: random.Random, index: Index, embeddings: np.ndarray, seen: int) -> Asked:
     """Ask for the neighbors of a code, id, row, embedding or image."""
     given: dict[str, Any] = {}
@@ -169,7 +159,8 @@ def ask(service: Client, rng: random.Random, index: Index, embeddings: np.ndarra
         kind = "row"  # an image with a bright border is inverted
     value: Any = row
     if kind == "image":
-        content, media = form(drawn(embeddings[row]), [(name, json.dumps(option)) for name, option in given.items()])
+        image = png(np.rint(picture * (255 / 16)))
+        content, media = form(image, [(name, json.dumps(option)) for name, option in given.items()])
         sent = request("POST", "/search", content, [("Content-Type", media)])
     else:
         if kind == "code":

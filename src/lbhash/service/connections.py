@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import os
 import time
@@ -79,7 +80,8 @@ class Connection(H11Protocol):
         self._open[self] = None
         super().on_response_complete()
         if self._answered_early and not self.transport.is_closing() and self.transport.can_write_eof():  # not with TLS
-            self.transport.write_eof()
+            with contextlib.suppress(OSError):  # the client may have left in this moment
+                self.transport.write_eof()
 
     def resume_writing(self) -> None:
         """Let the client read for as long as it goes on."""

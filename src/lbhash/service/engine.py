@@ -283,12 +283,8 @@ class Engine:
             facts = {"label": rows.label(given.row), "attributes": self._attributes(index, given.row)}
             return *self._hash(embedding[None]), {"row": given.row, **facts}
         if given.id is not None:
-            try:
+            with blame_request(404, f"id is {given.id}, and the index has no such code"):
                 code = index.codes_of([given.id])
-            except DamagedIndexError:
-                raise
-            except ValueError:
-                raise ServiceError(404, f"id is {given.id}, and the index has no such code") from None
             vectors = {index.store_vectors: index.vectors_of([given.id])} if index.store_vectors else {}
             attributes = attribute_rows(index, [given.id])[0]
             row, label = self.row_of(given.id, attributes), attributes.get(index.label)
@@ -307,7 +303,7 @@ class Engine:
 
     def _hash(self, embeddings: npt.NDArray) -> tuple[PackedCodes, dict[str, npt.NDArray]]:
         """Return the codes of embeddings, ``[n, dim]``, and their vectors."""
-        with np.errstate(over="ignore"):
+        with np.errstate(over="ignore", invalid="ignore"):
             outputs = self.model.outputs(embeddings.astype(np.float32))
         if not np.isfinite(outputs).all():
             raise ServiceError(422, "an embedding is so large that the model's outputs are not finite")

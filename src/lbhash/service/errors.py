@@ -23,11 +23,14 @@ class ServiceError(HTTPException):
 
 
 @contextmanager
-def blame_request() -> Iterator[None]:
-    """Turn a ``ValueError`` or ``TypeError`` in the block, which the request's values caused, into status 422."""
+def blame_request(status: int = 422, detail: str = "") -> Iterator[None]:
+    """Turn a ``ValueError`` or ``TypeError`` in the block, which the request's values caused, into a ``ServiceError``.
+
+    It has the error's message if no ``detail`` is given.
+    """
     try:
         yield
     except DamagedIndexError:
         raise  # which no request can cause
     except (ValueError, TypeError) as error:
-        raise ServiceError(422, one_line(error)) from None
+        raise ServiceError(status, detail or one_line(error)) from None
