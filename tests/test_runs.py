@@ -59,53 +59,45 @@ def without_ties(folder: Path, depth: int = 60) -> tuple[Path, Path]:
     return run, qrels
 
 
-def test_without_ties_the_figures_are_those_of_ir_measures(tmp_path):
-    measures = pytest.importorskip("ir_measures")
-    AP, P, R, Rprec, nDCG = (getattr(measures, name) for name in ("AP", "P", "R", "Rprec", "nDCG"))
-    run, qrels = without_ties(tmp_path)
-    ours = evaluate_run(run, qrels, ranks=[1, 10, 50])
-    wanted = [AP, Rprec, nDCG @ 60, *(name @ rank for name in (P, R) for rank in (1, 10, 50))]
-    read = measures.read_trec_qrels(str(qrels)), measures.read_trec_run(str(run))
-    theirs = measures.calc_aggregate(wanted, *(list(lines) for lines in read))
-    for measure, value in zip(
-        wanted, [ours["map"], ours["r_precision"], ours["ndcg"], *ours["precision_at"], *ours["recall_at"]], strict=True
-    ):
-        assert value == pytest.approx(theirs[measure], abs=1e-9), measure
-    assert ours["map"] == ours["map_worst"] == ours["map_best"]
+def figures(run: Path, qrels: Path) -> list[float]:
+    """Ours: AP, R-precision and NDCG of the whole lists, and precision and recall at three places."""
+    found = evaluate_run(run, qrels, ranks=[1, 10, 50])
+    assert found["map"] == found["map_worst"] == found["map_best"]
+    return [found["map"], found["r_precision"], found["ndcg"], *found["precision_at"], *found["recall_at"]]
 
 
-def test_ir_measures_reads_what_is_written(tmp_path):
+def test_ir_measures_has_the_same_figures_and_reads_what_is_written(tmp_path):
     measures = pytest.importorskip("ir_measures")
+
+    def theirs(run, qrels, wanted):
+        read = list(measures.read_trec_qrels(str(qrels))), list(measures.read_trec_run(str(run)))
+        return measures.calc_aggregate(wanted, *read)
+
+    wanted = [measures.AP, measures.Rprec, measures.nDCG @ 60]
+    wanted += [name @ rank for name in (measures.P, measures.R) for rank in (1, 10, 50)]
+    files = without_ties(tmp_path)
+    found = theirs(*files, wanted)
+    assert figures(*files) == pytest.approx([found[measure] for measure in wanted], abs=1e-9)
     report = written(tmp_path)
-    read = (
-        list(measures.read_trec_qrels(str(tmp_path / "qrels"))),
-        list(measures.read_trec_run(str(tmp_path / "run"))),
-    )
-    assert {line.doc_id for line in read[1]} == {f"b{row}" for row in range(150)}
-    value = measures.calc_aggregate([measures.AP], *read)[measures.AP]
+    assert {line.doc_id for line in measures.read_trec_run(str(tmp_path / "run"))} == {f"b{row}" for row in range(150)}
+    value = theirs(tmp_path / "run", tmp_path / "qrels", [measures.AP])[measures.AP]
     assert report["map_worst"] < value < report["map_best"]  # it breaks ties by the documents' names
 
 
 @pytest.mark.slow  # ranx compiles its kernels
-def test_without_ties_the_figures_are_those_of_ranx(tmp_path):
+def test_ranx_has_the_same_figures_and_reads_what_is_written(tmp_path):
     ranx = pytest.importorskip("ranx")
-    run, qrels = without_ties(tmp_path)
-    ours = evaluate_run(run, qrels, ranks=[1, 10, 50])
-    read = ranx.Qrels.from_file(str(qrels), kind="trec"), ranx.Run.from_file(str(run), kind="trec")
+
+    def theirs(run, qrels, wanted):
+        read = ranx.Qrels.from_file(str(qrels), kind="trec"), ranx.Run.from_file(str(run), kind="trec")
+        return ranx.evaluate(*read, wanted, make_comparable=True)
+
     at = [f"{name}@{rank}" for name in ("precision", "recall") for rank in (1, 10, 50)]
-    theirs = ranx.evaluate(*read, ["map", "r-precision", "ndcg_burges", *at], make_comparable=True)
-    mine = [ours["map"], ours["r_precision"], ours["ndcg"], *ours["precision_at"], *ours["recall_at"]]
-    assert mine == pytest.approx(list(theirs.values()), abs=1e-9)
-
-
-@pytest.mark.slow  # ranx compiles its kernels
-def test_ranx_reads_what_is_written(tmp_path):
-    ranx = pytest.importorskip("ranx")
+    files = without_ties(tmp_path)
+    found = theirs(*files, ["map", "r-precision", "ndcg_burges", *at])
+    assert figures(*files) == pytest.approx(list(found.values()), abs=1e-9)
     report = written(tmp_path)
-    qrels = ranx.Qrels.from_file(str(tmp_path / "qrels"), kind="trec")
-    run = ranx.Run.from_file(str(tmp_path / "run"), kind="trec")
-    assert {document for found in run.run.values() for document in found} == {f"b{row}" for row in range(150)}
-    assert report["map_worst"] < ranx.evaluate(qrels, run, "map", make_comparable=True) < report["map_best"]
+    assert report["map_worst"] < theirs(tmp_path / "run", tmp_path / "qrels", "map") < report["map_best"]
 
 
 def test_the_command(tmp_path, command):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from lbhash.reproduce.ratio import Course, epochs_figure
+from lbhash.reproduce.ratio import MAP, Course, at_epoch, by_epoch, course_of, epochs_figure
 from lbhash.reproduce.results import Interval, Record, Result
 from lbhash.reproduce.runs import Settings
 from lbhash.reproduce.runs.runner import TRAJECTORY, RunConfig, completed, grid, with_setting
@@ -25,20 +25,20 @@ def configs(settings: Settings) -> list[RunConfig]:
 
 def run(settings: Settings) -> Result:
     """Return how far and how fast each loss comes, and its curves by epoch."""
-    courses = {done.config: Course.of(done) for done in completed(settings, configs(settings))}
+    courses = {done.config: course_of(done) for done in completed(settings, configs(settings))}
     records: list[Record] = []
     epochs: list[Record] = []
     for config, course in courses.items():
         here = (config.source, config.bits)
-        same = [one.map[:, -1] for other, one in courses.items() if (other.source, other.bits) == here]
+        same = [one[MAP][:, -1] for other, one in courses.items() if (other.source, other.bits) == here]
         head: Record = {"data": config.source.name, "bits": config.bits, "loss": NAMES[config.method, config.recipe]}
-        last, best = course.at(-1), np.max(same, axis=0)
+        last, best = at_epoch(course, -1), np.max(same, axis=0)
         reached: Record = {
-            "epochs to 95 %": first_reaching(course, SHARE * course.map[:, -1]),
+            "epochs to 95 %": first_reaching(course, SHARE * course[MAP][:, -1]),
             "epochs to 95 % of the best": first_reaching(course, SHARE * best),
         }
-        records.append(head | {"mAP": last["mAP"]} | reached | last)
-        epochs += [head | record for record in course.epochs()]
+        records.append(head | {MAP: last[MAP]} | reached | last)
+        epochs += [head | record for record in by_epoch(course)]
     return Result.of(
         "Guidance, BCE and Cauchy, each alone in the same model",
         records,
@@ -49,5 +49,5 @@ def run(settings: Settings) -> Result:
 
 def first_reaching(course: Course, level: np.ndarray) -> Interval:
     """Return the first epoch, from 1, after which a seed's mAP has reached its level; infinite if none has."""
-    reached = course.map >= level[:, None]
+    reached = course[MAP] >= level[:, None]
     return Interval.of(np.where(reached.any(axis=1), reached.argmax(axis=1) + 1.0, np.inf))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +17,9 @@ from lbhash.utils.plotting import whole_numbers
 
 MAP, RATIO, RATIO_OF_MOST = "mAP", "ratio", "ratio, 99.9 %"
 
+Course = dict[str, npt.NDArray[np.float64]]
+"""A run's mAP in % and both ratios by name, ``[seeds, epochs]``."""
+
 
 def quotients(inter: npt.NDArray[np.float64], intra: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     """Return D_inter / D_intra; infinite, or NaN if D_inter is 0 too, where D_intra is 0."""
@@ -25,27 +27,22 @@ def quotients(inter: npt.NDArray[np.float64], intra: npt.NDArray[np.float64]) ->
         return inter / intra
 
 
-class Course(NamedTuple):
-    """A run's mAP in % and both ratios, ``[seeds, epochs]``."""
+def course_of(done: Done) -> Course:
+    """Return the course of a run."""
+    course = {MAP: 100 * done.values(TRAJECTORY, "map")}
+    for name, of in ((RATIO, ""), (RATIO_OF_MOST, "_99.9")):
+        course[name] = quotients(done.values(TRAJECTORY, f"inter{of}"), done.values(TRAJECTORY, f"intra{of}"))
+    return course
 
-    map: npt.NDArray[np.float64]
-    ratio: npt.NDArray[np.float64]
-    ratio_of_most: npt.NDArray[np.float64]
 
-    @classmethod
-    def of(cls, done: Done) -> Course:
-        """Return the course of a run with several seeds."""
-        ends = ((done.values(TRAJECTORY, f"{end}{of}") for end in ("inter", "intra")) for of in ("", "_99.9"))
-        return cls(100 * done.values(TRAJECTORY, "map"), *(quotients(*pair) for pair in ends))
+def at_epoch(course: Course, epoch: int) -> Record:
+    """Return the three metrics after an epoch, from 0; -1 is the last."""
+    return {name: Interval.of_known(values[:, epoch]) for name, values in course.items()}
 
-    def at(self, epoch: int) -> Record:
-        """Return the three metrics after an epoch, from 0; -1 is the last."""
-        names = (MAP, RATIO, RATIO_OF_MOST)
-        return {name: Interval.of_known(values[:, epoch]) for name, values in zip(names, self, strict=True)}
 
-    def epochs(self) -> list[Record]:
-        """Return the three metrics after each epoch, from 1."""
-        return [{"epoch": epoch + 1} | self.at(epoch) for epoch in range(self.map.shape[1])]
+def by_epoch(course: Course) -> list[Record]:
+    """Return the three metrics after each epoch, from 1."""
+    return [{"epoch": epoch + 1} | at_epoch(course, epoch) for epoch in range(course[MAP].shape[1])]
 
 
 def configs(settings: Settings) -> list[RunConfig]:
@@ -55,9 +52,9 @@ def configs(settings: Settings) -> list[RunConfig]:
 
 def run(settings: Settings) -> Result:
     """Return the correlations, and the metrics by epoch."""
-    courses = {done.config: Course.of(done) for done in completed(settings, configs(settings))}
+    courses = {done.config: course_of(done) for done in completed(settings, configs(settings))}
     heads: dict[RunConfig, Record] = {one: {"data": one.source.name, "bits": one.bits} for one in courses}
-    epochs = [heads[one] | record for one, course in courses.items() for record in course.epochs()]
+    epochs = [heads[one] | record for one, course in courses.items() for record in by_epoch(course)]
     curves: list[Record] = [record | {"method": "CSQ_D"} for record in epochs]
     figure = partial(epochs_figure, curves, "method")
     more = {"epochs": Result.of("CSQ_D by epoch", epochs, text("ratio-epochs"), figure, digits=3)}
@@ -69,12 +66,12 @@ def run(settings: Settings) -> Result:
 def correlations(course: Course) -> Record:
     """Return the correlations of ratio and mAP, of each seed and of all together."""
     of_seeds, of_most = (
-        [line for values in zip(ratios, course.map, strict=True) if (line := Regression.of(*values))]
-        for ratios in (course.ratio, course.ratio_of_most)
+        [line for values in zip(ratios, course[MAP], strict=True) if (line := Regression.of(*values))]
+        for ratios in (course[RATIO], course[RATIO_OF_MOST])
     )
-    pooled = Regression.of(course.ratio, course.map)
+    pooled = Regression.of(course[RATIO], course[MAP])
     return {
-        "points": course.map.size,
+        "points": course[MAP].size,
         "Spearman's ρ": Interval.of_known(line.spearman for line in of_seeds),
         "ρ, 99.9 %": Interval.of_known(line.spearman for line in of_most),
         "Pearson's r": Interval.of_known(line.pearson for line in of_seeds),
@@ -89,12 +86,12 @@ def points_figure(courses: Mapping[RunConfig, Course]) -> Figure:
     dots = [
         {"data": one.source.name, "bits": one.bits, "seed": f"seed {place + 1}", x: ratio, y: value}
         for one, course in courses.items()
-        for place, of_seed in enumerate(zip(course.ratio, course.map, strict=True))
+        for place, of_seed in enumerate(zip(course[RATIO], course[MAP], strict=True))
         for ratio, value in zip(*of_seed, strict=True)
     ]
     figure = plots.panel_figure(dots, plots.draw_dots, x, y, "seed")
     for axes, course in zip(figure.axes, courses.values(), strict=False):
-        plots.regression_line(axes, Regression.of(course.ratio, course.map))
+        plots.regression_line(axes, Regression.of(course[RATIO], course[MAP]))
     return figure
 
 
