@@ -166,14 +166,6 @@ def test_a_manifest_made_by_hand_is_refused_in_a_line(encoded, tmp_path_factory,
     assert said or same_codes(read_codes(folder))(found)
 
 
-def test_a_manifest_without_bits(encoded, tmp_path):
-    manifest = read_manifest(encoded[1])
-    del manifest["bits"]
-    (tmp_path / MANIFEST).write_text(json.dumps(manifest))
-    with pytest.raises(ValueError, match=r"^codes is .*, whose _codes.json is damaged or not of a folder of codes"):
-        read_codes(tmp_path)
-
-
 def test_a_manifest_of_more_shards_than_fit_into_memory(encoded, tmp_path):
     manifest = {**read_manifest(encoded[1]), "rows": 10**15, "shard_rows": 1}
     write_manifest(tmp_path, manifest)

