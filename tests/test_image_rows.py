@@ -55,9 +55,6 @@ def pixels_of(images):
     return [np.asarray(image) for image in images]
 
 
-# ------------------------------------------------------------------------------------------------- where they come from
-
-
 def test_images_in_any_order(parquet, monkeypatch):
     rows = np.array([21, 3, 8, 17, 0])
     expected = pixels_of(parquet.read(int(row)) for row in rows)
@@ -103,9 +100,6 @@ def test_images_that_a_program_holds():
         ListedImages(["a.jpg"]).read(0)
 
 
-# ------------------------------------------------------------------------------------------------- splits
-
-
 def test_a_split_of_images(tmp_path):
     table = load_images(write_stripes(tmp_path / "images", 48))
     dataset = table.dataset(seed=3)
@@ -142,20 +136,15 @@ def test_images_become_embeddings(backbone, parquet):
     assert split.training_rows(lambda images: images.labels) is split.labels
 
 
-# ------------------------------------------------------------------------------------------------- rows
-
-
 def test_rows_that_validate_are_preprocessed(backbone):
     images, labels = stripes(6)
-    rows = ImageRows(ImageSplit(ImageTable(ListedImages(images), labels, "p"), np.arange(6), labels), backbone)
+    rows = ImageRows(part_of(ImageTable(ListedImages(images), labels, "p")), backbone)
     assert isinstance(rows, TrainingRows)
     made = rows.inputs(np.array([4, 1]), 3)
-    assert (made.dtype, made.shape) == (torch.float32, (2, 3, SIDE, SIDE))
-    assert made.is_contiguous(memory_format=torch.channels_last)
+    assert (made.dtype, made.shape, len(rows)) == (torch.float32, (2, 3, SIDE, SIDE), 6)
     expected = backbone.processor([images[4], images[1]], return_tensors="pt")["pixel_values"]
     torch.testing.assert_close(made, expected, rtol=0, atol=0)
     torch.testing.assert_close(rows.inputs(np.array([4, 1]), 0), made, rtol=0, atol=0)
-    assert len(rows) == 6
     made = labels_of(rows)
     assert (made.dtype, made.tolist()) == (torch.int64, labels.tolist())
     hot = labels_of(ImageRows(replace(rows.split, labels=np.eye(4, dtype=np.uint8)[labels]), backbone))
@@ -181,9 +170,8 @@ def test_augmented_rows(backbone):
         torch.testing.assert_close(made, expected, rtol=0, atol=0)
 
 
-@pytest.mark.parametrize("augmentation", [None, Augmentation()])
-def test_processes_that_read_make_no_difference(augmentation, backbone, parquet):
-    rows = ImageRows(part_of(parquet), backbone, augmentation=augmentation)
+def test_processes_that_read_make_no_difference(backbone, parquet):
+    rows = ImageRows(part_of(parquet), backbone, augmentation=Augmentation())
     batches = [np.array([20, 3, 7]), np.array([1]), np.array([17, 0, 23, 2])]
 
     class Asked(torch.utils.data.Dataset):
@@ -226,9 +214,6 @@ def test_small_splits_are_decoded_once(backbone, monkeypatch, limit, reads):
     assert len(seen) == reads
     fresh = ImageRows(part_of(table), backbone, augmentation=Augmentation())
     torch.testing.assert_close(first[1], fresh.inputs(np.arange(5), 1), rtol=0, atol=0)
-
-
-# ------------------------------------------------------------------------------------------------- checked before
 
 
 @pytest.fixture

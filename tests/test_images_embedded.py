@@ -1,21 +1,17 @@
 from __future__ import annotations
 
-import io
 import itertools
 import json
 import shutil
 import signal
 import subprocess
 import sys
-import time
-from threading import Thread
 
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
 from PIL import Image
 
-import lbhash.pipeline.embeddings
 from image_tools import stored, striped, write_small_resnet
 from lbhash import Hasher
 from lbhash.codes.io import read_codes
@@ -80,16 +76,13 @@ def counted(backbone, monkeypatch):
     return calls
 
 
-def direct(table, backbone):
-    return np.concatenate([backbone.embed([table.read(row)]) for row in range(len(table))])
-
-
 def test_embeddings_are_computed_once(table, backbone, cache, counted):
     made = embed_dataset(table, backbone, batch_size=5)
     assert len(counted) == len(table)
     assert isinstance(made.embeddings, np.memmap)
     assert made.embeddings.dtype == np.float32
-    np.testing.assert_allclose(made.embeddings, direct(table, backbone), atol=1e-4)
+    one_by_one = [backbone.embed([table.read(row)]) for row in range(len(table))]
+    np.testing.assert_allclose(made.embeddings, np.concatenate(one_by_one), atol=1e-4)
     counted.clear()
     again = embed_dataset(load_images(table.store.folder), backbone)
     assert counted == []
@@ -98,32 +91,6 @@ def test_embeddings_are_computed_once(table, backbone, cache, counted):
     (folder,) = (cache / "embeddings").iterdir()
     assert folder.name == embedding_fingerprint(table, backbone)
     assert sorted(file.name for file in folder.iterdir()) == ["damaged.json", "embeddings.npy", "lock"]
-
-
-def test_a_run_waits_for_another_and_says_so(table, backbone, cache, monkeypatch, counted):
-    from filelock import FileLock
-
-    said = io.StringIO()  # capsys loses what a thread writes while it is read
-    monkeypatch.setattr("sys.stderr", said)
-
-    embed_dataset(table, backbone)
-    folder = cache / "embeddings" / embedding_fingerprint(table, backbone)
-    kept = (folder / "damaged.json").read_text()
-    (folder / "damaged.json").unlink()
-    counted.clear()
-    lock = FileLock(folder / "lock")
-    lock.acquire()
-    found = []
-    waiting = Thread(target=lambda: found.append(embed_dataset(table, backbone)))
-    waiting.start()
-    while "another run embeds the same images" not in said.getvalue():
-        assert waiting.is_alive()
-        time.sleep(0.01)
-    (folder / "damaged.json").write_text(kept)
-    lock.release()
-    waiting.join(60)
-    assert len(found) == 1
-    assert counted == []  # it found what the other had left
 
 
 def test_the_key(table, backbone, backbone_folder, tmp_path):
@@ -138,36 +105,6 @@ def test_the_key(table, backbone, backbone_folder, tmp_path):
     assert embedding_fingerprint(table, Backbone.from_pretrained(other)) != known
     (moved / "class0" / "00.png").write_bytes(stored(Image.new("RGB", (16, 16))))
     assert embedding_fingerprint(load_images(moved), backbone) != known
-
-
-@pytest.mark.parametrize("file", ["embeddings.npy", "damaged.json"])
-def test_a_damaged_cache_is_made_anew(table, backbone, cache, file):
-    made = np.array(embed_dataset(table, backbone).embeddings)
-    (path,) = (cache / "embeddings").glob(f"*/{file}")
-    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2] if file.endswith(".npy") else b"{")
-    np.testing.assert_array_equal(embed_dataset(table, backbone).embeddings, made)
-
-
-def test_a_run_that_broke_off_is_taken_up(table, backbone, cache, counted, monkeypatch):
-    monkeypatch.setattr(lbhash.pipeline.embeddings, "CHUNK", 10)
-    whole = embed_dataset(table, backbone, cache=False).embeddings
-    counted.clear()
-    read = type(table.store).read
-
-    def breaking(self, row):
-        if row == 25:
-            raise KeyboardInterrupt
-        return read(self, row)
-
-    monkeypatch.setattr(type(table.store), "read", breaking)
-    with pytest.raises(KeyboardInterrupt):
-        embed_dataset(table, backbone, batch_size=10)
-    assert len(counted) == 20
-    monkeypatch.setattr(type(table.store), "read", read)
-    found = embed_dataset(table, backbone, batch_size=10)
-    assert len(counted) == len(table)
-    np.testing.assert_allclose(found.embeddings, whole, atol=1e-5)
-    assert not list((cache / "embeddings").glob("*/chunks"))
 
 
 SCRIPT = """
@@ -204,7 +141,7 @@ print(made.embeddings.tobytes().hex())
 
 
 def test_killed_runs_and_two_at_once(table, cache):
-    """Runs are killed at every few rows, and then two go on together: no row is lost, and every one is right."""
+    """Runs are killed at every few rows, and then two go on together, one after the other: every row is right."""
     command = [sys.executable, "-c", SCRIPT, str(table.store.folder)]
     for last in ("6", "23"):
         with subprocess.Popen([*command, last], stdout=subprocess.PIPE, text=True) as run:
@@ -218,9 +155,6 @@ def test_killed_runs_and_two_at_once(table, cache):
     assert rows in (list(range(start, len(table))) for start in (20, 22))  # none twice, by one of the two alone
     means = np.stack([np.asarray(table.read(row)).mean((0, 1)) for row in range(len(table))]).astype(np.float32)
     assert [bytes.fromhex(words[-1]) for words in said] == [means.tobytes()] * 2
-
-
-# ------------------------------------------------------------------------------------------------- damage
 
 
 @pytest.fixture
@@ -274,9 +208,6 @@ def test_missing_images_are_named_before_any_work(table, backbone, cache, tmp_pa
     made = embed_dataset(lists, backbone, damaged="skip")
     assert "image 'images/class2/13.png' is missing (1 of 42 are); they are skipped\n" in capsys.readouterr().err
     assert made.readable.sum() == 41
-
-
-# ------------------------------------------------------------------------------------------------- the commands
 
 
 TRAIN = ["train", "--bits", 16, "--epochs", 2, "--hidden", 0]
@@ -375,25 +306,26 @@ def test_a_model_knows_its_backbone(table, backbone_folder, cache, tmp_path, com
     assert err.endswith("(the model was trained with this backbone; name its present folder)\n")
 
 
+FROZEN = ["--backbone", "B", "--freeze"]
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
         (["--freeze"], "freeze is given without a backbone; there is nothing to freeze"),
         ([], "data is 'images', which holds images; give what embeds them (--backbone FOLDER)"),
-        (["--backbone", "B"], "backbone is 'B', and there is no such folder"),
-        (["--backbone", "B", "--freeze"], "backbone is 'B', and there is no such folder"),
-        (
-            ["--backbone", "B", "--freeze", "--labels", "l.npy"],
-            "labels is 'l.npy' and the data are images, which are one file or folder",
-        ),
-        (["--backbone", "B", "--freeze", "--layout", "x"], "layout is 'x'; it must be one of parquet, lists, cifar"),
+        (FROZEN[:2], "backbone is 'B', and there is no such folder"),
+        (FROZEN, "backbone is 'B', and there is no such folder"),
+        ([*FROZEN, "--labels", "l.npy"], "labels is 'l.npy' and the data are images, which are one file or folder"),
+        ([*FROZEN, "--layout", "x"], "layout is 'x'; it must be one of parquet, lists, cifar"),
         (["--layout", "coco"], "layout is 'coco' without a backbone; it is for images: give --backbone too"),
         (["--damaged", "skip"], "damaged is 'skip' without a backbone; it is for images: give --backbone too"),
-        (["--data", "none", "--backbone", "B", "--freeze"], "data is 'none', and there is no such file or folder"),
+        ([*FROZEN, "--data", "none"], "data is 'none', and there is no such file or folder"),
     ],
 )
-def test_bad_trainings_on_images(table, tmp_path, command, monkeypatch, arguments, said):
+def test_bad_trainings_on_images(tmp_path, command, monkeypatch, arguments, said):
     monkeypatch.chdir(tmp_path)
+    write_folder(tmp_path / "images")
     status, out, err = command(*TRAIN, "--data", "images", "--out", "model", *arguments)
     assert (status, out) == (2, "")
     assert err.startswith(f"lbhash: error: {said}")
