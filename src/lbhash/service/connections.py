@@ -1,4 +1,8 @@
-"""Ends the connections on which a client keeps the service waiting; uvicorn itself keeps most of them for ever."""
+"""Ends the connections on which a client keeps the service waiting; uvicorn itself keeps most of them for ever.
+
+Its ``limit_concurrency`` counts connections that say nothing, too, and refuses everybody once there are so many; its
+``timeout_keep_alive`` is used between two requests, and h11's limit of 16 KiB for headers as it is.
+"""
 
 from __future__ import annotations
 
