@@ -10,13 +10,18 @@ from lbhash.reproduce.results.write import write_result
 
 
 def check_files(name, result, out):
-    """Write the files and check that all are there, the images are images, and the tables hold the rows."""
+    """Write the files and check them."""
     write_result(name, result, out, "the command")
+    check_written(name, result, out, "the command")
+
+
+def check_written(name, result, out, command):
+    """All files are there, the images are images, and the tables hold the rows."""
     parts = result.tables(name)
     expected = {f"{name}.md"} | {f"{part}.{kind}" for part in parts for kind in ("csv", "png", "svg")}
     assert {file.name for file in out.iterdir()} == expected
     page = (out / f"{name}.md").read_text()
-    assert "Made by `the command`." in page
+    assert f"Made by `{command}`." in page
     assert re.search(r"\{\w+\}", page) is None
     for part, table in parts.items():
         assert f"({part}.png)" in page

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
 
 from lbhash.centers import class_centers, minimum_distance
 from lbhash.reproduce import paper
@@ -38,9 +37,7 @@ def run(settings: Settings) -> Result:
         record |= {"mAP": None if own is None else Interval.of(own), "mAP, paper": known[0]}
         less = None if own is None or best is None or config.centers == "best" else Interval.of(own - best)
         records.append(record | {"− best": less})
-    figure = partial(
-        plots.panel_figure, records, plots.draw_points, "bits", ["mAP", "distance"], "centers", panels=["data"]
-    )
+    figure = plots.panels(records, plots.draw_points, "bits", ["mAP", "distance"], "centers", panels=["data"])
     about = with_setting(text("centers"), settings)
     return Result.of("CSQ_D by the construction of the class centers", records, about, figure)
 

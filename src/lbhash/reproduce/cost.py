@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
 
 import numpy as np
 
@@ -38,8 +37,6 @@ def run(settings: Settings) -> Result:
         records.append(record | {"× BCE, paper": known and known / paper.SECONDS[BCE][bits]})
     uncompared = {"seconds, paper": None}  # they are of another machine and a larger model
     shown = [record | uncompared for record in records]
-    figure = partial(
-        plots.panel_figure, shown, plots.draw_points, "bits", ["seconds", "× BCE"], "loss", panels=["data"]
-    )
+    figure = plots.panels(shown, plots.draw_points, "bits", ["seconds", "× BCE"], "loss", panels=["data"])
     about = with_setting(text("losses", "cost"), settings)
     return Result.of("Training seconds an epoch", records, about, figure, digits=3, paper=uncompared)

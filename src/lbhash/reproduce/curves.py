@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
-from typing import Any
-
 import numpy as np
 import numpy.typing as npt
 
@@ -39,9 +36,9 @@ def run(settings: Settings) -> Result:
         points += [head | {RECALL: a, K: rank, PRECISION: b} for a, rank, b in means]
         at_recalls.append(head | {f"recall {100 * x:.0f} %": at_recall(recall, precision, x) for x in RECALLS})
         at_places.append(head | {f"K = {place:,}": at_place(ranks, precision, place) for place in PLACES})
-    figure = partial(plots.panel_figure, points, plots.draw_lines, RECALL, PRECISION, "method")
+    figure = plots.panels(points, plots.draw_lines, RECALL, PRECISION, "method")
     recalls = Result.of("Precision against recall", at_recalls, text("curves-precision-recall"), figure)
-    figure = partial(plots.panel_figure, points, plots.draw_lines, K, PRECISION, "method", xscale="log")
+    figure = plots.panels(points, plots.draw_lines, K, PRECISION, "method", xscale="log")
     places = Result.of("Precision of the first K places", at_places, text("curves-precision-at-k"), figure)
     within = [100 * one.values("report", "curve", "precision")[:, min(RADIUS, one.config.bits)] for one in done]
     records: list[Record] = []
@@ -49,9 +46,8 @@ def run(settings: Settings) -> Result:
         values = {"host": host, "guided": guided, "lift": guided - host}
         records.append(one.config.head | {name: Interval.of(own) for name, own in values.items()})
     radius = "P@H≤2, %"
-    one_panel: dict[str, Any] = {"panels": ["data"], "xlabel": radius}
     bars = [one.config.head | {radius: Interval.of(own)} for one, own in zip(done, within, strict=True)]
-    figure = partial(plots.panel_figure, bars, plots.draw_points, "method", radius, "bits", **one_panel)
+    figure = plots.panels(bars, plots.draw_points, "method", radius, "bits", panels=["data"], xlabel=radius)
     more = {"precision-recall": recalls, "precision-at-k": places}
     about = with_setting(text("curves"), settings)
     return Result.of("Precision within a Hamming radius of 2", records, about, figure, more)

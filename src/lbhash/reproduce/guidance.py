@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -74,12 +74,12 @@ def run(settings: Settings, *, validation: bool = True) -> Result:
         differences=", ".join(DIFFERENCES),
     )
     cells = [cell(one) for one in lifts]
-    more = Result.of("Lifts of all cells", cells, text("guidance-cells"), lambda: lifts_figure(cells, "symlog"))
+    more = Result.of("Lifts of all cells", cells, text("guidance-cells"), lifts_figure(cells, "symlog"))
     return Result.of(
         f"Guidance on {rows}: the paper's recipe, with arranged centers, and in balance with the host",
         summary(lifts),
         with_setting(about, settings, dict.fromkeys(config.source for config in maps)),
-        lambda: lifts_figure(cells, "linear"),
+        lifts_figure(cells, "linear"),
         {"cells": more},
     )
 
@@ -119,16 +119,14 @@ def cell(lifts: Lifts) -> Record:
     }
 
 
-def lifts_figure(cells: Sequence[Record], scale: str) -> Figure:
+def lifts_figure(cells: Sequence[Record], scale: str) -> Callable[[], Figure]:
     """Draw the lifts by method; a "symlog" scale shows those near 0 and large ones."""
     shown = [
         {**{key: record[key] for key in ("data", "bits", "method")}, "recipe": name, "lift": record[f"lift, {name}"]}
         for record in cells
         for name in (PAPER, OWN, BALANCED)
     ]
-    return plots.panel_figure(
-        shown, plots.draw_points, "method", "lift", "recipe", xlabel="lift in points", xscale=scale
-    )
+    return plots.panels(shown, plots.draw_points, "method", "lift", "recipe", xlabel="lift in points", xscale=scale)
 
 
 def _added(method: str) -> dict[str, tuple[str, str]]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -65,12 +64,11 @@ def run(settings: Settings, name: str = "map") -> Result:
         by_source[config.source].append((config, record, guided - host))
     records = {source: [record for _, record, _ in own] for source, own in by_source.items()}
     drawn = [record | {"data": source.name} for source, own in records.items() for record in own]
-    options: dict[str, Any] = {"panels": ["data"], "xlabel": "lift in points"}
     return Result.of(
         f"{metric}: what guidance adds, in points",
         lift_records(by_source),
         with_setting(text(name, "host-guided-lift"), settings, sources),
-        partial(plots.panel_figure, drawn, plots.draw_points, "method", "lift", "bits", **options),
+        plots.panels(drawn, plots.draw_points, "method", "lift", "bits", panels=["data"], xlabel="lift in points"),
         {source.name: pair_table(metric, source, own) for source, own in records.items()},
     )
 
@@ -94,6 +92,6 @@ def lift_records(by_source: Mapping[Source, Sequence[Pair]]) -> list[Record]:
 def pair_table(metric: str, source: Source, records: list[Record]) -> Result:
     """Return all cells of a set of data, with the paper's figures if it has such data."""
     cells = plots.long_records(records, ["bits", "method", "lift", "lift, paper"], "recipe", metric)
-    options: dict[str, Any] = {"panels": ["bits"], "xlabel": f"{metric}, %"}
-    figure = partial(plots.panel_figure, cells, plots.draw_points, "method", metric, "recipe", **options)
+    options = {"panels": ["bits"], "xlabel": f"{metric}, %"}
+    figure = plots.panels(cells, plots.draw_points, "method", metric, "recipe", **options)
     return Result.of(f"{metric} on {source.name}", records, text("host-guided", measure=metric), figure)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -52,8 +51,8 @@ def run(
     title = f"16 bits: {scores.THERE} against the number of samples"
     more = Result.of(title, cells, text("posterior-16-samples", seeds=settings.seeds), lines, digits=4)
     kls = scores.divergence_records({n: there[n] for n in samples}, back, PAPER)
-    options: dict[str, Any] = {"panels": ["samples"], "xscale": "log", "xlabel": "nats"}
-    figure = partial(plots.panel_figure, kls, plots.draw_points, "estimate", "KL", "direction", **options)
+    options = {"panels": ["samples"], "xscale": "log", "xlabel": "nats"}
+    figure = plots.panels(kls, plots.draw_points, "estimate", "KL", "direction", **options)
     about = text("posterior-16", seeds=settings.seeds, epochs=schedule.epochs, most=MOST_STEPS)
     title = "16 bits, 65,536 random joint probabilities"
     uncompared = {"paper": None}  # the paper does not say of how many samples

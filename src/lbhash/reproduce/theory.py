@@ -8,7 +8,6 @@ from collections.abc import Iterator, Sequence
 from itertools import chain, combinations, product
 
 import numpy as np
-from matplotlib.figure import Figure
 
 from lbhash.evaluation import metrics
 from lbhash.evaluation.metrics import average_precision, lowest_average_precision
@@ -43,13 +42,20 @@ CURVE_RELEVANT = (1, 2, 4, 6)
 
 def run(settings: Settings) -> Result:
     """Return the table of examples, and the floor for all m; nothing in it is random, so that seeds do not matter."""
-    records = [example(name, signs) for name, signs in LISTS.items()]
     curve = curve_records(CURVE_LENGTH, CURVE_RELEVANT)
-    about, of_curve = text("theory", largest=LARGEST), text("theory-curve", length=CURVE_LENGTH)
-    title = "The lowest AP by the largest mis-rank"
-    more = Result.of(title, curve, of_curve, lambda: curve_figure(curve), digits=4)
-    title = "The lowest average precision"
-    return Result.of(title, records, about, lambda: examples_figure(records), {"curve": more}, digits=4)
+    lines = [{**record, "K": f"K = {record['K']}"} for record in curve]
+    figure = plots.panels(lines, plots.draw_lines, "m", ["floor", "all lists"], "K", panels=())
+    about = text("theory-curve", length=CURVE_LENGTH)
+    more = Result.of("The lowest AP by the largest mis-rank", curve, about, figure, digits=4)
+    records = [example(name, signs) for name, signs in LISTS.items()]
+    short = [record for record in records if record["all lists"] is not None]
+    named = [{**record, "example": f"{record['example']}   {record['list']}"} for record in short]
+    columns = ("best", "AP", "worst", "floor", "all lists")
+    points = [point for point in plots.long_records(named, ["example"], "order", "AP") if point["order"] in columns]
+    options = {"panels": (), "xlabel": "average precision"}
+    figure = plots.panels(points, plots.draw_points, "example", "AP", "order", **options)
+    about = text("theory", largest=LARGEST)
+    return Result.of("The lowest average precision", records, about, figure, {"curve": more}, digits=4)
 
 
 def example(name: str, signs: str) -> Record:
@@ -103,20 +109,3 @@ def lowest_of_all(items: int, relevant: int, misrank: int) -> tuple[float, int]:
     lists = combinations(range(items), relevant)
     allowed = [places for places in lists if places[-1] - (relevant - 1) <= misrank]  # the last has most before it
     return min(map(direct_average_precision, allowed)), len(allowed)
-
-
-def examples_figure(records: Sequence[Record]) -> Figure:
-    """Draw the AP of the short lists in the best, the expected and the worst order, and its floor."""
-    shown = [record for record in records if record["all lists"] is not None]
-    cells = [{**record, "example": f"{record['example']}   {record['list']}"} for record in shown]
-    columns = ("best", "AP", "worst", "floor", "all lists")
-    points = [point for point in plots.long_records(cells, ["example"], "order", "AP") if point["order"] in columns]
-    return plots.panel_figure(
-        points, plots.draw_points, "example", "AP", "order", panels=(), xlabel="average precision"
-    )
-
-
-def curve_figure(records: Sequence[Record]) -> Figure:
-    """Draw the floor against m for each K, by the closed form and by all lists."""
-    curves = [{**record, "K": f"K = {record['K']}"} for record in records]
-    return plots.panel_figure(curves, plots.draw_lines, "m", ["floor", "all lists"], "K", panels=())

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -45,9 +43,8 @@ def run(settings: Settings) -> Result:
             dots.append(one.config.head | {"class": f"class {label}", "x": x, "y": y})
     about = text("tsne", rows=ROWS, classes=CLASSES, seed=seed)
     about = with_setting(about, once, dict.fromkeys(one.config.source for one in done))
-    options: dict[str, Any] = {"columns": 2, "xticks": [], "yticks": [], "xlabel": "", "ylabel": ""}
-    options["panels"] = ("data", "bits", "method")
-    figure = partial(plots.panel_figure, dots, plots.draw_dots, "x", "y", "class", **options)
+    bare = {"panels": ("data", "bits", "method"), "xticks": [], "yticks": [], "xlabel": "", "ylabel": ""}
+    figure = plots.panels(dots, plots.draw_dots, "x", "y", "class", columns=2, **bare)
     return Result.of("t-SNE of the codes before and after guidance", records, about, figure, digits=3)
 
 

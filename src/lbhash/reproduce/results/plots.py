@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -52,6 +53,13 @@ def panel_figure(
             draw(axes, group, x, value, name, looks)
     common_legend(figure)
     return figure
+
+
+def panels(
+    records: Iterable[dict[str, Any]], draw: Callable[..., None], x: str, y: str | Sequence[str], name: str, **more: Any
+) -> Callable[[], Figure]:
+    """Return a function that draws the ``panel_figure`` of these arguments when the figure is written."""
+    return partial(panel_figure, records, draw, x, y, name, **more)
 
 
 def looks_of(names: Iterable[Any]) -> Looks:
