@@ -5,11 +5,15 @@ from __future__ import annotations
 import json
 import os
 
+import numpy as np
 import torch
+import torch.distributed as dist
 from lightning.pytorch.callbacks import Callback
 
 from conftest import Blobs
+from lbhash.data import EmbeddingSplit
 from lbhash.hasher import Hasher
+from lbhash.training import setup, trainer
 from training_tools import part_of
 
 
@@ -45,12 +49,61 @@ def run_all(out, settings, runs):
         torch.save(held, out / f"{run['name']}-{rank}.pt")
 
 
-def run_rank(rank, world, port, out, settings, runs):
+def draw_dropout(out):
+    """Were the masks the same in both processes, two equal halves of a batch would have equal outputs."""
+    found = []
+
+    class Outputs(Callback):
+        def on_train_batch_start(self, trainer, module, batch, batch_index):
+            module.model.register_forward_hook(lambda model, x, output: found.append(output.detach()))
+
+    x = np.ones((8, 6), np.float32) * np.arange(6, dtype=np.float32)
+    x[0] += 1
+    part = EmbeddingSplit(x, np.arange(8), np.arange(8) % 2)
+    settings = {"bits": 8, "hidden": 0, "epochs": 1, "batch_size": 4, "dropout": 0.5, "device": "cpu"}
+    Hasher(**settings).fit_split(part, 2, callbacks=[Outputs()])
+    theirs = [torch.empty_like(found[0]) for _ in range(2)]
+    dist.all_gather(theirs, found[0].contiguous())
+    assert not torch.equal(*theirs)
+
+
+def end_with_the_first_ones_statistics(out):
+    """Batch normalization takes its statistics of a process's own rows; the codes that are judged have one model."""
+    from test_training_settings import IMAGE_SETTINGS, EmbeddingLike, image_run
+
+    settings = IMAGE_SETTINGS | {"monitor": "ratio", "workers": 1, "device": "cpu"}
+    model, trained = image_run(Blobs(), validation=EmbeddingLike(Blobs()), settings=settings)
+    states = [None, None]
+    dist.all_gather_object(states, (model.state_dict(), trained.epoch, trained.value))
+    assert states[0][1:] == states[1][1:]
+    assert all(torch.equal(tensor, states[1][0][name]) for name, tensor in states[0][0].items())
+    assert model.backbone[1].num_batches_tracked > 0
+
+
+def train_towards_the_first_ones_centers(out, guided):
+    """Each process arranges them by what it computes itself, which may differ between machines."""
+    first, arranged, centers = os.environ["RANK"] == "0", setup.task_centers, []
+    setup.task_centers = lambda *given: arranged(*given)[:: 1 if first else -1].copy()
+    train = trainer.train
+
+    def watched(model, objective, *given, **more):
+        centers.append(objective.centers.clone())
+        done = train(model, objective, *given, **more)
+        centers.append(objective.centers.clone())
+        return done
+
+    trainer.train = watched
+    Hasher(bits=16, epochs=1, hidden=8, guided=guided, device="cpu").fit(Blobs().x, Blobs().y)
+    assert first == centers[0].equal(centers[1])
+
+
+def run_rank(rank, world, port, out, task, *given):
     """Be one of the processes that torchrun would start; what it says goes to a file."""
     of_torchrun = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": world, "LOCAL_WORLD_SIZE": world}
     of_torchrun |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "TORCHELASTIC_RUN_ID": "tests"}
+    of_torchrun |= {"TORCHELASTIC_USE_AGENT_STORE": True, "TORCHELASTIC_RESTART_COUNT": 0}
     os.environ.update({name: str(value) for name, value in of_torchrun.items()})
     with (out / f"said-{rank}.txt").open("w") as said:
         os.dup2(said.fileno(), 1)
         os.dup2(said.fileno(), 2)
-    run_all(out, settings, runs)
+    task(out, *given)

@@ -12,9 +12,14 @@ from pathlib import Path
 
 import pytest
 import torch
-from lightning.fabric.plugins.environments.lightning import find_free_network_port
 
-from distributed_run import run_all, run_rank
+from distributed_run import (
+    draw_dropout,
+    end_with_the_first_ones_statistics,
+    run_all,
+    run_rank,
+    train_towards_the_first_ones_centers,
+)
 from lbhash.hasher import Hasher
 from lbhash.training.distributed import check_processes, is_main_process
 from training_tools import PROCESSES, log_of, part_of
@@ -36,21 +41,28 @@ def numbers_of(folder):
     return [{name: float(value) for name, value in row.items() if value} for row in log_of(folder)]
 
 
+def in_processes(processes, out, task, *given):
+    """Run a task in so many processes, which say nothing."""
+    store = torch.distributed.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
+    given = (processes, store.port, out, task, *given)
+    started = [PROCESSES.Process(target=run_rank, args=(rank, *given)) for rank in range(processes)]
+    for process in started:
+        process.start()
+    for process in started:
+        process.join(300)
+        process.kill()
+    said = "".join((out / f"said-{rank}.txt").read_text() for rank in range(processes))
+    assert [process.exitcode for process in started] == [0] * processes, said
+    assert said == ""
+
+
 def alone_and_together(folder, processes, batch_size, runs):
     """Train each run alone, and by so many processes that each take their part of the batch; compare them."""
     one, several = folder / "one", folder / "several"
     one.mkdir()
     several.mkdir()
     run_all(one, {**SETTINGS, "batch_size": batch_size}, runs)
-    given = (processes, find_free_network_port(), several, {**SETTINGS, "batch_size": batch_size // processes}, runs)
-    started = [PROCESSES.Process(target=run_rank, args=(rank, *given)) for rank in range(processes)]
-    for process in started:
-        process.start()
-    for process in started:
-        process.join(300)
-    said = "".join((several / f"said-{rank}.txt").read_text() for rank in range(processes))
-    assert [process.exitcode for process in started] == [0] * processes, said
-    assert said == ""
+    in_processes(processes, several, run_all, {**SETTINGS, "batch_size": batch_size // processes}, runs)
     for run in runs:
         assert_same_training(one, several, run["name"], processes)
 
@@ -104,88 +116,17 @@ def test_three_processes_and_batches_that_do_not_divide(tmp_path):
 
 
 @pytest.mark.slow
-def test_processes_draw_dropout_of_their_own(tmp_path):
-    """Were the masks the same in both, two equal halves of a batch would have equal outputs."""
-    script = """
-import json, sys
-import numpy as np, torch
-from lbhash.data import EmbeddingSplit
-from lbhash.hasher import Hasher
-from lightning.pytorch.callbacks import Callback
-import torch.distributed as dist
-
-class Outputs(Callback):
-    def on_train_batch_start(self, trainer, module, batch, batch_index):
-        module.model.register_forward_hook(lambda model, x, out: found.append(out.detach()))
-
-found = []
-part = EmbeddingSplit(np.ones((8, 6), np.float32) * np.arange(6, dtype=np.float32), np.arange(8), np.arange(8) % 2)
-part.embeddings[0] += 1
-hasher = Hasher(bits=8, hidden=0, epochs=1, batch_size=4, dropout=0.5, device="cpu")
-hasher.fit_split(part, 2, callbacks=[Outputs()])
-mine = found[0].contiguous()
-theirs = [torch.empty_like(mine) for _ in range(2)]
-dist.all_gather(theirs, mine)
-assert not torch.equal(*theirs), theirs
-"""
-    file = tmp_path / "script.py"
-    file.write_text(script)
-    done = torchrun(2, file)
-    assert done.returncode == 0, done.stderr
-
-
-@pytest.mark.slow
-def test_processes_end_with_the_first_ones_running_statistics(tmp_path):
-    """Batch normalization takes its statistics of a process's own rows; the codes that are judged have one model."""
-    script = """
-import sys, torch
-import torch.distributed as dist
-from conftest import Blobs
-from test_training_settings import IMAGE_SETTINGS, EmbeddingLike, image_run
-
-settings = IMAGE_SETTINGS | {"monitor": "ratio", "workers": 1, "device": "cpu"}
-model, trained = image_run(Blobs(), validation=EmbeddingLike(Blobs()), settings=settings)
-states = [None, None]
-dist.all_gather_object(states, (model.state_dict(), trained.epoch, trained.value))
-assert states[0][1:] == states[1][1:]
-for name, tensor in states[0][0].items():
-    assert torch.equal(tensor, states[1][0][name]), name
-assert model.backbone[1].num_batches_tracked > 0
-"""
-    file = tmp_path / "script.py"
-    file.write_text(script)
-    done = torchrun(2, file)
-    assert done.returncode == 0, done.stderr
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("guided", [True, False])
-def test_processes_train_towards_the_first_ones_centers(tmp_path, guided):
-    """Each arranges them by what it computes itself, which may differ between machines."""
-    script = f"""
-import os
-import lbhash.training.setup as setup
-import lbhash.training.trainer as trainer
-from conftest import Blobs
-from lbhash.hasher import Hasher
-
-made = setup.task_centers
-setup.task_centers = lambda *given: made(*given)[:: 1 - 2 * int(os.environ["RANK"])].copy()
-trained, centers = trainer.train, []
-def train(model, objective, *given, **more):
-    centers.append(objective.centers.clone())
-    done = trained(model, objective, *given, **more)
-    centers.append(objective.centers.clone())
-    return done
-trainer.train = train
-Hasher(bits=16, epochs=1, hidden=8, guided={guided}, device="cpu").fit(Blobs().x, Blobs().y)
-print("same " if centers[0].equal(centers[1]) else "changed ", end="")  # in one write: both processes have one pipe
-"""
-    file = tmp_path / "script.py"
-    file.write_text(script)
-    done = torchrun(2, file)
-    assert done.returncode == 0, done.stderr
-    assert sorted(done.stdout.split()) == ["changed", "same"]
+@pytest.mark.parametrize(
+    ("task", "given"),
+    [
+        (draw_dropout, ()),
+        (end_with_the_first_ones_statistics, ()),
+        (train_towards_the_first_ones_centers, (True,)),
+        (train_towards_the_first_ones_centers, (False,)),
+    ],
+)
+def test_what_processes_have_of_their_own_and_in_common(tmp_path, task, given):
+    in_processes(2, tmp_path, task, *given)
 
 
 # ------------------------------------------------------------------------------------------------------ the command

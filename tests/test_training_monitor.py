@@ -244,6 +244,7 @@ def test_a_kill_between_the_two_checkpoints(blobs, tmp_path, monkeypatch):
     resumed = fitted(blobs, monitor="ratio", folder=tmp_path / "killed", resume=True)
     assert resumed.model_.fingerprint() == whole.model_.fingerprint()
     assert resumed.trained_.epoch == best
+    assert log_of(tmp_path / "killed") == log_of(tmp_path / "whole")  # each epoch once
 
 
 @pytest.mark.parametrize("damage", ["another", "half", "gone"])
