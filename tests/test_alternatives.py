@@ -68,16 +68,6 @@ def test_recall_is_the_mean_over_all_orders_of_ties(drawn):
         assert value == pytest.approx(slow)
 
 
-def test_scores_without_ties_and_of_both_kinds():
-    rng = np.random.default_rng(0)
-    scores = rng.permuted(np.arange(200, dtype=np.int32)[None, :].repeat(5, axis=0), axis=1)
-    relevant = rng.random((5, 200)) < 0.1
-    whole, real = (average_precision(ranking_of(s, relevant), 50) for s in (scores, np.exp(scores / 50)))
-    slow = [slow_average(np.argsort(row), hits, 50) for row, hits in zip(scores, relevant, strict=True)]
-    np.testing.assert_allclose(whole, slow)
-    np.testing.assert_allclose(real, slow)
-
-
 # ----------------------------------------------------------------------------------------------------- the contenders
 
 

@@ -13,6 +13,7 @@ import contextlib
 import io
 import json
 import re
+import runpy
 import shlex
 import subprocess
 import sys
@@ -25,6 +26,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from markdown_it import MarkdownIt
+
+from lbhash.service.app import create_app
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -146,41 +149,22 @@ split, classes = load_dataset("FILE.parquet").train, 4
 """Names that the Python of the page has from elsewhere."""
 
 
-def serve(words: list[str], folder: Path) -> None:
-    """Start a service, and stop it once it says where it is."""
-    command = [sys.executable, "-m", "lbhash", *words[1:], "--port", "0"]
-    with subprocess.Popen(
-        command, cwd=folder, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, bufsize=1
-    ) as process:
-        said = []
-        for line in process.stdout:
-            said.append(line)
-            if "http://" in line:
-                break
-        process.terminate()
-        process.stdout.read()
-        assert process.wait(60) == 0, said
-    assert "http://" in said[-1], said
-
-
-def run_commands(block: Block, folder: Path, command) -> str:
+def run_commands(block: Block, command) -> str:
     """Run a block, and return what it prints."""
     printed = ""
     for words in block.commands():
         where = f"{block.page}:{block.line}: {shlex.join(words)}"
-        if words[:2] == ["lbhash", "serve"]:
-            serve(words, folder)
-        elif words[0] == "lbhash":
+        if words[0] == "lbhash":
             status, out, errors = command(*words[1:])
             assert status == 0, f"{where}\n{out}\n{errors}"
             printed += out
         elif words[:2] == ["pip", "install"]:
             continue  # its extras are compared with those that there are, below
         elif words[0] == "python":
-            arguments = [str(ROOT / word) if (ROOT / word).is_file() else word for word in words[1:]]
-            done = subprocess.run([sys.executable, *arguments], capture_output=True, text=True, cwd=folder)
-            assert done.returncode == 0, where + done.stderr
-            printed += done.stdout
+            with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(io.StringIO()) as said:
+                patch.setattr(sys, "argv", words[1:])
+                runpy.run_path(str(ROOT / words[1]), run_name="__main__")
+            printed += said.getvalue()
         else:
             pytest.fail(f"{where}: no test runs such a command; say before the block why not")
     return printed
@@ -210,8 +194,10 @@ def test_the_blocks_run(page, tmp_path, monkeypatch, command, blobs, request):
     write_files(tmp_path, " ".join([text, *BEFORE.get(page, [])]), blobs)
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
+    # A service loads what it is given; how it then listens is tested with the service.
+    monkeypatch.setattr("lbhash.service.server.run", lambda given, *_, **__: create_app(given))
     before = Block(page, 0, "", "\n".join(BEFORE.get(page, [])), "")
-    run_commands(before, tmp_path, command)
+    run_commands(before, command)
     names: dict = {"__name__": "page", "PAGE": text}
     exec(GIVEN.get(page, ""), names)
     printed = ""
@@ -226,7 +212,7 @@ def test_the_blocks_run(page, tmp_path, monkeypatch, command, blobs, request):
         elif block.language == "python":
             printed = run_python(block, names)
         elif block.language in ("", "sh", "bash", "console"):
-            printed = run_commands(block, tmp_path, command)
+            printed = run_commands(block, command)
         else:
             pytest.fail(f"{page}:{block.line}: {block.language!r} is not run; say before the block why not")
 

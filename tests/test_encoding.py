@@ -24,7 +24,7 @@ from lbhash.models.encoder import load_encoder
 from lbhash.models.hash_model import HashModel
 from lbhash.pipeline.encode import encode_folder
 from lbhash.pipeline.encoding.job import EncodingJob
-from lbhash.pipeline.shard_store import CodeShards, EmbeddingShards
+from lbhash.pipeline.shard_store import CodeShards
 from lbhash.utils.fingerprint import sampled
 
 ROWS, DIM, BITS = 137, 12, 20
@@ -313,21 +313,19 @@ def test_what_is_there_is_not_encoded_again(model, data, tmp_path, encoded):
     assert contents(out) == whole
 
 
-@pytest.mark.parametrize("other", ["of other rows", "of another source", "of nothing known"])
-def test_a_file_that_is_no_such_shard_is_encoded_again(model, data, tmp_path, encoded, other):
+def test_a_file_that_is_no_such_shard_is_encoded_again(model, data, tmp_path, encoded):
     out = tmp_path / "codes"
     encode(model, data, out, shard_rows=30)
     whole = contents(out)
-    first, second = (out / shard.name for shard in shards_of(ROWS, 30)[:2])
-    if other == "of other rows":
-        shutil.copy(second, first)
-    else:
-        table = pq.read_table(first)
+    first, second, third, fourth = (out / shard.name for shard in shards_of(ROWS, 30)[:4])
+    shutil.copy(fourth, first)  # of other rows
+    for file, known in ((second, True), (third, False)):  # of another source, of nothing known
+        table = pq.read_table(file)
         facts = {b"lbhash": table.schema.metadata[b"lbhash"].replace(b'"mark": "', b'"mark": "x')}
-        pq.write_table(table.replace_schema_metadata(facts if other == "of another source" else None), first)
+        pq.write_table(table.replace_schema_metadata(facts if known else None), file)
     encoded.clear()
     encode(model, data, out)
-    assert encoded == [0]
+    assert encoded == [0, 1, 2]
     assert contents(out) == whole
 
 
@@ -511,17 +509,11 @@ def test_commands_take_a_folder_as_they_take_a_file(model, data, tmp_path, comma
 # ------------------------------------------------------------------------------------------------- the command
 
 
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (("--shard-rows", 5), "shard_rows is '5'"),
-    ],
-)
-def test_what_a_file_does_not_take(model, data, tmp_path, command, monkeypatch, arguments, said):
+def test_what_a_file_does_not_take(model, data, tmp_path, command, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    status, out, err = command("encode", "--model", model, "--data", data, "--out", "codes.parquet", *arguments)
-    assert (status, out) == (2, "")
-    assert err == f"lbhash: error: {said} and out is 'codes.parquet', a file; it is for a folder of shards\n"
+    given = ("--model", model, "--data", data, "--out", "codes.parquet", "--shard-rows", 5)
+    said = "lbhash: error: shard_rows is '5' and out is 'codes.parquet', a file; it is for a folder of shards\n"
+    assert command("encode", *given) == (2, "", said)
 
 
 def test_data_are_not_overwritten_by_their_codes(model, data, tmp_path, command, monkeypatch):
@@ -546,24 +538,3 @@ def test_a_file_is_replaced_on_request_only(model, data, tmp_path, command, monk
         assert (tmp_path / "codes.parquet").read_text() == "mine"
         assert command(*arguments, "--overwrite")[0] == 0
         assert len(read_codes("codes.parquet").codes) == 137
-
-
-# ------------------------------------------------------------------------------------------------- the stores
-
-
-def test_embeddings_in_shards(tmp_path):
-    store, shards = EmbeddingShards(tmp_path, 7, 2), shards_of(7, 3)
-    embeddings = np.arange(14, dtype=np.float32).reshape(7, 2)
-    store.write(shards[1], embeddings[3:6], {4: "no image"})
-    store.write(shards[0], embeddings[:3], {})
-    assert store.missing(shards) == [shards[2]]
-    assert store.find(None) is None
-    with pytest.raises(ValueError, match=r"^shard 2 of 3 in '.*' is missing or damaged; run the same command again"):
-        store.finish(shards)
-    store.write(shards[2], embeddings[6:], {})
-    store.finish(shards)
-    found, faults = EmbeddingShards(tmp_path, 7, 2).find(None)
-    np.testing.assert_array_equal(found, embeddings)
-    assert faults == {4: "no image"}
-    assert EmbeddingShards(tmp_path, 8, 2).find(None) is None
-    assert not (tmp_path / "chunks").exists()

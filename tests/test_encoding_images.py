@@ -132,15 +132,6 @@ def test_the_number_of_workers_changes_nothing(model, backbone_folder, data, tmp
     assert contents(tmp_path / "0") == contents(tmp_path / "2")
 
 
-def test_folders_of_images(model, backbone_folder, tmp_path, expected):
-    root = write_folder(tmp_path / "images", images())
-    order = [row for label in range(3) for row in range(label, ROWS, 3)]
-    encode(model, backbone_folder, root, tmp_path / "codes", shard_rows=20)
-    found = read_codes(tmp_path / "codes")
-    np.testing.assert_array_equal(found.codes, expected[order])
-    np.testing.assert_array_equal(found.labels, np.array(order) % 3)
-
-
 def test_images_without_labels_beside_their_table(model, backbone_folder, tmp_path, expected):
     files = images()
     for row, file in enumerate(files):
@@ -156,15 +147,6 @@ def test_images_without_labels_beside_their_table(model, backbone_folder, tmp_pa
 _STORED = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
 
 
-def test_a_split_by_flags(model, backbone_folder, tmp_path, expected):
-    base = np.arange(ROWS) % 5 > 0
-    data = write_parquet(tmp_path / "data.parquet", images(), in_train=base, in_base=base, in_query=~base)
-    encode(model, backbone_folder, data, tmp_path / "codes", split="base", shard_rows=20)
-    found = read_codes(tmp_path / "codes")
-    np.testing.assert_array_equal(found.rows, np.flatnonzero(base))
-    np.testing.assert_array_equal(found.codes, expected[base])
-
-
 def test_mixed_precision_is_said(model, backbone_folder, data, tmp_path, expected):
     encode(model, backbone_folder, data, tmp_path / "codes", precision="bf16")
     found = np.unpackbits(read_codes(tmp_path / "codes").codes ^ expected).mean()
@@ -175,12 +157,6 @@ def test_mixed_precision_is_said(model, backbone_folder, data, tmp_path, expecte
         match=r"whose codes differ from this run's in the precision of the backbone \(bf16 there, 32 here\); give",
     ):
         encode(model, backbone_folder, data, tmp_path / "codes")
-
-
-def test_the_model_s_own_backbone(model, data, tmp_path, expected, command):
-    status, _, err = command("encode", "--model", model, "--data", data, "--out", tmp_path / "codes", "--workers", 0)
-    assert status == 0, err
-    np.testing.assert_array_equal(read_codes(tmp_path / "codes").codes, expected)
 
 
 @pytest.mark.parametrize("row_group_size", [3, 20, 50])

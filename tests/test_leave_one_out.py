@@ -41,18 +41,6 @@ def test_scores_are_those_of_a_ridge_regression_without_the_row(seed, rows, dim,
 
 
 @settings(max_examples=25, deadline=None)
-@given(st.integers(0, 2**32 - 1), st.integers(2, 6), st.floats(0.1, 20))
-def test_temperature_is_that_of_the_labels(seed, classes, factor):
-    """Labels are drawn from a softmax, and its factor is found again."""
-    rng = np.random.default_rng(seed)
-    scores = rng.normal(size=(4000, classes)) / factor * 2
-    z = factor * scores
-    p = np.exp(z) / np.exp(z).sum(axis=1, keepdims=True)
-    labels = (rng.random((4000, 1)) > p.cumsum(axis=1)).sum(axis=1).clip(max=classes - 1)
-    assert module._temperature(scores, np.eye(classes)[labels])[0] == pytest.approx(factor, rel=0.2)
-
-
-@settings(max_examples=25, deadline=None)
 @given(st.integers(0, 2**32 - 1), st.floats(0.5, 20), st.floats(-3, 1))
 def test_logistic_function_is_that_of_the_labels(seed, a, b):
     rng = np.random.default_rng(seed)
