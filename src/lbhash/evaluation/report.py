@@ -19,7 +19,7 @@ from lbhash.evaluation.metrics import Curve, Empty, Normalize, curves
 from lbhash.evaluation.metrics.common import EMPTY, NORMALIZE, Floats
 from lbhash.evaluation.parts import Classes, Part, Share, class_numbers, in_turn, positions
 from lbhash.evaluation.ranking import CHUNK, RankHistogram, Ranking, check_lengths, stable_rankings
-from lbhash.evaluation.recognition import linear_probe_accuracy, predict_from_counts
+from lbhash.evaluation.recognition import linear_probe_predict, predict_from_counts
 from lbhash.utils.formatting import number
 from lbhash.utils.labels import Labels, check_label_pair, numbered_together
 from lbhash.utils.validation import check_choice, check_int
@@ -274,7 +274,8 @@ def evaluate_parts(
         voted = predict_from_counts(queries, counting, classes, histogram.total, k)
         knn_accuracy = float(np.mean(voted == placed))
     if probe:
-        probe_accuracy = linear_probe_accuracy(queries, wanted, base[0].codes, base[0].labels, length)
+        predicted = linear_probe_predict(queries, base[0].codes, base[0].labels, length)
+        probe_accuracy = float(np.mean(predicted == wanted))
     for name, values in figures.items():  # in their means, a query without a relevant base code counts as 0
         mean = np.nan_to_num(values[scored], nan=0.0).mean(axis=0)
         settings[name] = mean if mean.ndim else float(mean)

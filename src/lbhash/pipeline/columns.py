@@ -38,17 +38,6 @@ class ImagePaths:
         return pa.table({PATH: pa.array([self._files[row] for row in rows.tolist()], pa.string())})
 
 
-class WholeRows:
-    """Columns of a table that is read at once, such as a CSV file."""
-
-    def __init__(self, table: pa.Table) -> None:
-        self._table = table
-
-    def take(self, rows: npt.NDArray[np.int64]) -> pa.Table:
-        """Return these rows."""
-        return self._table.take(rows)
-
-
 def column_schema(data: str | Path, names: Sequence[str], *, one_file: bool = True) -> pa.Schema:
     """Return the names and types of extra columns, each once.
 
@@ -102,8 +91,8 @@ def _schema(file: Path) -> pa.Schema:
 
 def open_columns(
     data: str | Path, names: Sequence[str], images: ImageTable | None = None
-) -> ImagePaths | ParquetRows | WholeRows | None:
-    """Open the extra columns of data, or of its images, to read them row by row; return None if none is named."""
+) -> ImagePaths | ParquetRows | pa.Table | None:
+    """Open the extra columns of data, or of its images, to ``take`` rows of them; return None if none is named."""
     if not names:
         return None
     if images is not None and Path(data).suffix != ".parquet":
@@ -111,4 +100,4 @@ def open_columns(
     chosen = list(dict.fromkeys(names))
     if parts := parquet_files(Path(data)):
         return ParquetRows(parts, chosen, batch_rows=2048)
-    return WholeRows(read_whole(Path(data), f"data is {str(data)!r}")[0].select(chosen))
+    return read_whole(Path(data), f"data is {str(data)!r}")[0].select(chosen)

@@ -10,7 +10,6 @@ import numpy.typing as npt
 
 from lbhash.codes import PackedCodes, check_codes, check_same_width, check_width, unpack
 from lbhash.evaluation.ranking import check_lengths
-from lbhash.evaluation.recognition.vote import check_query_labels
 from lbhash.utils.labels import check_single
 
 _CHUNK = 1 << 16
@@ -47,14 +46,6 @@ def linear_probe_predict(
     return classes[_by_chunks(queries, lambda chunk: probe.predict(unpack(chunk, length).astype(np.float32)))]
 
 
-def linear_probe_accuracy(
-    query_codes: npt.ArrayLike, query_labels: Any, base_codes: npt.ArrayLike, base_labels: Any, bits: int | None = None
-) -> float:
-    """Return the share of the queries whose class ``linear_probe_predict`` gets right, from 0 to 1."""
-    labels = check_query_labels(query_codes, query_labels)
-    return float(np.mean(linear_probe_predict(query_codes, base_codes, base_labels, bits) == labels))
-
-
 def classifier_predict(codes: npt.ArrayLike, weights: npt.ArrayLike) -> npt.NDArray[np.int64]:
     """Predict the class of each code by a method's own classifier: the argmax of W b, of equal scores the lowest class.
 
@@ -67,12 +58,6 @@ def classifier_predict(codes: npt.ArrayLike, weights: npt.ArrayLike) -> npt.NDAr
     checked = check_codes(codes)
     check_width(checked, w.shape[1])
     return _by_chunks(checked, lambda chunk: (unpack(chunk, w.shape[1]).astype(np.float32) @ w.T).argmax(axis=1))
-
-
-def classifier_accuracy(query_codes: npt.ArrayLike, query_labels: Any, weights: npt.ArrayLike) -> float:
-    """Return the share of the queries whose class ``classifier_predict`` gets right, from 0 to 1."""
-    labels = check_query_labels(query_codes, query_labels)
-    return float(np.mean(classifier_predict(query_codes, weights) == labels))
 
 
 def _by_chunks(codes: PackedCodes, predict: Callable[[PackedCodes], Any]) -> npt.NDArray[np.int64]:

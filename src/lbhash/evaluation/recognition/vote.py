@@ -48,23 +48,6 @@ def knn_predict(
     return classes[predict_from_counts(queries, share, classes, total, k)]
 
 
-def knn_accuracy(
-    query_codes: npt.ArrayLike, query_labels: Any, base_codes: npt.ArrayLike, base_labels: Any, k: int = 100
-) -> float:
-    """Return the share of the queries, of which there is at least one, whose class ``knn_predict`` gets right."""
-    labels = check_query_labels(query_codes, query_labels)
-    return float(np.mean(knn_predict(query_codes, base_codes, base_labels, k) == labels))
-
-
-def check_query_labels(query_codes: npt.ArrayLike, query_labels: Any) -> npt.NDArray[np.int64]:
-    """Return the class numbers of queries to be recognized, of which there must be at least one."""
-    codes, labels = check_codes(query_codes, "query_codes"), check_single(query_labels, "query_labels")
-    check_lengths(codes, labels, "query")
-    if len(codes) == 0:
-        raise ValueError("query_codes is empty; it must have at least one row")
-    return labels
-
-
 def predict_from_counts(
     queries: PackedCodes, share: Share, classes: Classes, total: Counts, k: int
 ) -> npt.NDArray[np.int64]:
