@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+from functools import partial
 from itertools import permutations, product
 
 import numpy as np
@@ -67,6 +68,7 @@ def test_no_flip_of_semantic_centers_lowers_their_loss():
 
 def test_a_table_of_centers_goes_on(tmp_path, monkeypatch, in_this_process):
     in_this_process(rival_centers)
+    monkeypatch.setattr(rival_centers, "separated", partial(rival_centers.separated, sweeps=2))
     page = tmp_path / "page.md"
     page.write_text("<!-- rival-centers: begin -->\n<!-- rival-centers: end -->\n")
     words = ["--data", "digits", "--bits", "8", "--seeds", "2", "--epochs", "1", "--page", str(page)]
