@@ -133,18 +133,15 @@ def flip_index(steps: Sequence[tuple | Callable[[str], Any]], run: Run) -> None:
     flip_all(run, material.program, [Reader(material.index(kind), OF_INDEX, steps, look) for kind in KINDS])
 
 
+VERIFY = ("index", "verify", "--index", HERE, "--json")
+COMPACT = ("index", "compact", "--index", HERE, "--json")
 REMOVE = ("index", "remove", "--index", HERE, "--json", "--ids", ",".join(map(str, IDS[10:700])))
 for _name, _what, _enough, _steps in (
     ("search", "read by `search` with and without a filter", 1400, (SEARCH, FILTERED)),
-    ("verify", "read by `index verify`, then `search`", 200, (("index", "verify", "--index", HERE, "--json"), SEARCH)),
+    ("verify", "read by `index verify`, then `search`", 200, (VERIFY, SEARCH)),
     ("python", "read by `verify` and every method of `Index`", 200, (look_at_index,)),
     ("export", "read by `index export`", 200, (EXPORT,)),
-    (
-        "compact",
-        "rewritten by `index compact`; nothing is laundered",
-        200,
-        (("index", "compact", "--index", HERE, "--json"), EXPORT),
-    ),
+    ("compact", "rewritten by `index compact`; nothing is laundered", 200, (COMPACT, EXPORT)),
     ("remove", "rewritten by a large `index remove`; nothing is laundered", 200, (REMOVE, EXPORT)),
 ):
     attack(f"flip-index-{_name}", f"damaged index files, {_what}", _enough)(partial(flip_index, _steps))
@@ -331,17 +328,9 @@ def flip_embeddings(run: Run) -> None:
     training = ("--bits", BITS, "--hidden", 8, "--epochs", 1, "--out", run.folder / "model")
     program.must("train", *source, "--freeze", "--protocol", "holdout", *training)
 
-    encode = (
-        "encode",
-        "--model",
-        run.folder / "model",
-        *source,
-        "--out",
-        f"{HERE}/out.parquet",
-        "--overwrite",
-        "--json",
-    )
-    flip_cache(run, program, ("embeddings/*/*.npy", "embeddings/*/*.json"), encode, exported)
+    encode = ("encode", "--model", run.folder / "model", *source, "--overwrite", "--json")
+    files = ("embeddings/*/*.npy", "embeddings/*/*.json")
+    flip_cache(run, program, files, (*encode, "--out", f"{HERE}/out.parquet"), exported)
 
 
 @attack("flip-centers", "damaged cached class centers and bounds, read by `centers`", 200)
