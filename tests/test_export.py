@@ -126,20 +126,6 @@ def test_a_trained_model(tmp_path, blobs, settings, labels):
     assert "lbhash.backbone" not in facts["metadata"]
 
 
-def test_zero_is_positive_and_padding_is_zero(tmp_path):
-    made = HashModel(3, 12, hidden=0)
-    nn.init.zeros_(made.head.weight)
-    nn.init.zeros_(made.head.bias)
-    with torch.no_grad():
-        made.head.bias[1] = -0.0
-        made.head.bias[9] = -1e-30
-    made.encoder().save(tmp_path / "model")
-    export_model(tmp_path / "model", tmp_path / "model.onnx")
-    codes, logits = run(tmp_path / "model.onnx", np.zeros((2, 3), np.float32))
-    assert logits[0, 9] < 0
-    np.testing.assert_array_equal(codes, [[255, 0b1101]] * 2)
-
-
 class Given(nn.Module):
     """Raw outputs as they come."""
 

@@ -106,12 +106,11 @@ def test_bad_arguments(outputs, change, error, message):
 def test_the_kinds_beside_each_other():
     codes = np.random.default_rng(0).integers(0, 256, (1200, 4), dtype=np.uint8)
     said = []
-    rows = compare_kinds(codes, 32, codes[:9], 3, rounds=1, options={"ivf": {"nprobe": 10**6}}, say=said.append)
+    rows = compare_kinds(codes, 32, codes[:9], 3, rounds=1, say=said.append)
     by_kind = {row["kind"]: row for row in rows}
     assert list(by_kind) == ["flat", "mih", "ivf", "hnsw"]
     assert len(said) == 4
     assert (by_kind["flat"]["recall"], by_kind["flat"]["speed"]) == (1, 1)
-    assert by_kind["ivf"]["recall"] == 1
     for row in rows:
         assert 0 < row["recall"] <= 1
         assert row["milliseconds"] > 0

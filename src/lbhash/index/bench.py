@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -21,7 +21,6 @@ def compare_kinds(
     k: int = 10,
     *,
     rounds: int = 5,
-    options: Mapping[str, Mapping[str, Any]] | None = None,
     say: Callable[[str], None] = lambda line: None,
 ) -> list[dict[str, Any]]:
     """Build every kind of index from the same codes, and search all of them with the same queries in turn.
@@ -32,7 +31,6 @@ def compare_kinds(
         queries: the codes to search for.
         k: neighbors of a query.
         rounds: how often all kinds are searched; the fastest round counts.
-        options: options by the name of the kind.
         say: is called with a line for every kind that is built.
 
     Returns:
@@ -45,7 +43,7 @@ def compare_kinds(
     if not len(queries):
         raise ValueError("queries has no code; at least one is needed")
     check_int(k, "k", 1, len(codes), "the size of the index")
-    indexes = {name: kind(bits, options=(options or {}).get(name)) for name, kind in KINDS.items()}
+    indexes = {name: kind(bits) for name, kind in KINDS.items()}
     rows: dict[str, dict[str, Any]] = {}
     for name, index in indexes.items():
         say(f"building {name} of {len(codes):,} codes")

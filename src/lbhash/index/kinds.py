@@ -106,6 +106,7 @@ class SmallWorldGraph(LocalIndex):
         structure.hnsw.efSearch = self.options["ef_search"]
 
 
-_ALL: tuple[type[LocalIndex], ...] = FlatIndex, MultiIndexHashing, InvertedFile, SmallWorldGraph
-KINDS = {kind.kind: kind for kind in _ALL}
+KINDS: dict[str, type[LocalIndex]] = {
+    kind.kind: kind for kind in (FlatIndex, MultiIndexHashing, InvertedFile, SmallWorldGraph)
+}
 """The kinds by name."""

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from lbhash.codes import PackedCodes
 from lbhash.index.base import Ids, Neighbors, Within
+
+Hits: TypeAlias = tuple[npt.NDArray[np.int32], Ids]
+"""Distances and ids of codes that were found."""
 
 QUERIES = 1 << 16
 """How many queries ``in_order`` takes."""
@@ -88,10 +91,20 @@ def merge_within(parts: Sequence[Within], queries: int) -> Within:
     """Return all that several searches of the same queries found within a radius, by query, distance, then id."""
     if len(parts) == 1:
         return parts[0]
+    hits = [(part.distances, part.ids) for part in parts]
     owners = [np.repeat(np.arange(queries), np.diff(part.limits)) for part in parts]
-    owner = np.concatenate([np.empty(0, np.int64), *owners])
-    distances = np.concatenate([np.empty(0, np.int32), *(part.distances for part in parts)])
-    ids = np.concatenate([np.empty(0, np.int64), *(part.ids for part in parts)])
+    return ordered(hits, np.concatenate([np.empty(0, np.int64), *owners]), queries)
+
+
+def joined(hits: Sequence[Hits]) -> Hits:
+    """Return what several searches found as one."""
+    distances = np.concatenate([np.empty(0, np.int32), *(distances for distances, _ in hits)])
+    return distances, np.concatenate([np.empty(0, np.int64), *(ids for _, ids in hits)])
+
+
+def ordered(hits: Sequence[Hits], owner: Ids, queries: int) -> Within:
+    """Return what was found by query, distance, then id; ``owner`` is the query that each of them is for."""
+    distances, ids = joined(hits)
     order = np.lexsort((ids, distances, owner))
     limits = np.concatenate([[0], np.cumsum(np.bincount(owner, minlength=queries))]).astype(np.int64)
     return Within(limits, distances[order], ids[order])

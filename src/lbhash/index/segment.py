@@ -148,11 +148,11 @@ class Segment:
 
     def load(self) -> None:
         """Read all files, and keep in memory what searches need; ``ValueError`` if one is damaged."""
-        for array in self.arrays.values():
-            if array is not self.arrays.get("vectors"):
-                whole(array)
-            elif isinstance(array, StoredArray):
+        for name, array in self.arrays.items():
+            if name == "vectors" and isinstance(array, StoredArray):
                 array.file.check()
+            else:
+                whole(array)
         self.attributes()
         if self.structure is not None:
             self.structure.index()

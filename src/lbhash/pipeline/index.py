@@ -67,7 +67,6 @@ def bench(
     """
     from lbhash.index.bench import compare_kinds
 
-    index.check_k(k)
     ids = index.ids()
     if queries is None:
         chosen = index.codes_of(ids[:: max(1, len(ids) // limit)][:limit])

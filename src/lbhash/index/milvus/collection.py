@@ -35,6 +35,7 @@ from lbhash.index.kinds import FlatIndex
 from lbhash.index.milvus.address import Address, parse_address
 from lbhash.index.milvus.attributes import FIELD, both, check_schema, expression, to_rows, to_table
 from lbhash.index.milvus.connection import KINDS, SECONDS, connect, connection_errors, create_collection, read_settings
+from lbhash.index.scan import Hits
 from lbhash.utils.progress import counted
 
 LIMIT = 16_384
@@ -51,9 +52,6 @@ ANSWERS = 1 << 19
 _STATE_ID = -1
 _STATE = "lbhash"
 _MAX_ID = 2**63 - 1
-
-_Hits = tuple[npt.NDArray[np.int32], npt.NDArray[np.int64]]
-"""Distances and ids of codes that were found for one query."""
 
 
 @dataclass(frozen=True)
@@ -184,7 +182,7 @@ class MilvusIndex(Index):
             return scan.merge_within([], len(queries))
         return _ordered(list(self._rings(queries, 0, radius, filtered)))
 
-    def _complete(self, queries: PackedCodes, found: list[_Hits], k: int, asked: int, filtered: str) -> None:
+    def _complete(self, queries: PackedCodes, found: list[Hits], k: int, asked: int, filtered: str) -> None:
         """Make sure that of equally distant codes those of the lowest ids are among the first k of each query."""
         pending: dict[int, list[int]] = {}  # queries, by the distance at which their codes may be incomplete
         for row, (distances, ids) in enumerate(found):
@@ -203,18 +201,18 @@ class MilvusIndex(Index):
                 wanted = k - min(len(found[row][1]) for row in rows)
                 rings = self._rings(queries[rows], distance, distance, filtered, wanted)
                 for row, hits in zip(rows, rings, strict=True):
-                    found[row] = _joined([found[row], hits])
+                    found[row] = scan.joined([found[row], hits])
 
     def _rings(
         self, queries: PackedCodes, inner: int, outer: int, filtered: str, wanted: int | None = None
-    ) -> Iterator[_Hits]:
+    ) -> Iterator[Hits]:
         """Yield all codes ``inner`` to ``outer`` bits away from each query, or at least the ``wanted`` lowest ids."""
         ring = {"radius": outer + 1, "range_filter": inner}  # the first distance that is too far, the last too near
         codes_only = both([filtered, "id >= 0"])
         for row, hits in enumerate(self._ask(queries, LIMIT, codes_only, exhaustive=True, ring=ring)):
             yield hits if len(hits[1]) < LIMIT else self._by_ids(queries[[row]], ring, filtered, hits, wanted)
 
-    def _by_ids(self, query: PackedCodes, ring: dict[str, int], filtered: str, cut: _Hits, wanted: int | None) -> _Hits:
+    def _by_ids(self, query: PackedCodes, ring: dict[str, int], filtered: str, cut: Hits, wanted: int | None) -> Hits:
         """Return the codes of a ring of more than Milvus returns, by ranges of ids that are halved until they fit."""
         parts, count = [], 0
         ranges = _halves(0, _MAX_ID, cut)
@@ -227,18 +225,18 @@ class MilvusIndex(Index):
                 count += len(hits[1])
             else:
                 ranges += _halves(low, high, hits)
-        return _joined(parts)
+        return scan.joined(parts)
 
     def _ask(
         self, queries: PackedCodes, limit: int, filtered: str, *, exhaustive: bool, ring: dict[str, int] | None = None
-    ) -> list[_Hits]:
+    ) -> list[Hits]:
         """Return what Milvus answers to each query, by distance, without the row of the state."""
         params = dict(ring or {})
         if self.options:
             lists = self.options["nlist"]
             params["nprobe"] = lists if exhaustive else min(self.options["nprobe"], lists)
         size = max(1, min(ANSWERS // limit, LIMIT))
-        answers: list[_Hits] = []
+        answers: list[Hits] = []
         for start in range(0, len(queries), size):
             data = [query.tobytes() for query in queries[start : start + size]]
             asked = {"metric_type": "HAMMING", "params": params}
@@ -415,20 +413,12 @@ def _batches(ids: Ids) -> Iterator[list[int]]:
         yield ids[start : start + BATCH_ROWS].tolist()
 
 
-def _halves(low: int, high: int, hits: _Hits) -> list[tuple[int, int]]:
+def _halves(low: int, high: int, hits: Hits) -> list[tuple[int, int]]:
     """Cut a range of ids in two, each with half of the codes that were found in it; the lower one is last."""
     middle = int(np.sort(hits[1])[len(hits[1]) // 2 - 1])
     return [(middle + 1, high), (low, middle)]
 
 
-def _joined(parts: Sequence[_Hits]) -> _Hits:
-    distances = np.concatenate([np.empty(0, np.int32), *(distances for distances, _ in parts)])
-    return distances, np.concatenate([np.empty(0, np.int64), *(ids for _, ids in parts)])
-
-
-def _ordered(found: Sequence[_Hits]) -> Within:
+def _ordered(found: Sequence[Hits]) -> Within:
     """Return the codes of all queries, one query after the other, by distance, then id."""
-    limits = np.cumsum([0, *(len(ids) for _, ids in found)])
-    distances, ids = _joined(found)
-    order = np.lexsort((ids, distances, np.repeat(np.arange(len(found)), np.diff(limits))))
-    return Within(limits, distances[order], ids[order])
+    return scan.ordered(found, np.repeat(np.arange(len(found)), [len(ids) for _, ids in found]), len(found))
