@@ -95,19 +95,8 @@ def test_rows_without_labels_are_encoded_indexed_and_searched(vectors, model, co
 def test_a_split_is_drawn_by_the_labels_that_the_model_was_trained_with(vectors, command, tmp_path):
     file = str(tmp_path / "rows.parquet")
     pq.write_table(columns_of(vectors[0], queue=vectors[1]), file)
-    given = [
-        "--data",
-        file,
-        "--label-column",
-        "queue",
-        "--out",
-        str(tmp_path / "model"),
-        "--bits",
-        "8",
-        "--epochs",
-        "1",
-    ]
-    succeeded(command("train", *given))
+    train = ["train", "--data", file, "--label-column", "queue", "--bits", "8", "--epochs", "1"]
+    succeeded(command(*train, "--out", str(tmp_path / "model")))
     given = ["--model", str(tmp_path / "model"), "--data", file, "--split", "query"]
     succeeded(command("encode", *given, "--out", str(tmp_path / "codes.parquet")))
     succeeded(command("encode", *given, "--label-column", "queue", "--out", str(tmp_path / "named.parquet")))
@@ -185,18 +174,13 @@ def test_other_names_of_columns(vectors, tmp_path, capsys):
     pq.write_table(pa.table({"clip": list(vectors[0]), "kind": NAMES[vectors[1]]}), tmp_path / "b.parquet")
     table = load_table(tmp_path / "b.parquet", label_column="kind")
     assert (table.embeddings.shape, table.class_names) == ((ROWS, DIM), tuple(NAMES))
+    pq.write_table(columns_of(vectors[0], labels=[["red", "big"], ["red"], []] * 20), tmp_path / "several.parquet")
+    table = load_table(tmp_path / "several.parquet")
+    assert (table.class_names, table.labels[:3].tolist()) == (("big", "red"), [[1, 1], [0, 1], [0, 0]])
     capsys.readouterr()
     np.savez(tmp_path / "c.npz", X=vectors[0], y=vectors[1])
     assert load_table(tmp_path / "c.npz").labels.tolist() == vectors[1].tolist()
     assert "c.npz': embeddings are in 'X', labels in 'y' (embedding_column," in capsys.readouterr().err
-
-
-def test_several_names_a_row(vectors, tmp_path):
-    tags = [["red", "big"], ["red"], []] * 20
-    pq.write_table(columns_of(vectors[0], labels=tags), tmp_path / "rows.parquet")
-    table = load_table(tmp_path / "rows.parquet")
-    assert table.class_names == ("big", "red")
-    assert table.labels[:3].tolist() == [[1, 1], [0, 1], [0, 0]]
 
 
 def test_rows_at_an_address(vectors, tmp_path, monkeypatch):
@@ -257,31 +241,29 @@ def test_rows_of_lists(vectors, kind):
     np.testing.assert_array_equal(as_matrix(given, "X"), X)
 
 
-@pytest.mark.parametrize("kind", [list, lambda rows: np.array(rows, object)])
-def test_rows_of_unequal_lists_are_refused_by_their_number(kind):
-    with pytest.raises(ValueError, match=r"^X has 2 numbers in row 1; every row must have as many as the first"):
-        as_matrix(kind([[1.0], [1.0, 2.0]]), "X")
-
-
 def test_one_row_alone_is_refused_in_a_line(vectors):
     with pytest.raises(ValueError, match=r"^X has the shape \(6,\), and must have rows, .*X\.reshape\(1, -1\)$"):
         Hasher(method="itq", bits=4).fit(vectors[0]).encode(vectors[0][0])
 
 
-def test_what_is_no_matrix_in_fit(vectors):
+def test_what_is_no_matrix(vectors):
     import pandas as pd
     import polars
 
     X, y = vectors
     both = {"vector": X.tolist(), "name": NAMES[y].tolist()}
     said = r"^X has a list in column 'vector' beside others; give columns of numbers, or one of lists$"
-    for frame in (pd.DataFrame(both), polars.DataFrame(both)):
-        with pytest.raises(ValueError, match=said):
-            as_matrix(frame, "X")
-    with pytest.raises(ValueError, match=r"^X has a text in column 'name' beside others"):
-        as_matrix(pd.DataFrame({"a": X[:, 0], "name": both["name"]}), "X")
-    with pytest.raises(ValueError, match=r"^X has the text 'a cat' in row 0, .*; embed texts and images first"):
-        Hasher(method="itq").fit(["a cat", "a dog"])
+    unequal = r"^X has 2 numbers in row 1; every row must have as many as the first"
+    for given, message in (
+        (pd.DataFrame(both), said),
+        (polars.DataFrame(both), said),
+        (pd.DataFrame({"a": X[:, 0], "name": both["name"]}), r"^X has a text in column 'name' beside others"),
+        ([[1.0], [1.0, 2.0]], unequal),
+        (np.array([[1.0], [1.0, 2.0]], object), unequal),
+        (["a cat", "a dog"], r"^X has the text 'a cat' in row 0, .*; embed texts and images first"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            Hasher(method="itq").fit(given)
 
 
 def test_an_unfinished_training_is_not_overwritten(vectors, tmp_path):
@@ -359,13 +341,16 @@ def test_search_and_service_read_a_file_by_the_columns_of_the_training(vectors, 
     np.testing.assert_array_equal(engine.rows.embeddings, vectors[0])
 
 
-def test_labels_in_a_column_of_another_name_are_asked_for(vectors, command, tmp_path):
+def test_columns_that_are_not_what_they_should_be(vectors, command, tmp_path):
     pq.write_table(columns_of(vectors[0], queue=vectors[1]), tmp_path / "rows.parquet")
     given = ["train", "--data", tmp_path / "rows.parquet", "--bits", "6", "--method", "itq"]
     _, said = succeeded(command(*given, "--out", tmp_path / "model"))
     assert "rows.parquet has no column of labels by a usual name, but queue; --label-column names one" in said
     _, said = succeeded(command(*given, "--label-column", "none", "--out", tmp_path / "other"))
     assert "names one" not in said
+    (tmp_path / "rows.csv").write_text('embedding,text\n"[1, 2]",a cat\n')
+    given = ["train", "--data", tmp_path / "rows.csv", "--embedding-column", "text", "--out", tmp_path / "third"]
+    assert "column 'text' of data is 'a cat' in row 0; it must hold lists of numbers" in refused(command(*given))
 
 
 @pytest.mark.parametrize("kind", [pa.string(), pa.large_string(), pa.dictionary(pa.int8(), pa.string())])
@@ -373,12 +358,6 @@ def test_columns_of_texts_may_be_labels(vectors, tmp_path, kind):
     texts = pa.array(["a"] * ROWS, pa.string()).cast(kind)
     pq.write_table(columns_of(vectors[0], queue=texts), tmp_path / "rows.parquet")
     assert label_columns(tmp_path / "rows.parquet") == ["queue"]
-
-
-def test_a_column_of_texts_is_no_column_of_embeddings(command, tmp_path):
-    (tmp_path / "rows.csv").write_text('embedding,text\n"[1, 2]",a cat\n')
-    given = ["train", "--data", tmp_path / "rows.csv", "--embedding-column", "text", "--out", tmp_path / "model"]
-    assert "column 'text' of data is 'a cat' in row 0; it must hold lists of numbers" in refused(command(*given))
 
 
 def test_a_model_that_is_saved_over_a_trained_one_leaves_no_metrics_of_that(vectors, tmp_path):

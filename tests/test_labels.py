@@ -60,16 +60,16 @@ def test_missing_values_of_pandas_are_refused():
             check_labels(pandas.Series([values[0], None], dtype=kind), "y")
 
 
-def test_one_hot():
-    assert one_hot([1, 0], classes=3).tolist() == [[0, 1, 0], [1, 0, 0]]
-    assert one_hot([[1, 2]]).tolist() == [[0, 1, 1]]
-    assert one_hot([]).shape == (0, 0)
-
-
-def test_pair_of_lists_gets_the_larger_number_of_classes():
+def test_pairs():
     left, right = check_label_pair([[0]], [[3], [1]])
-    assert left.tolist() == [[1, 0, 0, 0]]
+    assert left.tolist() == [[1, 0, 0, 0]]  # the larger number of classes
     assert right.shape == (2, 4)
+    with pytest.raises(ValueError, match=r"query_labels is single-label .* base_labels is multi-label"):
+        check_label_pair([0, 1], [[0], [1]])
+    with pytest.raises(ValueError, match="query_labels has 2 label columns and base_labels has 3"):
+        check_label_pair(np.eye(2), np.eye(3))
+    with pytest.raises(ValueError, match=r"^query_labels is missing in row 2; leave out the rows that have none$"):
+        numbered_together(["cat", "dog", float("nan")], ["cat"])
 
 
 @pytest.mark.parametrize(
@@ -77,10 +77,8 @@ def test_pair_of_lists_gets_the_larger_number_of_classes():
     [
         ([0, 3, -1], None, ValueError, "y is -1 in row 2; class numbers must be at least 0"),
         ([0, 1.5], None, ValueError, "y is 1.5 in row 1"),
-        ([0, np.inf], None, ValueError, "y is inf in row 1"),
         ([0, np.nan], None, ValueError, "y is NaN in row 1"),
         (["cat", "dog"], None, TypeError, "y holds strings"),
-        ([0, "dog"], None, TypeError, "y holds strings"),
         ([0, None], None, TypeError, r"y is missing \(None\) in row 1"),
         (None, None, TypeError, "missing"),
         ([1 + 2j], None, TypeError, "complex"),
@@ -90,14 +88,11 @@ def test_pair_of_lists_gets_the_larger_number_of_classes():
         ([0, [1]], None, TypeError, "y is ragged: row 1"),
         ([np.array([1]), np.array([1, 2])], None, TypeError, "y is ragged"),
         ([[0], [[1]]], None, TypeError, r"y has \[1\] in row 1"),
-        ([[0], ["a"]], None, TypeError, "y has 'a' in row 1"),
-        ([[0], [1.0]], None, TypeError, "y has 1.0 in row 1"),
         ([[0], [-1]], None, ValueError, "y has -1 in row 1"),
         ([[0], [1, 5]], 5, ValueError, "y is 5 in row 1; with classes 5"),
         ([[0, 1, 0], [1, 0, 0]], None, ValueError, "y names a class twice in row 0"),
         (np.array([[0, 1], [2, 0]]), None, ValueError, "y is 2 in row 1; a multi-hot array"),
         (np.array([[0, 0.5]]), None, ValueError, "y is 0.5 in row 0"),
-        (np.array([[0, np.nan]]), None, ValueError, "y is nan in row 0"),
         (np.array([[0, 1]]), 3, ValueError, "y has 2 columns; with classes 3"),
         (np.zeros((2, 2, 2)), None, ValueError, r"y has shape \(2, 2, 2\)"),
         (np.zeros((2, 0)), None, ValueError, r"y has shape \(2, 0\)"),
@@ -109,13 +104,6 @@ def test_errors_say_where_and_what(labels, classes, error, message):
     with pytest.raises(error, match=message) as caught:
         check_labels(labels, "y", classes)
     assert "\n" not in str(caught.value)
-
-
-def test_pairs_that_do_not_fit():
-    with pytest.raises(ValueError, match=r"query_labels is single-label .* base_labels is multi-label"):
-        check_label_pair([0, 1], [[0], [1]])
-    with pytest.raises(ValueError, match="query_labels has 2 label columns and base_labels has 3"):
-        check_label_pair(np.eye(2), np.eye(3))
 
 
 def test_numbers_of_a_file_are_checked_without_a_copy(tmp_path):
@@ -156,5 +144,6 @@ def test_other_forms():
     assert check_labels([]).shape == (0,)
     assert check_labels(np.zeros((0, 4))).shape == (0, 4)
     assert label_value(np.array([1, 0, 1], np.uint8)) == [0, 2]
-    with pytest.raises(ValueError, match=r"^query_labels is missing in row 2; leave out the rows that have none$"):
-        numbered_together(["cat", "dog", float("nan")], ["cat"])
+    assert one_hot([1, 0], classes=3).tolist() == [[0, 1, 0], [1, 0, 0]]
+    assert one_hot([[1, 2]]).tolist() == [[0, 1, 1]]
+    assert one_hot([]).shape == (0, 0)
