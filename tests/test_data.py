@@ -349,7 +349,7 @@ def test_bad_flags(folder, write_parquet):
 
 def test_a_split_of_embeddings_is_what_training_takes():
     split = EmbeddingSplit(X, np.arange(60)[::-1], Y[::-1])
-    assert split.embedded() is split.training_rows() is split
+    assert split.embedded() is split
     assert split.input_dim() == split.dim == 6
     np.testing.assert_array_equal(split.inputs(np.array([3, 0]), 7), X[[56, 59]])
     some = split.subsample(7, 3)

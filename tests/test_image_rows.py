@@ -131,9 +131,6 @@ def test_images_become_embeddings(backbone, parquet):
     for call in (split.embedded, split.input_dim):
         with pytest.raises(ValueError, match=r"^backbone is not given, and the split holds images, which need one"):
             call()
-    with pytest.raises(ValueError, match=r"^of_images is not given, and the split holds images; training reads them"):
-        split.training_rows()
-    assert split.training_rows(lambda images: images.labels) is split.labels
 
 
 def test_rows_that_validate_are_preprocessed(backbone):

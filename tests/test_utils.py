@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from lbhash.utils.fingerprint import fingerprint
 from lbhash.utils.formatting import one_line
 from lbhash.utils.parallel import in_processes
-from lbhash.utils.system import check_packages, peak_memory
+from lbhash.utils.system import peak_memory
 from lbhash.utils.validation import check_choice, check_float, check_int
 
 
@@ -85,12 +85,6 @@ def test_a_fingerprint_is_that_of_its_parts_in_a_row():
     parts = (b"x", "y", array, array[:, ::2], {"b": 1, "a": None}, np.empty((0, 2)))
     written = b"xy" + array.tobytes() + array[:, ::2].tobytes() + b'{"a": null, "b": 1}'
     assert fingerprint(*parts) == hashlib.sha256(written).hexdigest()[:16]
-
-
-def test_packages_that_are_missing_are_named_with_the_command_that_installs_them():
-    check_packages("a test", "dev", "numpy", "json")
-    with pytest.raises(ValueError, match=r"^a test needs the package no_such_package: pip install 'lbhash\[dev\]'$"):
-        check_packages("a test", "dev", "numpy", "no_such_package")
 
 
 def test_errors_in_one_line():

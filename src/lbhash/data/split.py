@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol, TypeVar, runtime_checkable
 
@@ -85,10 +85,6 @@ class Split(ABC):
     def embedded(self, backbone: Embedder | None = None, *, workers: int = 0, progress: str = "") -> EmbeddingSplit:
         """Return the split as embeddings, held in memory: itself, or what ``chunks`` makes of images."""
 
-    @abstractmethod
-    def training_rows(self, of_images: Callable[[Any], TrainingRows] | None = None) -> TrainingRows:
-        """Return the rows as training takes them: embeddings as they are, of images ``of_images(split)``."""
-
     def with_rows(self: SplitT, rows: npt.NDArray[np.int64], labels: npt.NDArray | None) -> SplitT:
         """Return a split of the same table with other rows and labels."""
         return dataclasses.replace(self, rows=rows, labels=labels)  # type: ignore[type-var]  # it is a dataclass
@@ -163,10 +159,6 @@ class EmbeddingSplit(Split):
             yield self.take(slice(start, start + size))
 
     def embedded(self, backbone: Embedder | None = None, *, workers: int = 0, progress: str = "") -> EmbeddingSplit:
-        """Return the split itself."""
-        return self
-
-    def training_rows(self, of_images: Callable[[Any], TrainingRows] | None = None) -> TrainingRows:
         """Return the split itself."""
         return self
 

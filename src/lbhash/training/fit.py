@@ -62,10 +62,9 @@ def fit_split(
     backbone = open_backbone(settings) if split.needs_backbone else None
     setup = prepare(settings, split, classes, backbone, known_confusion)
     network: nn.Module = setup.model
-    if backbone is None:
-        rows = setup.fitted.training_rows()
-        validation = None if setup.validation is None else setup.validation.training_rows()
-    else:
+    rows: Any = setup.fitted
+    validation: Any = setup.validation
+    if backbone is not None:
         from lbhash.training.checkpoints import has_checkpoint
 
         resumed = training.get("resume") and training.get("directory") and has_checkpoint(training["directory"])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -170,10 +169,10 @@ def prepare_images(
     setup.model.metadata |= said
     setup.identity.update(said, backbone=backbone.fingerprint())
     model = ImageModel(backbone.model, setup.model, given.batch_norm)
-    augmented = partial(ImageRows, backbone=backbone, augmentation=augmentation_of(given), seed=given.seed)
-    rows, validation = setup.fitted.training_rows(augmented), None
-    if setup.validation is not None:
-        validation = setup.validation.training_rows(partial(ImageRows, backbone=backbone))
+    fitted: Any = setup.fitted  # images, and so are those held out
+    held_out: Any = setup.validation
+    rows = ImageRows(fitted, backbone, augmentation=augmentation_of(given), seed=given.seed)
+    validation = None if held_out is None else ImageRows(held_out, backbone)
     if standardize:
         sample = setup.fitted.subsample(STANDARDIZED, [given.seed, 0, _STANDARDIZATION])
         bar = "measuring" if given.progress and is_main_process() else ""

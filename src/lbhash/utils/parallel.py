@@ -93,12 +93,7 @@ def read_run(file: Path) -> Any:
     try:
         return checked(json.loads(file.read_text(encoding="utf-8")))
     except (ValueError, RecursionError) as error:
-        raise damaged_run(file, error) from None
-
-
-def damaged_run(file: Path, error: Exception) -> ValueError:
-    """Return the error that says how to repair the damaged file of a run."""
-    return ValueError(f"{file} is damaged ({error}); delete it, and its run is made anew")
+        raise ValueError(f"{file} is damaged ({error}); delete it, and its run is made anew") from None
 
 
 @contextmanager

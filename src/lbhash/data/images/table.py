@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from lbhash.data.images.loading import ImageReader, in_workers
 from lbhash.data.images.stores import ImageStore
-from lbhash.data.split import Embedder, EmbeddingSplit, Split, TrainingRows
+from lbhash.data.split import Embedder, EmbeddingSplit, Split
 from lbhash.data.table import Table
 from lbhash.utils.fingerprint import fingerprint
 from lbhash.utils.progress import counted
@@ -52,12 +52,6 @@ class ImageSplit(Split):
         none = np.empty((0, self.input_dim(backbone)), np.float32)
         embeddings = np.concatenate([none, *self.chunks(backbone, workers=workers, progress=progress)])
         return EmbeddingSplit(embeddings, np.arange(len(self)), self.labels)
-
-    def training_rows(self, of_images: Callable[[Any], TrainingRows] | None = None) -> TrainingRows:
-        """Return what ``of_images`` makes of the split."""
-        if of_images is None:
-            raise ValueError("of_images is not given, and the split holds images; training reads them by a backbone")
-        return of_images(self)
 
     def fingerprint(self) -> str:
         """Return the fingerprint of the images, as their store tells them, and of rows and labels."""
