@@ -17,6 +17,7 @@ from lbhash.data.readers import SUFFIXES, check_embeddings, is_one_table, read_t
 from lbhash.data.split import EmbeddingSplit, Split, TrainingRows
 from lbhash.data.table import EmbeddingTable, Table, check_protocol
 from lbhash.utils.labels import renumbered
+from lbhash.utils.system import package_folder
 
 
 def digits() -> EmbeddingTable:
@@ -24,10 +25,9 @@ def digits() -> EmbeddingTable:
 
     Source: E. Alpaydin and C. Kaynak, Optical Recognition of Handwritten Digits, UCI 1998, as scikit-learn ships it.
     """
-    from sklearn.datasets import load_digits
-
-    data, target = load_digits(return_X_y=True)
-    return EmbeddingTable(data.astype(np.uint8), target.astype(np.int64), "digits", protocol="digits")
+    file = package_folder("sklearn", "data is 'digits', which") / "datasets" / "data" / "digits.csv.gz"
+    data = np.loadtxt(file, delimiter=",", dtype=np.int64)
+    return EmbeddingTable(data[:, :-1].astype(np.uint8), data[:, -1].copy(), "digits", protocol="digits")
 
 
 DATASETS = {"digits": digits, "characters": characters}

@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from lbhash.data.table import EmbeddingTable
 from lbhash.utils.validation import check_int
+from lbhash.utils.system import package_folder
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -43,13 +44,13 @@ def characters(seed: int = 0) -> EmbeddingTable:
 
 def _glyphs() -> list[Image]:
     """Return each character in each font as an image of ``CELL`` × ``CELL`` pixels, white on black, on one baseline."""
-    import matplotlib
     from PIL import Image as images
     from PIL import ImageDraw, ImageFont
 
     glyphs = []
+    folder = package_folder("matplotlib", "data is 'characters', which") / "mpl-data" / "fonts" / "ttf"
     for name in FONTS:
-        file = f"{matplotlib.get_data_path()}/fonts/ttf/{name}.ttf"
+        file = str(folder / f"{name}.ttf")
         font = ImageFont.truetype(file, 40, layout_engine=ImageFont.Layout.BASIC)
         for character in CHARACTERS:
             glyphs.append(images.new("L", (CELL, CELL)))

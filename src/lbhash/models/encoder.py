@@ -165,11 +165,12 @@ class Encoder:
         for start in range(0, len(x), _BATCH):
             rows = np.asarray(x[start : start + _BATCH], np.float32)
             part = found[start : start + _BATCH]
-            part[:] = self._forward(rows)
-            size = np.abs(part)
-            near = size <= _UNSURE * size.max(axis=1, keepdims=True)
-            if (some := near.any(axis=1)).any():
-                part[some] = np.where(near[some], self._forward(rows[some].astype(np.float64)), part[some])
+            with np.errstate(over="ignore", invalid="ignore"):  # numbers near float32's limit give NaN
+                part[:] = self._forward(rows)
+                size = np.abs(part)
+                near = size <= _UNSURE * size.max(axis=1, keepdims=True)
+                if (some := near.any(axis=1)).any():
+                    part[some] = np.where(near[some], self._forward(rows[some].astype(np.float64)), part[some])
         return found
 
     @property

@@ -37,3 +37,14 @@ def check_packages(user: str, extra: str, *packages: str) -> None:
     for package in packages:
         if find_spec(package) is None:
             raise ValueError(f"{user} needs the package {package}: pip install 'lbhash[{extra}]'")
+
+
+def package_folder(package: str, user: str) -> Path:
+    """Return the folder of a package of the extra ``train``, without importing it, which takes a second."""
+    from importlib.util import find_spec
+
+    check_packages(user, "train", package)
+    spec = find_spec(package)
+    assert spec is not None
+    assert spec.origin is not None
+    return Path(spec.origin).parent
