@@ -1,13 +1,20 @@
 """What is released: a wheel and a source distribution that hold all that the program needs."""
 
+import json
 import re
 import shutil
+import socket
 import subprocess
 import sys
 import tarfile
+import time
+import urllib.error
+import urllib.request
 import zipfile
+from contextlib import suppress
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 ROOT = Path(__file__).parents[1]
@@ -85,3 +92,68 @@ def test_what_the_containerfile_copies_is_enough(tmp_path):
     (wheel,) = (tmp_path / "out").iterdir()
     assert "lbhash/service/static/index.html" in zipfile.ZipFile(wheel).namelist()
     assert "lbhash/cli/app.py" in zipfile.ZipFile(wheel).namelist()
+
+
+CORE = (
+    *("app_connections", "app_workers", "codefile", "codes", "deephash", "image_data", "images", "imports", "interop"),
+    *("index_asymmetric", "index_crash", "index_damage", "index_postings", "index_sizing", "index_states"),
+    *("lower_bound", "neighbors", "ranking", "utils"),
+)
+"""Test files that train nothing."""
+
+
+@pytest.mark.slow
+def test_what_encodes_and_serves_needs_no_pytorch(tmp_path):
+    """A model that was trained here encodes, is searched, evaluated and served by an install of ``lbhash[serve]``."""
+    run(sys.executable, "-m", "pip", "wheel", "--no-deps", "--no-index", "--no-build-isolation", "-w", tmp_path, ROOT)
+    (wheel,) = tmp_path.glob("*.whl")
+    run(sys.executable, "-m", "venv", tmp_path / "env")
+    python = tmp_path / "env" / "bin" / "python"
+    install = (python, "-m", "pip", "install", "--quiet", "-c", ROOT / "constraints.txt")
+    run(*install, f"lbhash[serve] @ {wheel.as_uri()}")
+    size = sum(file.stat().st_size for file in (tmp_path / "env").rglob("*") if file.is_file())
+    assert size < 700e6
+    rng = np.random.default_rng(0)
+    y = np.arange(300) % 3
+    np.savez(tmp_path / "d.npz", embeddings=(rng.normal(size=(3, 8))[y] + rng.normal(size=(300, 8)) / 5), labels=y)
+    data = ("--data", "d.npz", "--protocol", "holdout")
+    run(sys.executable, "-m", "lbhash", "train", *data, "--epochs", "5", "--bits", "16", "--out", "m", cwd=tmp_path)
+
+    def lbhash(*words):
+        return run(python, "-m", "lbhash", *words, cwd=tmp_path)
+
+    for split in ("base", "query"):
+        lbhash("encode", "--model", "m", *data, "--split", split, "--out", f"{split}.parquet")
+    found = json.loads(lbhash("evaluate", "--queries", "query.parquet", "--base", "base.parquet", "--json"))
+    assert found["map"] == pytest.approx(json.loads((tmp_path / "m" / "metrics.json").read_text())["map"])
+    lbhash("index", "build", "--codes", "base.parquet", "--out", "index")
+    search = ("search", "--index", "index", "--model", "m", "--data", "d.npz", "--row", "4", "--json")
+    (query,) = json.loads(lbhash(*search))["queries"]
+    assert [one["label"] for one in query["neighbors"]] == [1] * 10
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    command = [python, "-m", "lbhash", "serve", "--model", "m", "--index", "index", "--port", str(port)]
+    with subprocess.Popen([*map(str, command)], cwd=tmp_path, stderr=subprocess.PIPE, text=True) as service:
+        url, body = f"http://127.0.0.1:{port}/v1/search", json.dumps({"code": query["code"], "k": 3}).encode()
+        asked = urllib.request.Request(url, body, {"Content-Type": "application/json"})
+        for _ in range(600):
+            assert service.poll() is None, service.stderr.read()
+            with suppress(urllib.error.URLError), urllib.request.urlopen(asked) as answer:
+                found = json.load(answer)
+                break
+            time.sleep(0.1)
+        service.terminate()
+    assert [one["distance"] for one in found["neighbors"]] == [one["distance"] for one in query["neighbors"][:3]]
+    refused = subprocess.run(
+        [python, "-m", "lbhash", "train", "--data", "d.npz", "--out", "n"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    said = "lbhash: error: this needs the package torch: pip install 'lbhash[train]'\n"
+    assert (refused.returncode, refused.stderr) == (2, said)
+    run(*install, "pytest", "hypothesis", "httpx", "pytest-xdist")
+    tests = [f"tests/test_{name}.py" for name in CORE]
+    assert " passed" in run(python, "-m", "pytest", "-q", "-n", "logical", *tests, cwd=ROOT)

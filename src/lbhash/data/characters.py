@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from lbhash.data.table import EmbeddingTable
-from lbhash.utils.validation import check_int
 from lbhash.utils.system import package_folder
+from lbhash.utils.validation import check_int
 
 if TYPE_CHECKING:
     from PIL.Image import Image

@@ -20,7 +20,6 @@ import numpy.typing as npt
 import scipy.sparse
 from scipy.optimize import minimize
 from scipy.special import expit, log_softmax, softmax
-from sklearn.random_projection import SparseRandomProjection
 
 from lbhash.data.split import EmbeddingSplit
 from lbhash.utils.labels import one_hot
@@ -122,6 +121,8 @@ class _Ridge:
         if len(split) < min(split.dim, MOST_DIM) and len(split) * split.dim <= _NUMBERS:
             directions = np.linalg.qr(((split.take(slice(None)) - mean) / scale).T)[0].T
         elif split.dim > MOST_DIM:
+            from sklearn.random_projection import SparseRandomProjection  # which takes its time to import
+
             directions = SparseRandomProjection(MOST_DIM, random_state=0).fit(np.zeros((1, split.dim))).components_
         axes = split.dim if directions is None else directions.shape[0]
         gram, products = np.zeros((axes, axes)), np.zeros((axes, classes))
