@@ -78,7 +78,7 @@ def test_a_table_of_centers_goes_on(tmp_path, monkeypatch, in_this_process):
         lines = list(csv.DictReader(file))
     assert [line["centers"] for line in lines] == kinds
     assert all(0 < float(line["map"]) < 100 for line in lines)
-    assert "| centers | digits, 8 | mean |" in page.read_text()
+    assert "| centers | 8 bits | mean |" in page.read_text()
 
     def never(*given):
         raise AssertionError("a cell was run again")

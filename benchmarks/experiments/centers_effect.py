@@ -1,4 +1,4 @@
-"""What class centers that are farther apart do to the codes. Writes a part of ``docs/centers-cells.md``, and an image.
+"""What class centers that are farther apart do to the codes. Writes a part of ``docs/centers.md``, and an image.
 
     python -m benchmarks.experiments.centers_effect --cifar10 FILE --tiny-imagenet FILE --mosaic FILE
 
@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from benchmarks.experiments.page import check_part, replace_part
+from benchmarks.experiments.page import check_part, markdown_table, replace_part
 
 from lbhash.centers.targets import centers_fingerprint
 from lbhash.utils.files import existing_file, replacing
@@ -83,7 +83,7 @@ def main() -> None:
     parser.add_argument("--mosaic", required=True, help="Parquet of multi-label embeddings with split flags")
     parser.add_argument("--epochs", type=int, default=12)
     parser.add_argument("--seeds", type=int, default=3, help="at least 2, for the standard deviations")
-    parser.add_argument("--out", type=Path, default=Path("docs/centers-cells.md"))
+    parser.add_argument("--out", type=Path, default=Path("docs/centers.md"))
     parser.add_argument("--image", type=Path, default=Path("docs/centers.png"))
     parser.add_argument("--runs", type=Path, default=Path("runs/centers"), help="folder of the runs' JSON files")
     parser.add_argument("--workers", type=int, default=2, help="runs at a time, one thread each")
@@ -102,10 +102,10 @@ def main() -> None:
     runs: dict[str, tuple[Any, ...]] = {}
     for cell, name in names.items():
         runs.setdefault(name, (cell, files[cell.data], given.epochs))
-    results, minutes = run_missing(runs, execute, given.runs, given.workers, lambda result: f"mAP {result['map']:.4f}")
+    results, _ = run_missing(runs, execute, given.runs, given.workers, lambda result: f"mAP {result['map']:.4f}")
     table = {cell: results[name] for cell, name in names.items()}
     draw(table, given.image)
-    replace_part(given.out, "effect", report(table, given.epochs, len(runs), minutes))
+    replace_part(given.out, "effect", summary(table))
 
 
 def _cells(seeds: int) -> Iterator[Cell]:
@@ -129,55 +129,11 @@ def _mean_intra(found: Any) -> float:
     return float(counts @ np.arange(len(counts)) / counts.sum())
 
 
-def report(table: Results, epochs: int, runs: int, minutes: float | None) -> str:
-    """The tables in Markdown: of each data set, mAP and ratio of every kind, with the kind's minimum distance."""
-    seeds = sorted({cell.seed for cell in table})
-    said = f"{runs} runs of {epochs} epochs, seeds {', '.join(map(str, seeds))}"
-    parts = [said + (f", {minutes:.0f} minutes." if minutes is not None else ".")]
-    for data, title in TITLES.items():
-        of_data = {cell: result for cell, result in table.items() if cell.data == data}
-        parts.append(f"### {title}")
-        parts.append(_grid(of_data, "map", 3))
-        parts.append("The ratio D_inter / D_intra of the codes, with the 99th percentile of D_intra:")
-        parts.append(_grid(of_data, "ratio_of_most", 2))
-    parts.append("### Does a larger distance help?")
-    parts.append(_summary(table))
-    return "\n\n".join(parts)
-
-
-def _grid(table: Results, measure: str, digits: int) -> str:
-    lines = [f"| bits | method | {' | '.join(KINDS)} |", "|--:|:--|" + "--:|" * len(KINDS)]
-    for bits in BITS:
-        for guided in (False, True):
-            cells = [f"{bits}", "csq_d" if guided else "csq"]
-            for kind in KINDS:
-                found = [r for c, r in table.items() if (c.bits, c.guided, c.kind) == (bits, guided, kind)]
-                values = np.array([result[measure] for result in found])
-                distances = sorted({result["minimum_distance"] for result in found})
-                apart = str(distances[0]) if len(distances) == 1 else f"{distances[0]}–{distances[-1]}"
-                cells.append(f"{values.mean():.{digits}f} ± {values.std(ddof=1):.{digits}f} ({apart})")
-            lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join(lines)
-
-
-def _summary(table: Results) -> str:
-    """Rank correlation of mAP with distance, and the best centers against the others, by data set and method."""
-    from scipy.stats import spearmanr
-
-    heads = ["data", "method", "rank correlation of mAP and distance", "of ratio and distance"]
-    heads += [f"mAP of best − {kind}" for kind in KINDS[1:]]
-    lines = [f"| {' | '.join(heads)} |", "|:--|:--|" + "--:|" * (len(heads) - 2)]
+def summary(table: Results) -> str:
+    """The best centers' mAP less that of the others, in points, by data set and method."""
+    rows = []
     for data in TITLES:
         for guided in (False, True):
-            correlations = []
-            for measure in ("map", "ratio_of_most"):
-                of_bits = []
-                for bits in BITS:
-                    found = [r for c, r in table.items() if (c.data, c.guided, c.bits) == (data, guided, bits)]
-                    distances, values = zip(*((r["minimum_distance"], r[measure]) for r in found), strict=True)
-                    if len(set(distances)) > 1:
-                        of_bits.append(spearmanr(distances, values).statistic)
-                correlations.append(f"{np.mean(of_bits):+.2f}")
             differences = []
             for kind in KINDS[1:]:
                 pairs = [
@@ -187,9 +143,8 @@ def _summary(table: Results) -> str:
                 ]
                 error = np.std(pairs, ddof=1) / np.sqrt(len(pairs))
                 differences.append(f"{np.mean(pairs):+.1f} ± {error:.1f}")
-            cells = [data, "csq_d" if guided else "csq", *correlations, *differences]
-            lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join(lines)
+            rows.append([f"{data}, {'csq_d' if guided else 'csq'}", *differences])
+    return markdown_table(["best −", *KINDS[1:]], rows, left=0)
 
 
 def draw(table: Results, file: Path) -> None:

@@ -262,20 +262,14 @@ def run(source: Source, cell: dict[str, str]) -> dict[str, str]:
 
 
 def table(lines: list[dict[str, str]]) -> str:
-    """Return the mAP of each kind, data set and length, and the means over all."""
-    cells = {(line["centers"], line["data"], line["bits"]): line for line in lines}
-    columns = list(dict.fromkeys((line["data"], line["bits"]) for line in lines))
+    """Return the mean mAP over the data sets by kind and length, and over all."""
+    columns = list(dict.fromkeys(line["bits"] for line in lines))
     rows = []
     for kind in KINDS:
-        own = [cells.get((kind, *column)) for column in columns]
-        shown = ["–" if one is None else f"{float(one['map']):.1f}" + _half(one) for one in own]
-        mean = f"{fmean(float(one['map']) for one in own if one is not None):.1f}" if all(own) else "–"
-        rows.append([kind, *shown, mean])
-    return markdown_table(["centers", *(f"{data}, {bits}" for data, bits in columns), "mean"], rows, left=0)
-
-
-def _half(line: dict[str, str]) -> str:
-    return f" ± {float(line['half']):.1f}" if line["half"] else ""
+        own = [[float(line["map"]) for line in lines if (line["centers"], line["bits"]) == (kind, b)] for b in columns]
+        shown = [f"{fmean(maps):.1f}" if maps else "–" for maps in (*own, [one for maps in own for one in maps])]
+        rows.append([kind, *shown])
+    return markdown_table(["centers", *(f"{bits} bits" for bits in columns), "mean"], rows, left=0)
 
 
 def main(arguments: list[str] | None = None) -> None:

@@ -53,9 +53,9 @@ def class_centers(classes: int, bits: int, kind: str = "best", seed: int = 0) ->
     Args:
         classes: number of classes C, from 1 to ``2**bits``.
         bits: length h of a code.
-        kind: one of ``center_kinds()``. "best" has the largest minimum distance that any of them has or a bounded
-            search finds, then the largest mean distance, then the best bit balance; "best-ratio" the largest minimum
-            distance, then the smallest maximum distance. Both are cached (the environment variable ``LBHASH_CACHE``
+        kind: one of ``center_kinds()``. "best" has the largest minimum distance that any of them has, then the
+            largest mean distance, then the best bit balance; "best-ratio" the largest minimum distance, then the
+            smallest maximum distance. Both are cached (the environment variable ``LBHASH_CACHE``
             names another folder than the user's cache folder).
         seed: of the random numbers if a construction uses any ("hadamard" when it fills up, and "random").
 

@@ -221,7 +221,6 @@ def print_centers(facts: Mapping[str, Any]) -> None:
     table = Table(show_header=False, title=title, title_justify="left")
     table.add_row("construction", facts["construction"])
     table.add_row("minimum distance", str(facts["minimum_distance"]))
-    table.add_row("best linear code known", str(facts["best_known_linear"] or "–"))
     table.add_row("upper bound", f"{facts['upper_bound']} ({facts['bound']})")
     table.add_row("certificate", certificate(facts))
     table.add_row("mean distance", number(facts["mean_distance"], 2))

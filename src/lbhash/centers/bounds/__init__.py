@@ -7,14 +7,12 @@ less than the smallest d at which it is below C.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import lru_cache
+from functools import cache, lru_cache
+from importlib.resources import files
 from typing import NamedTuple
 
 from lbhash.centers.bounds.delsarte import delsarte
-from lbhash.centers.bounds.elementary import elias, griesmer_distance, hamming, johnson, plotkin, singleton
-from lbhash.centers.bounds.published import PUBLISHED_BITS, citation, published
-from lbhash.centers.bounds.semidefinite import semidefinite
-from lbhash.centers.constructions.linear import dimension_for
+from lbhash.centers.bounds.elementary import even_form, hamming, plotkin, singleton
 from lbhash.centers.distance import check_size
 
 __all__ = ["UpperBound", "bounds_table", "upper_bound"]
@@ -29,24 +27,37 @@ class UpperBound(NamedTuple):
     source: str
 
 
-def _published_size(length: int, distance: int) -> int:
-    """Return the published bound; at odd d for the table's longest words, the bound for d - 1 holds too."""
-    bounds = published(length, distance) or published(length, max(1, distance - 1))
-    return 2**length if bounds is None else bounds.upper
+class StoredBound(NamedTuple):
+    """A(n, d) <= ``upper``, which ``source`` proves."""
+
+    n: int
+    d: int
+    upper: int
+    source: str
 
 
-_PUBLISHED = "published"
+@cache
+def stored_bounds() -> list[StoredBound]:
+    """Return the bounds of ``stored.csv``; d is even."""
+    lines = files(__package__).joinpath("stored.csv").read_text(encoding="utf-8").splitlines()
+    rows = [line.split(",") for line in lines if line[0].isdigit()]
+    return [StoredBound(int(n), int(d), int(upper), source) for n, d, upper, source in rows]
+
+
+def stored_bound(length: int, distance: int) -> StoredBound:
+    """Return the least stored bound on A(n, d): those for longer words or smaller distances hold, too."""
+    forms = ((length, distance), even_form(length, distance))
+    fitting = [bound for bound in stored_bounds() for n, d in forms if bound.n >= n and bound.d <= d]
+    return min(fitting, key=lambda bound: bound.upper, default=StoredBound(length, distance, 1 << length, "all words"))
+
 
 # From the simplest on; a bound is named only if all before it prove less.
 _SIZE_BOUNDS: dict[str, SizeBound] = {
     "Singleton": singleton,
     "Hamming": hamming,
     "Plotkin": plotkin,
-    "Johnson": johnson,
-    "Elias": elias,
     "Delsarte's linear program": delsarte,
-    "Schrijver's semidefinite program": semidefinite,
-    _PUBLISHED: _published_size,
+    "stored": lambda length, distance: stored_bound(length, distance).upper,
 }
 
 
@@ -66,23 +77,19 @@ def upper_bound(classes: int, bits: int) -> UpperBound:
     for name, bound in _SIZE_BOUNDS.items():
         least = _least_excluded(bound, classes, bits, excluded)
         if least < excluded:
-            excluded = least
-            source = citation(bits, excluded) if name == _PUBLISHED else name
+            excluded, source = least, name
+    if source == "stored":
+        proof = stored_bound(bits, excluded)
+        source = f"A({proof.n}, {proof.d}) ≤ {proof.upper:,}, {proof.source}"
     return UpperBound(excluded - 1, source)
 
 
 def bounds_table(classes: int, bits: int) -> dict[str, int]:
-    """Return the largest minimum distance that each bound by itself leaves possible, by the bound's name.
-
-    "published" is missing above 28 bits, where the table ends. "Griesmer (linear codes only)" holds for all words of a
-    linear code of the smallest dimension that has C words; C of them, or other words, can be further apart.
-    """
+    """Return the largest minimum distance that each bound by itself leaves possible, by the bound's name."""
     classes, bits = check_size(classes, bits)
-    table = {name: _least_excluded(bound, classes, bits, bits + 1) - 1 for name, bound in _SIZE_BOUNDS.items()}
-    if bits > PUBLISHED_BITS:
-        del table[_PUBLISHED]
-    table["Griesmer (linear codes only)"] = griesmer_distance(bits, dimension_for(classes))
-    return table if classes > 1 else dict.fromkeys(table, bits)
+    if classes == 1:
+        return dict.fromkeys(_SIZE_BOUNDS, bits)
+    return {name: _least_excluded(bound, classes, bits, bits + 1) - 1 for name, bound in _SIZE_BOUNDS.items()}
 
 
 def _least_excluded(bound: SizeBound, classes: int, bits: int, excluded: int) -> int:

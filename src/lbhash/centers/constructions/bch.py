@@ -2,7 +2,7 @@
 
 Let alpha generate GF(2^m) and n = 2^m - 1. The BCH code of designed distance delta is the cyclic [n, k, d >= delta]
 code whose words, as polynomials over GF(2), have the roots alpha, alpha^2, ..., alpha^(delta - 1). Its generator
-polynomial g is the product of the minimal polynomials of these roots, one for each cyclotomic coset, and k = n - deg g.
+polynomial g has these roots and, with each, its conjugates: the powers of alpha in its cyclotomic coset; k = n - deg g.
 One parity bit extends it to [n + 1, k, d + 1] for odd d.
 
 Source: Bose and Ray-Chaudhuri (1960), Hocquenghem (1959); Lin and Costello, Error Control Coding, 2nd ed. (2004),
@@ -17,13 +17,16 @@ from typing import NamedTuple
 
 import numpy as np
 
-from lbhash.centers.constructions.galois_field import GaloisField, coefficients, divide, galois_field, multiply
+from lbhash.centers.constructions.galois_field import galois_field
 from lbhash.centers.constructions.linear import MAX_GREEDY_DIMENSION, Generator, best_words, dimension_for
 from lbhash.centers.distance import Centers
 
 
 class BCHCode(NamedTuple):
-    """A narrow-sense primitive binary [n, k] BCH code of the largest designed distance delta, with g(x) as bits."""
+    """A narrow-sense primitive binary [n, k] BCH code of the largest designed distance delta.
+
+    Bit j of ``generator_poly`` is the coefficient of x^j in g(x).
+    """
 
     n: int
     k: int
@@ -47,36 +50,18 @@ def bch_codes(m: int) -> list[BCHCode]:
     n = field.order
     codes = []
     roots: set[int] = set()
-    generator_poly = 1
+    polynomial = np.ones(1, np.int64)  # g; the coefficient of x^j at j
     for i in range(1, n + 1):
-        if i not in roots:
-            # The roots so far include alpha, ..., alpha^(i - 1) and not alpha^i.
-            codes.append(BCHCode(n, n - len(roots), i, generator_poly))
-            coset = cyclotomic_coset(i, n)
-            roots.update(coset)
-            generator_poly = multiply(generator_poly, minimal_polynomial(coset, field))
+        if i % n in roots:
+            continue
+        # The roots so far include alpha, ..., alpha^(i - 1) and not alpha^i.
+        codes.append(BCHCode(n, n - len(roots), i, sum(1 << j for j in np.flatnonzero(polynomial).tolist())))
+        root = i % n
+        while root not in roots:
+            roots.add(root)
+            polynomial = np.append(0, polynomial) ^ np.append(field.multiply(polynomial, field.exp[root]), 0)
+            root = 2 * root % n
     return codes
-
-
-def cyclotomic_coset(i: int, n: int) -> list[int]:
-    """Return the binary cyclotomic coset {i, 2i, 4i, ...} modulo n, from i on.
-
-    >>> cyclotomic_coset(3, 15)
-    [3, 6, 12, 9]
-    """
-    coset = [i % n]
-    while (following := coset[-1] * 2 % n) != coset[0]:
-        coset.append(following)
-    return coset
-
-
-def minimal_polynomial(exponents: list[int], field: GaloisField) -> int:
-    """Return the product of (x - alpha^i) over exponents closed under doubling; its coefficients are 0 and 1."""
-    polynomial = np.ones(1, np.int64)  # the coefficient of x^j at j
-    for i in exponents:
-        by_root = field.multiply(polynomial, field.exp[i])
-        polynomial = np.append(0, polynomial) ^ np.append(by_root, 0)
-    return sum(int(coefficient) << j for j, coefficient in enumerate(polynomial))
 
 
 def generator_matrix(code: BCHCode, extended: bool = False) -> Generator:
@@ -89,9 +74,11 @@ def generator_matrix(code: BCHCode, extended: bool = False) -> Generator:
     remainder = 1 << checks >> 1
     rows = []
     for _ in range(code.k):  # x^checks, x^(checks + 1), ... modulo g
-        remainder = divide(remainder << 1, code.generator_poly)[1]
-        rows.append(coefficients(remainder, checks))
-    check_bits = np.array(rows)
+        remainder <<= 1
+        if remainder >> checks:
+            remainder ^= code.generator_poly
+        rows.append([remainder >> j & 1 for j in range(checks)])
+    check_bits = np.array(rows, np.uint8)
     parity = (1 + check_bits.sum(axis=1, keepdims=True, dtype=np.uint8)) % 2
     return np.hstack([np.eye(code.k, dtype=np.uint8), parity[:, : int(extended)], check_bits])
 

@@ -25,14 +25,12 @@ def reed_solomon_centers(classes: int, bits: int, seed: int = 0) -> Centers:
 
 
 def generator_matrix(m: int, n: int, k: int) -> Generator:
-    """Return the systematic binary generator matrix ``[k m, n m]``; the first km bits are the message.
+    """Return the systematic binary generator matrix ``[k m, n m]``; the first km bits are the message, k <= n <= 2^m.
 
     A message of k symbols of m bits becomes a word of n symbols. The points are 0, alpha^0, alpha^1, ...; bit j of a
     symbol is the coefficient of x^j. Row im + j belongs to the polynomial that is x^j at point i and 0 at the other
     points below k.
     """
-    if not 1 <= k <= n <= 2**m:
-        raise ValueError(f"n is {n} and k is {k}; over GF(2^{m}) they must be 1 <= k <= n <= {2**m}")
     field = galois_field(m)
     points = np.append(0, field.exp[: field.order])[:n]
     matrix = np.empty((k, m, n, m), np.uint8)

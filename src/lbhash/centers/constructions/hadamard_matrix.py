@@ -23,9 +23,7 @@ _SYLVESTER = np.array([[1, 1], [1, -1]], np.int8)
 
 
 def hadamard_matrix(order: int) -> Centers:
-    """Return a Hadamard matrix ``int8 [order, order]`` whose first row and column are +1."""
-    if not has_hadamard_matrix(order):
-        raise ValueError(f"order is {order}; there is no construction of a Hadamard matrix of that order here")
+    """Return a Hadamard matrix ``int8 [order, order]`` whose first row and column are +1, if there is one here."""
     if order <= 2:
         matrix = _SYLVESTER[:order, :order]
     elif has_jacobsthal(order - 1):
@@ -50,13 +48,11 @@ def has_hadamard_matrix(order: int) -> bool:
 
 
 def jacobsthal(q: int) -> Centers:
-    """Return the Jacobsthal matrix of GF(q): ``int8 [q, q]`` of chi(a - b), 0 on the diagonal.
+    """Return the Jacobsthal matrix of GF(q), q the power of an odd prime: ``int8 [q, q]`` of chi(a - b).
 
     >>> jacobsthal(3).tolist()
     [[0, -1, 1], [1, 0, -1], [-1, 1, 0]]
     """
-    if not has_jacobsthal(q):
-        raise ValueError(f"q is {q}; it must be the power of an odd prime")
     p, k = _prime_power(q)
     digits = np.arange(q)[:, None] // p ** np.arange(k) % p
     chi = np.full(q, -1, np.int8)

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable
-from itertools import starmap
 from typing import NamedTuple
 
 import numpy as np
@@ -38,8 +37,9 @@ class Plan(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Return the blocks' names, with the numbers of copies."""
-        name = " + ".join(starmap(times, Counter(block.name for block in self.blocks).items()))
+        """Return the blocks' names, with the numbers of copies: "3 × a + b, 1 bit dropped"."""
+        copies = Counter(block.name for block in self.blocks)
+        name = " + ".join(name if count == 1 else f"{count} × {name}" for name, count in copies.items())
         dropped = sum(block.length for block in self.blocks) - self.bits
         if dropped == 0:
             return name
@@ -55,11 +55,6 @@ class Plan(NamedTuple):
         free = np.arange(self.bits - words.shape[1])
         signs = np.where(np.arange(count)[:, None] >> free % 16 & 1, -1, 1).astype(np.int8)
         return np.concatenate([words, signs], axis=1)
-
-
-def times(name: str, count: int) -> str:
-    """Return the name of one or several equal codes: "3 × name"."""
-    return name if count == 1 else f"{count} × {name}"
 
 
 def best_plan(blocks: Iterable[Block], bits: int) -> Plan | None:
