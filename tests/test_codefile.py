@@ -64,11 +64,10 @@ def test_a_slice_of_the_codes(tmp_path):
     assert_same(read_codes(tmp_path / "c.parquet"), every_third)
 
 
-@pytest.mark.parametrize("group", [1, 7, 49])
-def test_codes_in_chunks(tmp_path, group):
+def test_codes_in_chunks(tmp_path):
     table = table_of(20)
     write_codes(tmp_path / "c.parquet", table)
-    pq.write_table(pq.read_table(tmp_path / "c.parquet"), tmp_path / "c.parquet", row_group_size=group)
+    pq.write_table(pq.read_table(tmp_path / "c.parquet"), tmp_path / "c.parquet", row_group_size=7)
     assert_same(read_codes(tmp_path / "c.parquet"), table)
 
 
@@ -106,7 +105,7 @@ def test_an_npz_of_codes_alone(tmp_path):
 
 
 @pytest.mark.parametrize("suffix", SUFFIXES)
-@pytest.mark.parametrize("kept", [0, "half", -1])
+@pytest.mark.parametrize("kept", [0, "half"])
 def test_truncated_files(tmp_path, suffix, kept):
     file = tmp_path / f"c{suffix}"
     write_codes(file, table_of(64, n=500))
@@ -115,13 +114,6 @@ def test_truncated_files(tmp_path, suffix, kept):
     with pytest.raises(ValueError, match=r"^base is '.*', which is damaged or no file of codes: .") as error:
         read_codes(file, "base")
     assert "\n" not in str(error.value)
-
-
-@pytest.mark.parametrize("suffix", SUFFIXES)
-def test_text_by_a_wrong_name(tmp_path, suffix):
-    (tmp_path / f"c{suffix}").write_text("not a file of codes\n" * 9)
-    with pytest.raises(ValueError, match=r"codes is .*, which is damaged or no file of codes"):
-        read_codes(tmp_path / f"c{suffix}")
 
 
 def test_other_arrays(tmp_path):

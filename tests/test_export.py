@@ -101,10 +101,6 @@ def test_codes_of_embeddings(model, written):
     assert [path.name for path in file.parent.iterdir()] == ["model.onnx"]
 
 
-def slow(name):
-    return pytest.param(name, marks=pytest.mark.slow)
-
-
 # A file for each set of operators: linear maps, classes, waves, networks, and the branches of the joined head.
 @pytest.mark.parametrize(
     ("settings", "labels"),
@@ -248,7 +244,7 @@ def model_of_images(root, kind, processor):
     return root / "model", vision
 
 
-@pytest.fixture(scope="module", params=["vit", slow("resnet")])
+@pytest.fixture(scope="module", params=["vit", pytest.param("resnet", marks=pytest.mark.slow)])
 def exported(request, tmp_path_factory):
     """A model of images, its backbone, the exported file, and what the export said."""
     root = tmp_path_factory.mktemp(request.param)
@@ -309,9 +305,8 @@ def test_a_backbone_from_elsewhere(exported, tmp_path, command, monkeypatch):
     assert out.read_bytes() == file.read_bytes()
 
 
-@pytest.mark.parametrize("kind", ["resnet", slow("vit")])
-def test_images_of_any_size(tmp_path, kind):
-    model, vision = model_of_images(tmp_path, kind, AS_THEY_ARE)
+def test_images_of_any_size(tmp_path):
+    model, vision = model_of_images(tmp_path, "resnet", AS_THEY_ARE)
     facts = export_model(model, tmp_path / "model.onnx", backbone=vision)
     assert facts["inputs"] == [{"name": "pixel_values", "type": "float32", "shape": ["n", 3, "height", "width"]}]
     hasher, backbone = Hasher.from_pretrained(model), Backbone.from_pretrained(vision)

@@ -79,27 +79,21 @@ def test_vectors_without_length():
 
 
 @pytest.mark.parametrize(
-    ("change", "error", "message"),
+    ("change", "message"),
     [
-        ({"by": "luck"}, ValueError, "by is 'luck'; it must be one of asymmetric, outputs, embeddings"),
-        ({"by": "embeddings"}, ValueError, "rerank is 'embeddings' and the index keeps outputs; build it with store_"),
-        ({"k": 0}, ValueError, r"k is 0; it must be from 1 to the number of candidates \(4\)"),
-        ({"k": 5}, ValueError, "k is 5; it must be from 1 to"),
-        ({"queries": np.zeros((3, 12))}, ValueError, r"queries has shape \(3, 12\); it must be \[2, dim\]"),
-        ({"queries": np.full((2, 12), np.nan)}, ValueError, "of finite numbers"),
-        ({"queries": np.zeros((2, 11))}, ValueError, "queries has 11 numbers a row; the index holds 12"),
-        (
-            {"queries": np.zeros((2, 11)), "by": "outputs"},
-            ValueError,
-            "queries has 11 numbers a row; the index holds 12",
-        ),
+        ({"by": "luck"}, "by is 'luck'; it must be one of asymmetric, outputs, embeddings"),
+        ({"by": "embeddings"}, "rerank is 'embeddings' and the index keeps outputs; build it with store_"),
+        ({"k": 0}, r"k is 0; it must be from 1 to the number of candidates \(4\)"),
+        ({"queries": np.zeros((3, 12))}, r"queries has shape \(3, 12\); it must be \[2, dim\]"),
+        ({"queries": np.full((2, 12), np.nan)}, "of finite numbers"),
+        ({"queries": np.zeros((2, 11))}, "queries has 11 numbers a row; the index holds 12"),
     ],
 )
-def test_bad_arguments(outputs, change, error, message):
+def test_bad_arguments(outputs, change, message):
     index = index_of(outputs, keep="outputs")
     found = index.search(pack(outputs[:2]), 4)
     arguments = {"queries": outputs[:2], "k": 2, "by": "asymmetric"} | change
-    with pytest.raises(error, match=message):
+    with pytest.raises(ValueError, match=message):
         rerank(index, found, **arguments)
 
 
