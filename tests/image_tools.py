@@ -80,6 +80,16 @@ def model_of(kind):
         "vit without a pooler": lambda: t.ViTForImageClassification(t.ViTConfig(**TOKENS)),
         "dinov2": lambda: t.Dinov2Model(t.Dinov2Config(**TOKENS)),
         "convnext": lambda: t.ConvNextModel(t.ConvNextConfig(hidden_sizes=[8, 12], depths=[1, 1], num_stages=2)),
+        "poolformer": lambda: t.PoolFormerModel(
+            t.PoolFormerConfig(
+                hidden_sizes=[8, 12],
+                depths=[1, 1],
+                num_encoder_blocks=2,
+                patch_sizes=[7, 3],
+                strides=[4, 2],
+                padding=[2, 1],
+            )
+        ),
         "clip": lambda: t.CLIPModel(
             t.CLIPConfig(vision_config=TOKENS | {"projection_dim": 6}, text_config=text, projection_dim=6)
         ),

@@ -12,6 +12,7 @@ import torch
 from PIL import Image
 from safetensors.torch import load_file, save_file
 
+from image_tools import PROCESSOR, SIDE, model_of
 from lbhash import Hasher
 from lbhash.models.backbone import Backbone, pooled
 from lbhash.models.backbone_files import check_backbone
@@ -19,58 +20,13 @@ from lbhash.models.backbone_files import check_backbone
 transformers = pytest.importorskip("transformers")
 
 SHARED = Path(__file__).parents[2] / "shared"
-PROCESSOR = {
-    "image_processor_type": "ViTImageProcessor",
-    "do_resize": True,
-    "size": {"height": 32, "width": 32},
-    "resample": 2,
-    "do_rescale": True,
-    "rescale_factor": 1 / 255,
-    "do_normalize": True,
-    "image_mean": [0.5, 0.5, 0.5],
-    "image_std": [0.5, 0.5, 0.5],
-}
-TOKENS = {
-    "hidden_size": 16,
-    "intermediate_size": 16,
-    "num_hidden_layers": 1,
-    "num_attention_heads": 2,
-    "image_size": 32,
-    "patch_size": 16,
-}
-TEXT = {"hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "vocab_size": 9}
-STAGES = {"embedding_size": 8, "hidden_sizes": [8, 12], "depths": [1, 1], "layer_type": "basic"}
-WORDS = {"bos_token_id": 0, "eos_token_id": 1, "pad_token_id": 2}
 
 
 def tiny(kind):
-    """A small random model of a family, in evaluation mode."""
-    t = transformers
-    made = {
-        "resnet": lambda: t.ResNetModel(t.ResNetConfig(**STAGES)),
-        "convnext": lambda: t.ConvNextModel(t.ConvNextConfig(hidden_sizes=[8, 12], depths=[1, 1], num_stages=2)),
-        "mobilenet_v2": lambda: t.MobileNetV2Model(t.MobileNetV2Config(depth_multiplier=0.1, image_size=32)),
-        "vit": lambda: t.ViTModel(t.ViTConfig(**TOKENS)),
-        "vit without a pooler": lambda: t.ViTForImageClassification(t.ViTConfig(**TOKENS)),
-        "dinov2": lambda: t.Dinov2Model(t.Dinov2Config(**TOKENS)),
-        "poolformer": lambda: t.PoolFormerModel(
-            t.PoolFormerConfig(
-                hidden_sizes=[8, 12],
-                depths=[1, 1],
-                num_encoder_blocks=2,
-                patch_sizes=[7, 3],
-                strides=[4, 2],
-                padding=[2, 1],
-            )
-        ),
-        "clip": lambda: t.CLIPModel(
-            t.CLIPConfig(vision_config=TOKENS | {"projection_dim": 6}, text_config=TEXT | WORDS, projection_dim=6)
-        ),
-        "siglip": lambda: t.SiglipModel(t.SiglipConfig(vision_config=TOKENS, text_config=TEXT | WORDS)),
-    }[kind]
+    """A small random model of a family, with weights so wide that images differ in its outputs."""
+    model = model_of(kind)
     torch.manual_seed(0)
-    model = made().eval()
-    for weights in model.parameters():  # wider than models are made, so that images differ in a small one's outputs
+    for weights in model.parameters():
         torch.nn.init.normal_(weights, std=1.0 if kind == "mobilenet_v2" else 0.3)
     return model
 
@@ -93,9 +49,10 @@ def folder(tmp_path_factory):
 
 
 def pixel_values(images):
-    """The preprocessing in the open: 32 × 32 by bilinear interpolation, to [−1, 1]."""
-    resized = [np.asarray(image.resize((32, 32), Image.Resampling.BILINEAR), np.float32) for image in images]
-    return torch.from_numpy(np.stack(resized).transpose(0, 3, 1, 2) / 127.5 - 1)
+    """The preprocessing in the open."""
+    resized = [np.asarray(image.resize((SIDE, SIDE), Image.Resampling.BILINEAR), np.float32) for image in images]
+    values = (np.stack(resized) / 255 - PROCESSOR["image_mean"]) / PROCESSOR["image_std"]
+    return torch.from_numpy(values.transpose(0, 3, 1, 2)).float()
 
 
 # What the rule promises of each family, from the model's own parts.
@@ -294,7 +251,14 @@ def test_damaged_weights(tmp_path):
 
 def test_a_model_of_text(tmp_path):
     t = transformers
-    save(t.BertModel(t.BertConfig(**TEXT)), tmp_path)
+    small = {
+        "hidden_size": 16,
+        "intermediate_size": 16,
+        "num_hidden_layers": 1,
+        "num_attention_heads": 2,
+        "vocab_size": 9,
+    }
+    save(t.BertModel(t.BertConfig(**small)), tmp_path)
     refused(tmp_path, r"a BertModel, which takes no images")
 
 
@@ -334,7 +298,7 @@ def test_a_hasher_takes_the_embeddings_and_knows_the_backbone(folder, tmp_path, 
     both = rf"\({other.fingerprint()}\) and the model was trained with '.*' \({backbone.fingerprint()}\)"
     with pytest.raises(ValueError, match=both):
         check_backbone(loaded.model_, other)
-    narrow = Backbone.from_pretrained(save(tiny("resnet"), tmp_path / "narrow"))
+    narrow = Backbone.from_pretrained(save(tiny("convnext"), tmp_path / "narrow"))
     del loaded.model_.metadata["backbone"]
     with pytest.raises(ValueError, match=r"whose embeddings have 12 numbers; the model takes 16"):
         check_backbone(loaded.model_, narrow)

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
+import io
 import json
 import shutil
+import sys
 
 import numpy as np
 import pytest
 
+import lbhash.cli.app
 from image_tools import write_backbone, write_stripes
 from lbhash import Hasher
 from lbhash.codes.io import read_codes
@@ -19,6 +23,8 @@ from lbhash.utils.checksums import checked, with_checksum
 pytest.importorskip("transformers")
 
 TRAIN = ["train", "--bits", 16, "--hidden", 0, "--epochs", 2, "--lr", 0.01, "--batch-size", 16, "--threads", 1]
+TUNED = ["--data", "images", "--backbone", "backbone", "--image-size", 20, "--monitor", "map", "--validation", 0.2]
+TUNED += ["--backbone-lr", 0.005, "--crop-scale", 0.9, "--flip", 0, "--jitter", 0.1]
 
 
 @pytest.fixture(scope="module")
@@ -33,33 +39,12 @@ def place(tmp_path_factory):
 @pytest.fixture(scope="module")
 def trained(place):
     """What a training leaves, and what it says."""
-    import contextlib
-    import io
-    import os
-    import sys
-
-    import lbhash.cli.app
-
-    arguments = [
-        "--data",
-        "images",
-        "--backbone",
-        "backbone",
-        "--out",
-        "model",
-        "--image-size",
-        20,
-        "--monitor",
-        "map",
-    ]
-    arguments += ["--backbone-lr", 0.005, "--crop-scale", 0.9, "--flip", 0, "--jitter", 0.1, "--validation", 0.2]
-    out, err, before = io.StringIO(), io.StringIO(), os.getcwd()
+    out, err = io.StringIO(), io.StringIO()
     with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         patch.chdir(place)
-        patch.setattr(sys, "argv", ["lbhash", *map(str, [*TRAIN, *arguments])])
+        patch.setattr(sys, "argv", ["lbhash", *map(str, [*TRAIN, *TUNED, "--out", "model"])])
         with pytest.raises(SystemExit) as ended:
             lbhash.cli.app.main()
-    assert os.getcwd() == before
     assert not ended.value.code, err.getvalue()
     return out.getvalue(), err.getvalue()
 
@@ -118,18 +103,8 @@ def test_encode_knows_the_backbone(here, trained, command):
 
 def test_the_metrics_are_those_of_the_codes(here, command):
     for split in ("base", "query"):
-        command(
-            "encode",
-            "--model",
-            "model",
-            "--data",
-            "images",
-            "--split",
-            split,
-            "--out",
-            f"{split}.parquet",
-            "--overwrite",
-        )
+        given = ("--model", "model", "--data", "images", "--split", split, "--out", f"{split}.parquet", "--overwrite")
+        command("encode", *given)
     status, out, _ = command("evaluate", "--queries", "query.parquet", "--base", "base.parquet", "--json")
     assert status == 0
     assert json.loads(out)["map"] == json.loads((here / "model" / "metrics.json").read_text())["map"]
@@ -201,8 +176,7 @@ def test_the_service_knows_the_backbone(here, command, tmp_path):
 
 def test_a_resumed_training_has_nothing_left_to_do(here, command, tmp_path):
     out = shutil.copytree("model", tmp_path / "model")
-    arguments = ["--data", "images", "--backbone", "backbone", "--out", out, "--image-size", 20, "--monitor", "map"]
-    arguments += ["--backbone-lr", 0.005, "--crop-scale", 0.9, "--flip", 0, "--jitter", 0.1, "--validation", 0.2]
+    arguments = [*TUNED, "--out", out]
     status, _, err = command(*TRAIN, *arguments, "--resume")
     assert status == 0, err
     for file in ("model.safetensors", "backbone/model.safetensors"):
@@ -230,20 +204,8 @@ def test_damaged_images_are_skipped_everywhere(place, command, tmp_path, monkeyp
     assert (about["augment"], about["batch_norm"]) == (False, "train")
     rows = {}
     for split in ("train", "base", "query"):
-        status, _, err = command(
-            "encode",
-            "--model",
-            "model",
-            "--data",
-            "images",
-            "--damaged",
-            "skip",
-            "--split",
-            split,
-            "--out",
-            "c.parquet",
-            "--overwrite",
-        )
+        given = ("--model", "model", "--data", "images", "--damaged", "skip", "--split", split)
+        status, _, err = command("encode", *given, "--out", "c.parquet", "--overwrite")
         assert status == 0, err
         rows[split] = read_codes("c.parquet", "codes").rows
     assert len(rows["train"]) == about["training_rows"]
