@@ -276,18 +276,6 @@ def test_an_evaluation_by_two_nodes_is_that_of_one_process(kind, ray_of_the_test
     assert [rows for _, rows in places] == [970] * 8
 
 
-@pytest.mark.slow
-def test_the_command_evaluates_on_a_cluster_of_this_machine(ray_of_the_test, tmp_path):
-    rng = np.random.default_rng(0)
-    np.savez(tmp_path / "codes.npz", codes=rng.integers(0, 256, (970, 3), np.uint8), labels=rng.integers(0, 5, 970))
-    command = [sys.executable, "-m", "lbhash", "evaluate", "--queries", "codes.npz", "--base", "codes.npz", "--json"]
-    told = [
-        subprocess.run([*command, *more], cwd=tmp_path, capture_output=True, text=True, check=True).stdout
-        for more in ([], ["--engine", "ray"])
-    ]
-    assert told[0] == told[1]
-
-
 @pytest.mark.parametrize(
     ("options", "line"),
     [

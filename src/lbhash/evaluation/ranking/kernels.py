@@ -83,24 +83,10 @@ def _add_run(query: Any, base: Any, weights: Any, first: int, last: int, places:
     if weights.size:
         _add_weighted(query, base, weights, first, last, counts, bins)
         return
-    if query.size > 1:
-        for low in range(first, last, _STEP):
-            part = places[: min(_STEP, last - low)]
-            _distances(query, base, low, part)
-            _add_places(part, counts, bins)
-        return
-    # One word: the distance goes straight from the register to the count.
-    one, two, three = np.uint64(bins), np.uint64(2 * bins), np.uint64(3 * bins)
-    mine, codes = query[0], base[0]
-    fours = (last - first) // 4
-    for four in range(fours):
-        row = np.uint64(first + 4 * four)
-        counts[popcount(mine ^ codes[row])] += np.int32(1)
-        counts[one + popcount(mine ^ codes[row + np.uint64(1)])] += np.int32(1)
-        counts[two + popcount(mine ^ codes[row + np.uint64(2)])] += np.int32(1)
-        counts[three + popcount(mine ^ codes[row + np.uint64(3)])] += np.int32(1)
-    for row in range(first + 4 * fours, last):
-        counts[popcount(mine ^ codes[np.uint64(row)])] += np.int32(1)
+    for low in range(first, last, _STEP):
+        part = places[: min(_STEP, last - low)]
+        _distances(query, base, low, part)
+        _add_places(part, counts, bins)
 
 
 @numba.njit(nogil=True, cache=True)
