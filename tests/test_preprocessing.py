@@ -41,82 +41,53 @@ def with_processor(tmp_path):
     return made
 
 
+def square(side):
+    return {"height": side, "width": side}
+
+
+def edge(side):
+    return {"shortest_edge": side}
+
+
 # A processor, what it makes of any image, and its sizes for images of 96.
 SIZES = {
-    "scaled to a square": ("ViTImageProcessor", {}, 224, {"size": {"height": 96, "width": 96}}),
-    "shortest edge, then cut": (
-        "CLIPImageProcessor",
-        {},
-        224,
-        {"size": {"shortest_edge": 96}, "crop_size": {"height": 96, "width": 96}},
-    ),
-    "a middle of seven eighths": (
-        "BitImageProcessor",
-        {"size": {"shortest_edge": 256}},
-        224,
-        {"size": {"shortest_edge": 110}, "crop_size": {"height": 96, "width": 96}},
-    ),
-    "a square, then cut": (
-        "DeiTImageProcessor",
-        {},
-        224,
-        {"size": {"height": 110, "width": 110}, "crop_size": {"height": 96, "width": 96}},
-    ),
-    "a share that is cut": (
-        "ConvNextImageProcessor",
-        {"size": {"shortest_edge": 224}},
-        224,
-        {"size": {"shortest_edge": 96}},
-    ),
-    "channels in another order": (
-        "MobileViTImageProcessor",
-        {"size": {"shortest_edge": 288}},
-        256,
-        {"size": {"shortest_edge": 108}, "crop_size": {"height": 96, "width": 96}},
-    ),
-    "as large as they are": ("ViTImageProcessor", {"do_resize": False}, None, {"size": {"height": 96, "width": 96}}),
-    "as large as they are, by edges": (
-        "ConvNextImageProcessor",
-        {"do_resize": False},
-        None,
-        {"size": {"shortest_edge": 96}},
-    ),
-    "the shortest edge alone": ("DetrImageProcessor", {}, None, {"size": {"height": 96, "width": 96}}),
+    "scaled to a square": ("ViTImageProcessor", {}, 224, {"size": square(96)}),
+    "shortest edge, then cut": ("CLIPImageProcessor", {}, 224, {"size": edge(96), "crop_size": square(96)}),
+    "a middle of seven eighths": ("BitImageProcessor", {"size": edge(256)}, 224, {"size": edge(110)}),
+    "a square, then cut": ("DeiTImageProcessor", {}, 224, {"size": square(110), "crop_size": square(96)}),
+    "a share that is cut": ("ConvNextImageProcessor", {"size": edge(224)}, 224, {"size": edge(96)}),
+    "channels in another order": ("MobileViTImageProcessor", {"size": edge(288)}, 256, {"size": edge(108)}),
+    "as large as they are": ("ViTImageProcessor", {"do_resize": False}, None, {"size": square(96)}),
+    "as large as they are, by edges": ("ConvNextImageProcessor", {"do_resize": False}, None, {"size": edge(96)}),
+    "the shortest edge alone": ("DetrImageProcessor", {}, None, {"size": square(96)}),
 }
 
 
 @pytest.mark.parametrize("kind", SIZES)
-def test_sizes(kind, with_processor):
+def test_sizes_and_values_of_pixels(kind, with_processor):
     name, config, side, sizes = SIZES[kind]
     backbone = with_processor(name, **config)
     before = backbone.preprocessing()
     if side is None:
         with pytest.raises(
-            ValueError, match=r"^the preprocessing of backbone '.*' leaves images in sizes of their own; "
+            ValueError, match=r"^the preprocessing of backbone '.*' leaves images in sizes of their own"
         ):
             input_size(backbone)
     else:
         assert input_size(backbone) == (side, side)
     other = resized(backbone, 96)
-    assert input_size(other) == (96, 96)
     said = other.preprocessing()
+    assert (input_size(other), other.model is backbone.model) == ((96, 96), True)
     assert {key: said[key] for key in sizes} == sizes
+    assert said.get("crop_size", square(96)) == square(96)
     assert backbone.preprocessing() == before
-    assert other.model is backbone.model
-    assert {key: value for key, value in said.items() if "size" not in key and not key.startswith("do_")} == {
-        key: value for key, value in before.items() if "size" not in key and not key.startswith("do_")
-    }
+    kept = [{key: made[key] for key in made if "size" not in key and key[:3] != "do_"} for made in (said, before)]
+    assert kept[0] == kept[1]
 
-
-@pytest.mark.parametrize("kind", SIZES)
-def test_values_of_pixels_are_the_preprocessings(kind, with_processor):
-    name, config, *_ = SIZES[kind]
-    backbone = resized(with_processor(name, **config), 32)
-    rng = np.random.default_rng(0)
-    pixels = rng.integers(0, 256, (4, 32, 32, 3), dtype=np.uint8)
-    backbone.processor.do_resize = backbone.processor.do_center_crop = False
-    expected = preprocess(backbone.processor, [Image.fromarray(one) for one in pixels], "x")
-    made = PixelValues(backbone)(pixels)
+    pixels = np.random.default_rng(0).integers(0, 256, (4, 96, 96, 3), dtype=np.uint8)
+    other.processor.do_resize = other.processor.do_center_crop = False
+    expected = preprocess(other.processor, [Image.fromarray(one) for one in pixels], "x")
+    made = PixelValues(other)(pixels)
     assert made.dtype == np.float32
     np.testing.assert_array_equal(made.transpose(0, 3, 1, 2), expected.numpy())
 
@@ -138,20 +109,14 @@ class Framed:
         return {"pixel_values": torch.zeros(len(images), 3, 70, 70)}
 
 
-@pytest.mark.parametrize("processor", [Gray(), Framed()])
-def test_values_that_cannot_be_looked_up(processor):
-    said = (
-        rf"^the preprocessing of backbone 'b', a {type(processor).__name__}, does more than scale images and their "
-        "channels, which augmented ones could not be given; train without augmentation"
-    )
-    with pytest.raises(ValueError, match=said):
-        PixelValues(Backbone(Takes(), processor, "b"))
-
-
-# ------------------------------------------------------------------------------------------------- bad sizes
-
-
-def test_a_preprocessing_that_cannot_be_changed():
+def test_a_preprocessing_that_cannot_be_changed_or_looked_up():
+    for processor in (Gray(), Framed()):
+        said = (
+            rf"^the preprocessing of backbone 'b', a {type(processor).__name__}, does more than scale images and their "
+            "channels, which augmented ones could not be given; train without augmentation"
+        )
+        with pytest.raises(ValueError, match=said):
+            PixelValues(Backbone(Takes(), processor, "b"))
     said = r"^image_size is 96, and the preprocessing of backbone 'b', a Framed, cannot make squares of that size"
     with pytest.raises(ValueError, match=said):
         resized(Backbone(Takes(), Framed(), "b"), 96)
@@ -163,9 +128,6 @@ def test_a_model_of_one_size(tmp_path):
     assert backbone.dim > 0
     with pytest.raises(ValueError, match=r"^image_size is 96, which backbone '.*', a LevitModel, cannot take: "):
         resized(backbone, 96)
-
-
-# ------------------------------------------------------------------------------------------------- other sizes
 
 
 @pytest.mark.parametrize("kind", ["resnet", "mobilenet_v2", "vit", "vit without a pooler", "dinov2", "clip", "siglip"])
@@ -180,18 +142,11 @@ def test_backbones_at_another_size(kind, tmp_path):
     assert input_size(stored) == (40, 40)
     assert stored.fingerprint() == backbone.fingerprint()
     np.testing.assert_array_equal(stored.embed(images), made)
-
-
-def test_positions_are_interpolated(tmp_path):
-    backbone = resized(Backbone.from_pretrained(write_backbone(tmp_path, "vit")), 32)
-    images, _ = stripes(2)
-    pixels = preprocess(backbone.processor, images, "x")
-    with torch.inference_mode():
-        expected = backbone.model(pixel_values=pixels, interpolate_pos_encoding=True).pooler_output.numpy()
-    np.testing.assert_allclose(backbone.embed(images), expected, atol=1e-6)
-
-
-# ------------------------------------------------------------------------------------------------- padding
+    if kind == "vit":  # its positions are interpolated
+        pixels = preprocess(backbone.processor, images, "x")
+        with torch.inference_mode():
+            expected = backbone.model(pixel_values=pixels, interpolate_pos_encoding=True).pooler_output.numpy()
+        np.testing.assert_allclose(made, expected, atol=1e-6)
 
 
 @pytest.mark.parametrize("kind", ["mobilenet_v1", "mobilenet_v2"])

@@ -32,18 +32,24 @@ def test_integers_in_range_are_returned(value, least, most):
 
 
 @pytest.mark.parametrize(
-    ("value", "limits", "error", "line"),
+    ("check", "value", "limits", "error", "line"),
     [
-        (True, (1,), TypeError, "k is True; it must be an integer of at least 1"),
-        (1.0, (1, 9), TypeError, "k is 1.0; it must be an integer from 1 to 9"),
-        (0, (1,), ValueError, "k is 0; it must be at least 1"),
-        (10, (1, 9), ValueError, "k is 10; it must be from 1 to 9"),
-        (10, (1, 9, "the base"), ValueError, "k is 10; it must be from 1 to the base (9)"),
+        (check_int, True, {"least": 1}, TypeError, "k is True; it must be an integer of at least 1"),
+        (check_int, 1.0, {"least": 1, "most": 9}, TypeError, "k is 1.0; it must be an integer from 1 to 9"),
+        (check_int, 0, {"least": 1}, ValueError, "k is 0; it must be at least 1"),
+        (check_int, 10, {"most": 9, "of": "the base"}, ValueError, "k is 10; it must be from 0 to the base (9)"),
+        (check_float, False, {}, TypeError, "k is False; it must be a number, finite"),
+        (check_float, "1", {"above": 0}, TypeError, "k is '1'; it must be a number, above 0 and finite"),
+        (check_float, math.nan, {}, ValueError, "k is nan; it must be finite"),
+        (check_float, math.inf, {"least": 0}, ValueError, "k is inf; it must be at least 0 and finite"),
+        (check_float, 2, {"least": 0, "most": 1}, ValueError, "k is 2; it must be from 0 to 1"),
+        (check_float, 1, {"least": 0, "below": 1}, ValueError, "k is 1; it must be at least 0 and below 1"),
+        (check_choice, None, {"choices": ["a", "b"]}, ValueError, "k is None; it must be one of a, b"),
     ],
 )
-def test_what_is_said_of_integers(value, limits, error, line):
+def test_what_is_said_of_arguments(check, value, limits, error, line):
     with pytest.raises(error) as raised:
-        check_int(value, "k", *limits)
+        check(value, "k", **limits)
     assert str(raised.value) == line
 
 
@@ -55,29 +61,6 @@ def test_numbers_in_range_are_returned(value, lower, upper):
     else:
         with pytest.raises(ValueError, match=r"^x is "):
             check_float(value, "x", **{lower: 0, upper: 1})
-
-
-@pytest.mark.parametrize(
-    ("value", "limits", "error", "line"),
-    [
-        (False, {}, TypeError, "x is False; it must be a number, finite"),
-        ("1", {"above": 0}, TypeError, "x is '1'; it must be a number, above 0 and finite"),
-        (math.nan, {}, ValueError, "x is nan; it must be finite"),
-        (math.inf, {"least": 0}, ValueError, "x is inf; it must be at least 0 and finite"),
-        (2, {"least": 0, "most": 1}, ValueError, "x is 2; it must be from 0 to 1"),
-        (1, {"least": 0, "below": 1}, ValueError, "x is 1; it must be at least 0 and below 1"),
-    ],
-)
-def test_what_is_said_of_numbers(value, limits, error, line):
-    with pytest.raises(error) as raised:
-        check_float(value, "x", **limits)
-    assert str(raised.value) == line
-
-
-def test_choices():
-    assert check_choice("a", "kind", {"a": 1, "b": 2}) == "a"
-    with pytest.raises(ValueError, match=r"^kind is None; it must be one of a, b$"):
-        check_choice(None, "kind", ["a", "b"])
 
 
 def test_a_fingerprint_is_that_of_its_parts_in_a_row():
