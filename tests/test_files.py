@@ -68,9 +68,6 @@ def test_a_lock_is_waited_for(tmp_path, monkeypatch):
     assert said.getvalue() == "wait\n"
 
 
-# ----------------------------------------------------------------------------------------------- power cuts and links
-
-
 @pytest.fixture
 def recorded(monkeypatch):
     """What is synced to the disk and renamed, in this order: ``("sync", path)`` and ``("rename", source, target)``."""
@@ -99,15 +96,12 @@ def assert_survives(events, file):
     assert folder in events[renamed:], file
 
 
-def test_what_was_written_survives_a_power_cut(tmp_path, recorded):
-    file = tmp_path / "new" / "deep" / "a.txt"
-    write_text(file, "one")
-    assert_survives(recorded, file)
+def test_models_checkpoints_and_codes_survive_a_power_cut(tmp_path, recorded, write_parquet):
+    deep = tmp_path / "new" / "deep" / "a.txt"
+    write_text(deep, "one")
+    assert_survives(recorded, deep)
     for folder in (tmp_path, tmp_path / "new"):  # new folders have names, too
         assert ("sync", folder.stat().st_ino) in recorded
-
-
-def test_models_checkpoints_and_codes_survive_a_power_cut(tmp_path, recorded, write_parquet):
     rng = np.random.default_rng(0)
     write_parquet(tmp_path / "d.parquet", rng.standard_normal((120, 6)), label=np.arange(120) % 3)
     model, data = str(tmp_path / "model"), str(tmp_path / "d.parquet")
@@ -173,6 +167,9 @@ def test_only_files_are_replaced(tmp_path, kind):
     with pytest.raises(FileExistsError, match=r"not written, because a .* is in its place; remove it") as raised:
         write_text(place, "new")
     assert raised.value.filename == str(place)
+    if kind == "link":
+        with pytest.raises(OSError, match=r"a\.txt"), exclusive(tmp_path, "a.txt", "busy", 0):
+            raise AssertionError("a lock that is a link was followed")
     assert other.read_text() == "untouched"
     assert {file.name for file in tmp_path.iterdir()} == {"a.txt", "other.txt"}
 
@@ -222,11 +219,3 @@ def test_a_full_disk_is_said_with_the_name_of_the_file(tmp_path):
     assert here.recv() == ["c.npz", "c.parquet", "c.ckpt", "c.json", "model", "000000000.npy"]
     process.join()
     assert not [file for file in tmp_path.rglob("*") if file.is_file()]
-
-
-def test_a_lock_that_is_a_link(tmp_path):
-    (tmp_path / "precious").write_text("untouched")
-    (tmp_path / "lock").symlink_to(tmp_path / "precious")
-    with pytest.raises(OSError, match="lock"), exclusive(tmp_path, "lock", "busy", 0):
-        raise AssertionError("it was followed")
-    assert (tmp_path / "precious").read_text() == "untouched"

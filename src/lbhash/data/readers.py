@@ -34,7 +34,7 @@ from lbhash.utils.arrays import as_matrix, check_unmasked
 from lbhash.utils.files import existing_file, fetched, read_npy
 from lbhash.utils.formatting import one_line
 from lbhash.utils.labels import has_label, partial_labels
-from lbhash.utils.memory import check_memory, check_npz, check_parquet
+from lbhash.utils.memory import check_memory, check_npz
 
 TABLES = (".csv", ".jsonl", ".ndjson", ".arrow", ".feather")  # that are read at once
 SUFFIXES = (".parquet", ".npz", ".npy", *TABLES)
@@ -163,8 +163,6 @@ def _read_columns(file: Path, name: str, asked: tuple[str | None, str | None], *
     masks: dict[str, npt.NDArray[np.bool_]] = {}
     try:
         if files:
-            for one in files:
-                check_parquet(one, f"{said}, whose footer", [])
             schema = pq.read_schema(files[0])
         else:
             whole, masks = read_whole(file, said)

@@ -111,14 +111,9 @@ def missing_labels(array: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
 
 
 def _is_missing(label: Any) -> bool:
-    if isinstance(label, str):
-        return not label
-    # pandas.NA is neither true nor false, and equal to nothing
-    return (
-        label is None
-        or type(label).__name__ == "NAType"
-        or (isinstance(label, (float, np.floating)) and label != label)
-    )
+    if label is None or type(label).__name__ == "NAType":  # pandas.NA is neither true nor false
+        return True
+    return not label if isinstance(label, str) else isinstance(label, (float, np.floating)) and bool(np.isnan(label))
 
 
 def has_label(labels: Labels) -> npt.NDArray[np.bool_]:
