@@ -118,15 +118,6 @@ def test_a_damaged_shard_is_encoded_again(encoded):
     assert shard.read_bytes() == content
 
 
-def test_files_without_a_checksum_are_read(tmp_path):
-    table = table_of()
-    write_codes(tmp_path / "c.parquet", table)
-    pq.write_table(pq.read_table(tmp_path / "c.parquet"), tmp_path / "c.parquet")
-    assert same_codes(table)(read_codes(tmp_path / "c.parquet"))
-    np.savez(tmp_path / "c.npz", codes=table.codes, bits=table.bits)
-    assert read_codes(tmp_path / "c.npz").codes.tolist() == table.codes.tolist()
-
-
 def test_pages_have_checksums_that_any_reader_can_verify(tmp_path):
     file = tmp_path / "c.parquet"
     write_parquet(file, pa.table({"code": pa.array(list(range(1000)), pa.int32())}))

@@ -89,10 +89,7 @@ def search(
     if not len(index):
         raise ValueError("index is empty: it has no code to search for; add some first")
     filters = _parse_filters(where)
-    if asymmetric:
-        found = _agreeing(index, queries, k, filters)
-    else:
-        found = _find(index, queries, k, radius, filters, by, candidates)
+    found = _find(index, queries, k, radius, filters, by, candidates, asymmetric)
     answers = []
     asked = zip(queries.rows, queries.codes, queries.labels, found, strict=True)
     for row, code, label, (distances, ids, *scores) in asked:
@@ -157,14 +154,22 @@ def _find(
     where: Mapping[str, Any],
     by: By | None,
     candidates: int | None,
+    asymmetric: bool,
 ) -> Iterable[tuple[npt.NDArray, ...]]:
-    """Return distances, ids and, if candidates were ranked again, scores of each query's neighbors."""
+    """Return distances, ids and, if real numbers ranked them, scores of each query's neighbors."""
     if radius is not None:
         if k is not None or by is not None:
             raise ValueError("radius is given, and so is k or rerank; within it all codes are returned, by distance")
         found = index.range_search(queries.codes, radius, where=where)
         return map(found.of, range(len(queries.codes)))
     k = 10 if k is None else k
+    if asymmetric:
+        from lbhash.index.asymmetric import search_outputs  # Numba takes its time
+
+        if queries.soft is None:
+            raise ValueError("asymmetric needs rows of the data as queries; a code has no real numbers")
+        best = search_outputs(index, queries.soft, k, where=where)
+        return zip(best.distances, best.ids, best.scores, strict=True)
     if by is None:
         return zip(*index.search(queries.codes, k, where=where), strict=True)
     candidates = 100 if candidates is None else candidates
@@ -178,18 +183,6 @@ def _find(
     if not nearest.ids.size:
         return zip(*nearest, strict=True)
     best = rerank(index, nearest, vectors, min(k, nearest.ids.shape[1]), by, queries.weight)
-    return zip(best.distances, best.ids, best.scores, strict=True)
-
-
-def _agreeing(
-    index: Index, queries: Queries, k: int | None, where: Mapping[str, Any]
-) -> Iterable[tuple[npt.NDArray, ...]]:
-    """Return distances, ids and scores of the codes that agree best with each query's real outputs."""
-    from lbhash.index.asymmetric import search_outputs  # Numba takes its time
-
-    if queries.soft is None:
-        raise ValueError("asymmetric needs rows of the data as queries; a code has no real numbers")
-    best = search_outputs(index, queries.soft, 10 if k is None else k, where=where)
     return zip(best.distances, best.ids, best.scores, strict=True)
 
 
