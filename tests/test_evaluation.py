@@ -88,6 +88,15 @@ def test_stable_ties_are_in_the_order_of_the_base(multi):
     assert other.map != report.map
 
 
+@pytest.mark.parametrize("classes", [2, 3])
+def test_a_column_of_labels_is_a_vector(classes):
+    rng = np.random.default_rng(0)
+    (q, ql), (b, bl) = ((rng.integers(0, 256, (n, 2), np.uint8), rng.integers(0, classes, n)) for n in (20, 90))
+    expected = evaluate(q, ql, b, bl)
+    for queries, base in ((ql[:, None], bl[:, None]), (ql, bl[:, None]), (ql[:, None], bl)):
+        assert evaluate(q, queries, b, base).as_dict() == expected.as_dict()
+
+
 def test_class_numbers_may_be_far_apart():
     near = evaluate(QUERIES, QUERY_LABELS, BASE, BASE_LABELS)
     far = evaluate(QUERIES, QUERY_LABELS * 10**15 + 7, BASE, BASE_LABELS * 10**15 + 7)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from lbhash import Hasher, bound, evaluate
 from lbhash.codes import as_packed, check_codes, pack
 from lbhash.data import check_embeddings
-from lbhash.utils.labels import check_label_pair, check_labels, is_class_column, label_value, numbered_together, one_hot
+from lbhash.utils.labels import check_label_pair, check_labels, label_value, numbered_together, one_hot
 
 
 @pytest.mark.parametrize("dtype", ["?", "i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "f2", "f4", "f8"])
@@ -118,18 +118,21 @@ def test_numbers_of_a_file_are_checked_without_a_copy(tmp_path):
     assert most < 100_000
 
 
-def test_an_array_of_one_column():
-    for column in (np.array([[0], [2], [1]]), np.array([[0.0], [2.0], [1.0]]), np.array([[0], [2], [1]], object)):
-        checked = check_labels(column)
-        assert (checked.dtype, checked.tolist()) == (np.int64, [0, 2, 1])
-    for column in (np.array([[0], [1]]), np.array([[1.0], [0.0]]), np.zeros((0, 1), int)):
-        checked = check_labels(column)
-        assert checked.dtype == np.uint8
-        np.testing.assert_array_equal(checked, column)
-        np.testing.assert_array_equal(check_labels(checked), checked)
-    assert is_class_column(np.array([["0"], ["1"]]))
-    assert not is_class_column(np.array([0, 2]))
-    assert not is_class_column(np.array([[0, 2]]))
+@pytest.mark.parametrize("kind", [np.int64, np.uint8, float, bool, object])
+@pytest.mark.parametrize("numbers", [[0, 1, 1], [0, 2, 1], []])
+def test_an_array_of_one_column_is_a_vector(numbers, kind):
+    vector = np.array(numbers, kind)
+    checked = check_labels(vector[:, None])
+    assert checked.dtype == np.int64
+    np.testing.assert_array_equal(checked, check_labels(vector))
+
+
+def test_lists_of_one_class_have_two_columns():
+    """Or a second look would take them for a column of class numbers."""
+    assert check_labels([[0], []]).tolist() == [[1, 0], [0, 0]]
+
+
+def test_a_column_of_negative_numbers_is_refused():
     with pytest.raises(ValueError, match="y is -1 in row 1; class numbers must be at least 0"):
         check_labels(np.array([[0], [-1]]), "y")
 

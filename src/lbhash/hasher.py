@@ -21,7 +21,7 @@ from lbhash.models.folder import check_model_folder
 from lbhash.training.arguments import METHOD, TrainingArguments, arguments, described, stored_arguments
 from lbhash.utils.arrays import as_array, as_matrix, check_unmasked
 from lbhash.utils.formatting import one_line
-from lbhash.utils.labels import UNLABELED, check_labels, has_label, is_class_column, missing_labels
+from lbhash.utils.labels import UNLABELED, check_labels, has_label, missing_labels
 from lbhash.utils.system import TRAINING, check_packages
 from lbhash.utils.validation import check_int
 
@@ -471,12 +471,7 @@ def _encode_labels(y: npt.NDArray) -> tuple[npt.NDArray, npt.NDArray]:
     if y.dtype.kind == "f" and (y != np.floor(y)).any():
         value = y[y != np.floor(y)][0]
         raise ValueError(f"y holds {value}; it must hold classes, [n] or multi-hot [n, C], and no measurements")
-    if y.ndim == 2 and not is_class_column(y):
-        if y.shape[1] == 1:
-            raise ValueError(
-                f"y has shape {y.shape} and holds 0 and 1 only, which is multi-hot of one class; it must be class "
-                "numbers [n], or multi-hot [n, C] of two classes or more"
-            )
+    if y.ndim == 2 and y.shape[1] > 1:
         labels = check_labels(y.astype(np.uint8) if set(np.unique(y)) <= {0, 1} else y, "y")
         return labels, np.arange(labels.shape[1])
     classes, labels = np.unique(y.ravel(), return_inverse=True)

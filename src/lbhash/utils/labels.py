@@ -3,8 +3,7 @@
 Where rows have one label each, a few functions allow rows without one, whose class number is ``UNLABELED``. All others
 refuse it, as they do any negative number.
 
-An array of one column, ``[n, 1]``, could be either. It is a column of class numbers if it holds anything but 0 and 1,
-and multi-hot of a single class if it does not.
+An array of one column, ``[n, 1]``, is a column of class numbers; a multi-hot matrix has two columns or more.
 """
 
 from __future__ import annotations
@@ -33,7 +32,8 @@ def check_labels(labels: Any, name: str = "labels", classes: int | None = None) 
     Labels are class numbers ``[n]`` or ``[n, 1]`` from 0 on (integers, floats that are whole numbers, or Booleans),
     multi-hot ``[n, classes]`` of 0 and 1, or a list of n lists of class numbers; in the last two forms a row may have
     no label. No value may be masked, NaN or None.
-    If ``classes`` is None, it is the columns of a multi-hot array, or 1 + the largest class number of a list of lists.
+    If ``classes`` is None, it is the columns of a multi-hot array, or of a list of lists 1 + the largest class number,
+    2 at least.
 
     >>> check_labels([[0, 2], [1]]).tolist()
     [[1, 0, 1], [0, 1, 0]]
@@ -43,9 +43,9 @@ def check_labels(labels: Any, name: str = "labels", classes: int | None = None) 
     if _is_list_of_lists(labels, name):
         return _multi_hot_of_lists(labels, name, classes)
     array = _as_numbers(labels, name)
-    if array.ndim == 1 or is_class_column(array):
+    if array.ndim == 1 or array.shape[1:] == (1,):
         return _class_numbers(array.ravel(), name, classes)
-    if array.ndim == 2 and array.shape[1] > 0:
+    if array.ndim == 2 and array.shape[1] > 1:
         return _multi_hot(array, name, classes)
     raise ValueError(f"{name} has shape {array.shape}; it must be {_MAY_BE}")
 
@@ -223,13 +223,6 @@ def fit_columns(labels: Any, like: Labels) -> Any:
     return np.pad(hot, ((0, 0), (0, like.shape[1] - hot.shape[1])))
 
 
-def is_class_column(array: npt.NDArray[Any]) -> bool:
-    """Return whether an array is a column ``[n, 1]`` of class numbers, which means values other than 0 and 1."""
-    if array.ndim != 2 or array.shape[1] != 1:
-        return False
-    return array.dtype.kind not in "biuf" or not np.isin(array, (0, 1)).all()
-
-
 def one_hot(labels: Any, classes: int | None = None) -> npt.NDArray[np.uint8]:
     """Return labels of any form as a multi-hot array ``uint8 [n, classes]``.
 
@@ -318,7 +311,7 @@ def _multi_hot_of_lists(rows: Sequence[Any], name: str, classes: int | None) -> 
             raise ValueError(f"{name} names a class twice in row {index}; if it is multi-hot, it must be an array")
     numbers = np.array(flat, dtype=np.int64)
     _check_below(numbers, where, name, classes)
-    classes = classes or int(numbers.max(initial=0)) + 1
+    classes = classes or max(2, int(numbers.max(initial=0)) + 1)
     _check_columns(len(rows), classes, name)
     hot = np.zeros((len(rows), classes), np.uint8)
     hot[where, numbers] = 1
