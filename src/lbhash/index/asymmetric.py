@@ -47,13 +47,12 @@ def search_outputs(index: Index, outputs: npt.ArrayLike, k: int, *, where: Where
     rows = check_real(outputs, "outputs")
     codes, state = index.check(pack(rows), "outputs"), index.state
     check_where(where or {}, state.columns)
-    scores, distances = np.empty((len(rows), 0), np.float32), np.empty((len(rows), 0), np.int32)
-    ids = np.empty((len(rows), 0), np.int64)
+    parts = []
     for segment in state.segments:
         stored, positions = segment.scanned(where)
         found = agreeing(rows, codes, stored, min(k, len(stored)))
-        scores, distances = np.hstack([scores, found.scores]), np.hstack([distances, found.distances])
-        ids = np.hstack([ids, segment.ids_at(positions(found.ids))])
+        parts.append((found.scores, found.distances, segment.ids_at(positions(found.ids))))
+    scores, distances, ids = map(np.hstack, zip(*parts, strict=True))
     order = np.lexsort((ids, scores), axis=1)[:, :k]
     taken = np.take_along_axis
     return Reranked(taken(scores, order, 1), taken(distances, order, 1), taken(ids, order, 1))

@@ -66,7 +66,7 @@ def check_where(where: Where, names: Iterable[str]) -> None:
             raise ValueError(f"where names the attribute {name!r}; the index has {', '.join(names) or 'none'}")
 
 
-def selected(column: pa.Array | pa.ChunkedArray, wanted: Any, name: str) -> npt.NDArray[np.bool_]:
+def selected(column: pa.ChunkedArray, wanted: Any, name: str) -> npt.NDArray[np.bool_]:
     """Return which rows of a column have one of the wanted values, ``bool [n]``; a list needs only one of them."""
     import pyarrow.compute as pc
 
@@ -74,14 +74,9 @@ def selected(column: pa.Array | pa.ChunkedArray, wanted: Any, name: str) -> npt.
     try:
         if not is_list(column.type):
             return _is_in(column, choices)
-        mask = np.zeros(len(column), bool)
-        whole = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-        if isinstance(whole, pa.ChunkedArray):  # it has no chunk
-            return mask
-        mask[pc.list_parent_indices(whole).to_numpy(zero_copy_only=False)[_is_in(pc.list_flatten(whole), choices)]] = (
-            True
-        )
-        return mask
+        lists, found = column.combine_chunks(), np.zeros(len(column), bool)
+        found[pc.list_parent_indices(lists).to_numpy()[_is_in(pc.list_flatten(lists), choices)]] = True
+        return found
     except pa.ArrowException:
         raise ValueError(f"where names {name!r}, a column of {column.type}, which no filter can compare") from None
 
