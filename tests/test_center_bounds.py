@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lbhash.centers.bounds import bounds_table, stored_bound, stored_bounds, upper_bound
-from lbhash.centers.bounds.delsarte import certified_bound, delsarte, krawtchouk, multipliers
+from lbhash.centers.bounds.delsarte import certified_bound, delsarte, multipliers
 from lbhash.centers.bounds.elementary import hamming, plotkin, singleton
 
 SIZES = [singleton, hamming, plotkin, delsarte, lambda n, d: stored_bound(n, d).upper]
@@ -81,39 +81,7 @@ def test_no_bound_is_below_a_code_that_is_known():
         assert upper_bound(words, n).distance >= min(n, d)
 
 
-@pytest.mark.parametrize("length", range(1, 13))
-def test_sphere_packing_counts_words_in_balls(length):
-    for distance in range(1, length + 1, 2):
-        ball = sum(word.bit_count() <= distance // 2 for word in range(2**length))
-        assert hamming(length, distance) == 2**length // ball
-        assert singleton(length, distance) == 2 ** (length - distance + 1)
-
-
-def plotkin_by_cases(n, d):
-    if d > n:
-        return 1
-    if d % 2 == 0:
-        if 2 * d > n:
-            return 2 * (d // (2 * d - n))
-        return 4 * d if n == 2 * d else 2 * plotkin_by_cases(n - 1, d)
-    if 2 * d + 1 > n:
-        return 2 * ((d + 1) // (2 * d + 1 - n))
-    return 4 * d + 4 if n == 2 * d + 1 else 2 * plotkin_by_cases(n - 1, d)
-
-
-@pytest.mark.parametrize("length", [2, 7, 13])
-def test_plotkin_by_cases(length):
-    for distance in range(1, length + 2):
-        assert plotkin(length, distance) == plotkin_by_cases(length, distance)
-
-
 # Delsarte's linear program
-
-
-def test_krawtchouk_polynomials_are_coefficients():
-    for n, x in [(1, 0), (4, 2), (9, 5), (12, 0), (12, 12)]:
-        direct = [sum((-1) ** j * comb(x, j) * comb(n - x, k - j) for j in range(k + 1)) for k in range(n // 2 + 1)]
-        assert list(krawtchouk(n, x)) == direct
 
 
 def linear_program(n, d):

@@ -69,7 +69,7 @@ def test_what_is_not_a_set_of_centers_is_refused(centers):
 @given(data=st.data())
 @settings(max_examples=25, deadline=None)
 def test_centers_are_distinct_signs_and_repeatable(kind, data):
-    bits = data.draw(st.integers(1, 80), "bits")
+    bits = data.draw(st.integers(1, 300), "bits")
     classes = data.draw(st.integers(1, min(2**bits, 70)), "classes")
     seed = data.draw(st.integers(0, 2**32), "seed")
     centers = class_centers(classes, bits, kind, seed)
@@ -86,14 +86,6 @@ def test_every_number_of_classes_up_to_all_words(kind, bits):
     counts = range(1, 2**bits + 1) if bits <= 4 else [1, 2, 2 ** (bits - 1), 2 ** (bits - 1) + 1, 2**bits - 1, 2**bits]
     for classes in counts:
         assert len(np.unique(class_centers(classes, bits, kind), axis=0)) == classes
-
-
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("bits", [15, 33, 100, 129, 256])
-def test_lengths_about_the_powers_of_two(kind, bits):
-    centers = class_centers(100, bits, kind)
-    assert centers.shape == (100, bits)
-    assert minimum_distance(centers) > 0
 
 
 def test_kinds_are_listed_in_order_and_the_list_is_a_copy():

@@ -1,4 +1,4 @@
-"""Stored codes, and the codes of other lengths that are made of them by four rules.
+"""Stored codes, and the codes of other lengths that are made of them by three rules.
 
 A stored code is the union of cosets x_1 + L, x_2 + L, .. of a linear code L; most are L alone. ``stored_codes.npz`` has
 ``codes [codes, 4]``: n, the number of cosets or 0 for L alone, L's dimension k, and d of each; and ``bits``: the
@@ -6,12 +6,11 @@ words x_i and then the generator matrix of L of every code in that order, row by
 
 Linear codes of any length and dimension are made of the stored ones by
 
-    puncturing          [n, k, d]                   -> [n - 1, k, d - 1]
-    shortening          [n, k, d]                   -> [n - 1, k - 1, d]
-    a subcode           [n, k, d]                   -> [n, k - 1, d]
-    side by side        [n, k, d], [n', k, d']      -> [n + n', k, d + d']
+    puncturing     [n, k, d]  ->  [n - 1, k, d - 1]
+    shortening     [n, k, d]  ->  [n - 1, k - 1, d]
+    a subcode      [n, k, d]  ->  [n, k - 1, d]
 
-The others, which have more words than any linear code, are shortened, and ``blocks`` sets all of them side by side.
+The others, which have more words than any linear code, are shortened. ``blocks`` sets all of them side by side.
 
 Commit 719e62a derived the stored codes from Reed-Muller, BCH, quadratic-residue, Goppa, Kerdock and other families, and
 found the rest by search.
@@ -22,7 +21,7 @@ in Handbook of Coding Theory (1998).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cache, partial
 from importlib.resources import as_file, files
 from typing import NamedTuple
@@ -34,7 +33,6 @@ from lbhash.centers.constructions.linear import Generator, dimension_for, row_re
 from lbhash.centers.distance import Centers
 from lbhash.codes import unpack
 
-MAX_LENGTH = 288  # up to 256 bits are wanted; slightly longer codes are there to be punctured or shortened
 MAX_DIMENSION = 20
 
 UNION_NAMES = {
@@ -46,21 +44,19 @@ UNION_NAMES = {
 
 
 class LinearCode(NamedTuple):
-    """An [n, k, d] code: a rule and the codes that it is applied to, or a stored code, which has no parts."""
+    """An [n, k, d] code: a rule and the code that it is applied to, or a stored code."""
 
     n: int
     k: int
     d: int
-    rule: str
-    parts: tuple[LinearCode, ...] = ()
+    rule: Callable[[Generator], Generator] | None = None
+    of: LinearCode | None = None
 
     def generator(self) -> Generator:
         """Return the generator matrix ``[k, n]``."""
-        if not self.parts:
+        if self.rule is None or self.of is None:
             return _stored()[0][self.n, self.k][1]
-        if self.rule == "side by side":
-            return np.concatenate([part.generator() for part in self.parts], axis=1)
-        return _RULES[self.rule](self.parts[0].generator())
+        return self.rule(self.of.generator())
 
 
 class Union(NamedTuple):
@@ -92,48 +88,22 @@ def _stored() -> tuple[dict[tuple[int, int], tuple[int, Generator]], list[Union]
     return linear, unions
 
 
-def best_linear_code(n: int, k: int) -> LinearCode | None:
-    """Return the best code; None if k is 0, above n or above ``MAX_DIMENSION``. Longer ones are two side by side."""
-    if not 1 <= k <= min(n, MAX_DIMENSION):
-        return None
-    if n <= MAX_LENGTH:
-        return _codes(k)[n]
-    left, right = best_linear_code(n // 2, k), best_linear_code(n - n // 2, k)
-    return None if left is None or right is None else _beside(left, right)
-
-
 @cache
-def _codes(k: int) -> dict[int, LinearCode]:
-    """Return the best codes of a dimension by length, from k to ``MAX_LENGTH``."""
-    codes = {n: LinearCode(n, k, d, "stored") for (n, of), (d, _) in _stored()[0].items() if of == k}
+def linear_codes(k: int) -> dict[int, LinearCode]:
+    """Return the best codes of a dimension by length, up to 288 bits; none above dimension 20."""
+    codes = {n: LinearCode(n, k, d) for (n, of), (d, _) in _stored()[0].items() if of == k}
 
-    def offer(code: LinearCode) -> bool:
-        better = code.n not in codes or codes[code.n].d < code.d
-        if better:
+    def offer(code: LinearCode) -> None:
+        if code.n not in codes or codes[code.n].d < code.d:
             codes[code.n] = code
-        return better
 
-    for n, code in _codes(k + 1).items() if k < MAX_DIMENSION else ():
-        offer(LinearCode(n, k, code.d, "subcode", (code,)))
-        offer(LinearCode(n - 1, k, code.d, "shortened", (code,)))
-    improved = True
-    while improved:
-        improved = False
-        for n in range(MAX_LENGTH, k, -1):
-            if n in codes and codes[n].d > 1:
-                improved |= offer(LinearCode(n - 1, k, codes[n].d - 1, "punctured", (codes[n],)))
-        distances = np.array([codes[n].d if n in codes else -MAX_LENGTH for n in range(MAX_LENGTH + 1)])
-        for n in range(2 * k, MAX_LENGTH + 1):
-            sums = distances[k : n - k + 1] + distances[n - k : k - 1 : -1]
-            left = k + int(sums.argmax())
-            if sums[left - k] > distances[n]:
-                improved |= offer(_beside(codes[left], codes[n - left]))
-                distances[n] = codes[n].d
+    for n, code in linear_codes(k + 1).items() if k < MAX_DIMENSION else ():
+        offer(LinearCode(n, k, code.d, _subcode, code))
+        offer(LinearCode(n - 1, k, code.d, _shortened, code))
+    for n in range(max(codes, default=0), k, -1):
+        if n in codes and codes[n].d > 1:
+            offer(LinearCode(n - 1, k, codes[n].d - 1, _punctured, codes[n]))
     return codes
-
-
-def _beside(left: LinearCode, right: LinearCode) -> LinearCode:
-    return LinearCode(left.n + right.n, left.k, left.d + right.d, "side by side", (left, right))
 
 
 def _punctured(generator: Generator) -> Generator:
@@ -158,17 +128,14 @@ def _subcode(generator: Generator) -> Generator:
     return np.concatenate([ones, solved[1:-1]]) if len(solved) > 1 else ones
 
 
-_RULES = {"punctured": _punctured, "shortened": _shortened, "subcode": _subcode}
-
-
 def stored_blocks(classes: int, length: int) -> Iterator[Block]:
     """Yield the codes with at least ``classes`` words of at most ``length`` bits that are made of stored ones.
 
     The linear ones have the smallest dimension with enough words, the others are shortened as often as the words allow.
     """
     k = dimension_for(classes)
-    for n in range(k, length + 1):
-        if code := best_linear_code(n, k):
+    for n, code in sorted(linear_codes(k).items()):
+        if n <= length:
             yield Block(f"linear [{n}, {k}, {code.d}]", n, code.d, partial(linear_words, code))
     for union in _stored()[1]:
         count, n = len(union.leaders) << len(union.generator), union.leaders.shape[1]
