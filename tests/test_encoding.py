@@ -25,6 +25,7 @@ from lbhash.models.hash_model import HashModel
 from lbhash.pipeline.encode import encode_folder
 from lbhash.pipeline.encoding.job import EncodingJob
 from lbhash.pipeline.shard_store import CodeShards
+from lbhash.utils.fingerprint import sampled
 
 ROWS, DIM, BITS = 137, 12, 20
 
@@ -127,6 +128,21 @@ def test_rows_are_read_in_any_order(numbered, data, batch_rows):
         found = read.take(rows)
         assert found["number"].to_pylist() == rows.tolist()
         assert found["text"].to_pylist() == [["x"] * (row % 3) for row in rows.tolist()]
+
+
+def test_a_damaged_row_group(tmp_path):
+    file = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"number": np.arange(1000)}), file, row_group_size=500, compression="snappy")
+    held = bytearray(file.read_bytes())
+    start = pq.read_metadata(file).row_group(1).column(0).dictionary_page_offset
+    held[start : start + 200] = b"\xff" * 200
+    file.write_bytes(held)
+    read = ParquetRows([file], ["number"], 10)
+    assert read.take(np.array([3])).num_rows == 1
+    for _ in range(2):
+        with pytest.raises(ValueError, match=r"^row group 1 of a.parquet is damaged: "):
+            read.take(np.array([600]))
+    assert read.take(np.array([499]))["number"].to_pylist() == [499]
 
 
 # ------------------------------------------------------------------------------------------------- what is encoded
@@ -361,6 +377,22 @@ def test_other_embeddings_of_the_same_size_time_and_labels_are_refused(model, tm
     with pytest.raises(ValueError, match=r"whose codes differ from this run's in a sample of the data's bytes \("):
         encode(model, data, out)
     assert contents(out) == before
+
+
+@pytest.mark.parametrize("count", [1, 400])
+def test_a_sample_of_files(tmp_path, count):
+    files = [f"{number}.bin" for number in range(count)]
+    for file in files:
+        (tmp_path / file).write_bytes(np.random.default_rng(0).bytes(6_000_000 // count))
+    sample = list(sampled(tmp_path, files))
+    assert 128 <= len(sample) <= 400
+    assert max(map(len, sample)) <= 4096
+    assert list(sampled(tmp_path, files)) == sample
+    for file in files:
+        content = bytearray((tmp_path / file).read_bytes())
+        content[len(content) // 2 :] = bytes(len(content) - len(content) // 2)
+        (tmp_path / file).write_bytes(content)
+    assert list(sampled(tmp_path, files)) != sample
 
 
 def test_other_rows_of_the_same_file_are_refused(model, tmp_path, write_parquet, embeddings, labels):
