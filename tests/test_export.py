@@ -480,11 +480,10 @@ def test_a_model_that_is_too_large(model, tmp_path, monkeypatch):
     refused(said, model, tmp_path / "model.onnx")
 
 
-@pytest.mark.parametrize("package", ["onnx", "onnxscript", "onnxruntime"])
-def test_without_the_packages(model, tmp_path, monkeypatch, package):
+def test_without_the_packages(model, tmp_path, monkeypatch):
     found = importlib.util.find_spec
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == package else found(name))
-    refused(rf"^export needs the package {package}: pip install 'lbhash\[onnx\]'", model, tmp_path / "m.onnx")
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "onnxscript" else found(name))
+    refused(r"^export needs the package onnxscript: pip install 'lbhash\[onnx\]'", model, tmp_path / "m.onnx")
 
 
 # ------------------------------------------------------------------------------------------------- the command
@@ -510,28 +509,6 @@ def test_the_command_prints_json(model, written, tmp_path, command):
     assert (tmp_path / "model.onnx").read_bytes() == written[0].read_bytes()
 
 
-def test_the_command_refuses_in_a_line(model, tmp_path, command):
-    for arguments, said in (
-        (("--model", model, "--out", tmp_path / "m.bin"), "it must end in .onnx"),
-        (("--model", model, "--out", tmp_path / "m.onnx", "--opset", 3), "opset is 3; it must be from 18 to"),
-        (("--model", tmp_path / "no", "--out", tmp_path / "m.onnx"), "and there is no such folder"),
-    ):
-        status, out, errors = command("export", *arguments)
-        assert (status, out, errors.count("\n")) == (2, "", 1)
-        assert errors.startswith("lbhash: error: ")
-        assert said in errors
-
-
-def test_help_loads_no_engine(python_script):
-    script = """
-import sys
-from lbhash.cli import main
-sys.argv = ["lbhash", "export", "--help"]
-try:
-    main()
-except SystemExit as ended:
-    assert not ended.code
-print()
-print([name for name in ("onnx", "onnxruntime", "onnxscript", "torch") if name in sys.modules])
-"""
-    assert python_script(script).splitlines()[-1] == "[]"
+def test_the_command_refuses_in_a_line(model, command):
+    status, out, errors = command("export", "--model", model, "--out", "m.bin")
+    assert (status, out, errors) == (2, "", "lbhash: error: out is 'm.bin'; it must end in .onnx\n")
