@@ -363,6 +363,37 @@ def test_bad_parameters(blobs, settings, error, message):
     assert "\n" not in str(raised.value)
 
 
+def test_a_setting_that_is_none_is_named_with_the_nearest():
+    for call in (lambda: Hasher(n_bits=3), lambda: Hasher().set_params(n_bits=3)):
+        with pytest.raises((TypeError, ValueError), match=r"^'n_bits' is no setting of a Hasher; did you mean bits\?$"):
+            call()
+
+
+@pytest.mark.parametrize(
+    ("y", "said"),
+    [
+        ([0, 0, 0, 0], r"^y has one class, 0; there is nothing to learn"),
+        (["a", "a", "a", "a"], r"^y has one class, 'a'; there is nothing to learn"),
+        (
+            np.array(["a", 1, "a", 1], object),
+            r"^y holds labels of several kinds \(int, str\); give all as text",
+        ),
+    ],
+)
+def test_bad_labels_are_told_in_plain_words(y, said):
+    with pytest.raises((TypeError, ValueError), match=said):
+        Hasher(**SMALL).fit(np.eye(4), y)
+
+
+@pytest.mark.parametrize("rows", [None, "abc", 5, {"a": 1}, np.eye(12) * 1j, [["a"] * 12], np.zeros((3, 0)), []])
+def test_what_is_no_embedding_is_refused_in_one_line(blobs, rows):
+    fitted = Hasher(**SMALL).fit(blobs.x, blobs.y)
+    for call in (fitted.encode, Hasher(**SMALL).fit):
+        with pytest.raises((TypeError, ValueError)) as raised:
+            call(rows)
+        assert "\n" not in str(raised.value)
+
+
 def test_bad_rows(blobs):
     hasher = Hasher(**SMALL).fit(blobs.x, blobs.y)
     with pytest.raises(ValueError, match="X has 5 features, but Hasher is expecting 12 features"):

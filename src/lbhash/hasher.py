@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator, Sequence
+from difflib import get_close_matches
+from functools import wraps
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
@@ -68,6 +70,12 @@ class Hasher(TrainingArguments):
     trained_: Trained | None
     _sklearn_auto_wrap_output_keys = frozenset({"transform"})
 
+    @wraps(TrainingArguments.__init__)  # type: ignore[misc]  # whose signature it has
+    def __init__(self, *args: Any, **settings: Any) -> None:
+        if unknown := sorted(settings.keys() - {one.name for one in arguments()}):
+            raise TypeError(_no_setting(unknown[0]))
+        super().__init__(*args, **settings)
+
     def fit(self, X: npt.ArrayLike, y: npt.ArrayLike | None = None) -> Hasher:
         """Learn from embeddings ``[n, dim]`` and labels: ``[n]``, one a row, or multi-hot ``[n, C]``.
 
@@ -89,7 +97,7 @@ class Hasher(TrainingArguments):
                 labels[missing] = UNLABELED
             if len(classes) == 1:
                 raise ValueError(
-                    f"y has one class, {classes[0]!r}; there is nothing to learn, give labels of two or more"
+                    f"y has one class, {classes.tolist()[0]!r}; there is nothing to learn, give labels of two or more"
                 )
         self.fit_split(EmbeddingSplit(rows, np.arange(len(rows)), labels), len(classes))
         self.classes_ = classes
@@ -101,6 +109,8 @@ class Hasher(TrainingArguments):
         from sklearn.utils.validation import validate_data
 
         X, kinds = _matrix(X), [np.float32, np.float64, np.uint8, np.float16]
+        if isinstance(X, np.ndarray) and X.dtype.kind in "uif" and X.shape[1]:
+            check_embeddings(X, "X")  # which names the row
         found = validate_data(self, X, *y, dtype=kinds, **({"multi_output": True} if y else {}))
         rows, *rest = found if y else (found,)
         rows = np.asarray(rows)
@@ -115,7 +125,7 @@ class Hasher(TrainingArguments):
 
             X = validate_data(self, X, dtype=None, reset=False)
         rows = np.asarray(X)
-        if rows.dtype.kind == "O" or rows.dtype.itemsize > 8:
+        if rows.dtype.kind == "O" or rows.dtype == np.longdouble:
             rows = rows.astype(np.float64)
         check_embeddings(rows, "X")
         if rows.shape[1] != self.model_.dim:
@@ -341,9 +351,12 @@ class Hasher(TrainingArguments):
     def _check_fitted(self) -> None:
         """Raise scikit-learn's ``NotFittedError``, where it is there, of a hasher that was not fitted."""
         if not hasattr(self, "model_"):
+            told = "this Hasher is not fitted yet; call fit, or load a model with from_pretrained"
+            if "sklearn" not in sys.modules:
+                raise ValueError(told)
             from sklearn.exceptions import NotFittedError
 
-            raise NotFittedError("this Hasher is not fitted yet; call fit, or load a model with from_pretrained")
+            raise NotFittedError(told)
 
     # What scikit-learn asks of an estimator.
 
@@ -356,7 +369,7 @@ class Hasher(TrainingArguments):
         known = self.get_params()
         for name, value in params.items():
             if name not in known:
-                raise ValueError(f"{name!r} is no setting of a Hasher; it must be one of {', '.join(known)}")
+                raise ValueError(_no_setting(name))
             setattr(self, name, value)
         return self
 
@@ -410,12 +423,23 @@ if Hasher.__doc__:  # Python leaves docstrings out where it is asked to
 
 def _matrix(X: Any) -> Any:
     """Return embeddings as an array, or a table as it is; ``ValueError`` if they are not ``[n, dim]`` or are masked."""
+    if X is None or isinstance(X, (str, bytes, dict)) or np.isscalar(X):
+        raise ValueError(f"X is {X!r}; it must be embeddings [n, dim]")
     X = as_matrix(X, "X")
+    X = np.asarray(X) if isinstance(X, (list, tuple)) else X
+    if getattr(getattr(X, "dtype", None), "kind", "") == "c":
+        raise ValueError(f"Complex data not supported: X holds {X.dtype}, and must hold real numbers")
     if getattr(X, "ndim", 2) == 1:  # scikit-learn would print all of it
         what = f"X has the shape {X.shape}, and must have rows, [n, dim]"
         raise ValueError(f"{what}. Reshape your data: of one row, X.reshape(1, -1)")
     check_unmasked(X, "X")
     return X
+
+
+def _no_setting(name: str) -> str:
+    near = get_close_matches(name.lower(), [one.name for one in arguments()], 1)
+    hint = f"did you mean {near[0]}?" if near else "help(Hasher) lists them"
+    return f"{name!r} is no setting of a Hasher; {hint}"
 
 
 def load_hasher(model: str | Path) -> Hasher:
@@ -474,7 +498,13 @@ def _encode_labels(y: npt.NDArray) -> tuple[npt.NDArray, npt.NDArray]:
     if y.ndim == 2 and y.shape[1] > 1:
         labels = check_labels(y.astype(np.uint8) if set(np.unique(y)) <= {0, 1} else y, "y")
         return labels, np.arange(labels.shape[1])
-    classes, labels = np.unique(y.ravel(), return_inverse=True)
+    try:
+        classes, labels = np.unique(y.ravel(), return_inverse=True)
+    except TypeError:
+        kinds = sorted({type(value).__name__ for value in y.ravel()})
+        raise TypeError(
+            f"y holds labels of several kinds ({', '.join(kinds)}); give all as text, or all as numbers"
+        ) from None
     return labels.astype(np.int64), classes
 
 

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import re
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -270,7 +271,7 @@ def load_encoder(directory: str | Path, *, hub: bool = False, name: str = "model
 
     Raises ``ValueError``, which calls the argument ``name``, if there is no such model, or it cannot be loaded.
     """
-    on_hub = hub and not Path(directory).exists() and str(directory).count("/") == 1
+    on_hub = hub and not Path(directory).exists() and re.fullmatch(r"\w[\w.-]*/\w[\w.-]*", str(directory)) is not None
     if not on_hub:
         check_model_folder(directory, name)
     try:
