@@ -26,7 +26,8 @@ def neighborhood(model: HashModel, rows: EmbeddingSplit, classes: int, unseen: f
         unseen: u, from 0 to 1.
     """
     rows = rows.subsample(MOST_ROWS)
-    outputs = np.concatenate([model.outputs(chunk) for chunk in rows.chunks()])
+    with torch.inference_mode():
+        outputs = np.concatenate([model(torch.from_numpy(chunk)).numpy() for chunk in rows.chunks()])
     mean, axes = equalized_axes(rows, classes, model.bits)
     v = projected(rows, mean, axes)
     p, _, q = np.linalg.svd(v.T @ outputs, full_matrices=False)

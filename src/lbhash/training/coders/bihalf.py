@@ -30,8 +30,7 @@ class BiHalf(BatchCoder):
 
     def finish(self, model: HashModel, x: Tensor) -> None:
         """Subtract the medians."""
-        outputs = torch.from_numpy(model.outputs(x.numpy()))
-        model.head.bias.sub_(outputs.median(dim=0).values)  # type: ignore[operator]
+        model.head.bias.sub_(model(x).median(dim=0).values)  # type: ignore[operator]
 
 
 class _Halved(torch.autograd.Function):
