@@ -106,6 +106,9 @@ def test_certificate_loses_nothing_against_the_float_program(length):
 def test_known_values():
     tight = [(5, 1), (5, 2), (5, 6), (16, 6), (16, 8), (23, 7), (24, 8), (24, 12), (32, 16), (64, 32), (256, 128)]
     assert [delsarte(*key) for key in tight] == [CODES[key] for key in tight]
+    tight = [(12, 6), (16, 8), (24, 12), (32, 16), (64, 32), (256, 128), (11, 5), (31, 15)]
+    assert [plotkin(*key) for key in tight] == [24, 32, 48, 64, 128, 512, 24, 64]
+    assert plotkin(18, 8) == 2 * plotkin(17, 8) == 4 * plotkin(16, 8)
 
 
 @given(st.sampled_from([key for key in CODES if key[0] <= 64 and key[1] % 2 == 0 and 2 < key[1] <= key[0]]), st.data())

@@ -22,7 +22,13 @@ from lbhash.centers.constructions.hadamard_matrix import (
 from lbhash.centers.constructions.levenshtein import hadamard_code, levenshtein_blocks
 from lbhash.centers.constructions.linear import best_words, dimension_for, row_reduced, span
 from lbhash.centers.constructions.reed_solomon import generator_matrix as rs_generator
-from lbhash.centers.constructions.stored import _stored, linear_codes, linear_words, stored_blocks
+from lbhash.centers.constructions.stored import (
+    _stored,
+    linear_codes,
+    linear_words,
+    shortened_words,
+    stored_blocks,
+)
 from lbhash.codes import unpack
 
 
@@ -122,13 +128,16 @@ def test_the_distance_of_every_stored_union_is_counted():
     assert sizes == expected
 
 
-def test_the_nordstrom_robinson_code_and_its_shortened_codes():
+def test_the_nordstrom_robinson_code_and_shortened_codes():
+    for union in _stored()[1][:4]:
+        count, n = union.words().shape
+        for dropped in range(7):
+            words = shortened_words(union, dropped)
+            assert len(words) >= -(-count >> dropped)
+            assert words.shape[1] == n - dropped
+            assert minimum_distance(words) >= union.d
     blocks = [block for block in stored_blocks(17, 16) if "Nordstrom" in block.name]
-    assert [(block.length, block.name[-13:]) for block in blocks[1:]] == [
-        (15, "hortened by 1"),
-        (14, "hortened by 2"),
-        (13, "hortened by 3"),
-    ]
+    assert [block.length for block in blocks] == [16, 15, 14, 13]
     assert all(is_a_block(block, 256 >> dropped) for dropped, block in enumerate(blocks))
     words = blocks[0].words().astype(int)
     # From every word the others are at the same distances: 112 at 6, 30 at 8, 112 at 10, one at 16.
