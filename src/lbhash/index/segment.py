@@ -282,16 +282,15 @@ class Segment:
         """Open the files of a segment; ``width`` is in bytes, and ``vectors`` has the vectors' dtype and dim."""
         rows, stored = entry["rows"], entry.get("distinct", entry["rows"])
         files = {name: Stored(folder, entry[name]) for name in FILES if name in entry and name != "removed"}
-        forms: dict[str, Any] = {
-            "codes": (np.uint8, (stored, width)),
-            "sizes": (np.uint32, (stored,)),
-            "positions": (np.uint32, (rows,)),
-            "ids": (np.int64, (rows,)),
-        }
-        if "vectors" in files:
+        forms: dict[str, Any] = {"codes": (np.uint8, (stored, width))}
+        if "distinct" in entry:
+            forms |= {"sizes": (np.uint32, (stored,)), "positions": (np.uint32, (rows,))}
+        if "ids" in files:
+            forms["ids"] = np.int64, (rows,)
+        if "dim" in vectors:
             forms["vectors"] = vectors["dtype"], (rows, vectors["dim"])
         return cls(
-            arrays={name: StoredArray(files[name], *form) for name, form in forms.items() if name in files},
+            arrays={name: StoredArray(files[name], *form) for name, form in forms.items()},
             first=check_int(entry.get("first", 0), "index is damaged: the first id", 0, 2**63 - 1),
             table=files.get("attributes"),
             removed=read_removed(folder, entry),

@@ -146,7 +146,7 @@ class LocalIndex(Index):
             schema = schema_from_text(manifest["schema"])
             kept = manifest["kept"]
             same = all(manifest[name] == value for name, value in self._settings.items())
-            if not same or (kept["vectors"] if kept else "") != self.store_vectors:
+            if not same or (kept or {}).get("vectors", "") != self.store_vectors:
                 raise ValueError(f"index is {str(folder)!r}, which was built again with other settings; open it again")
             try:
                 known = self.state.segments if self.state.build == manifest["build"] else ()
