@@ -75,6 +75,13 @@ def test_a_stored_model_remembers_its_settings(blobs, tmp_path):
         assert f'"{name}"' not in stored
 
 
+def test_choices_are_taken_in_upper_and_lower_case():
+    given = TrainingArguments(head="Joined", recipe="PAPER", centers="Hadamard").checked()
+    assert (given.head, given.recipe, given.centers) == ("joined", "paper", "hadamard")
+    with pytest.raises(ValueError, match=r"^schedule is 'cosin'; .*; did you mean cosine\?$"):
+        TrainingArguments(schedule="cosin").checked()
+
+
 def test_every_choice_and_limit_is_checked():
     for one in arguments():
         if one.metadata["check"] is not None:

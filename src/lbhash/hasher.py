@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from difflib import get_close_matches
 from functools import wraps
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -25,7 +24,7 @@ from lbhash.utils.arrays import as_array, as_matrix, check_unmasked
 from lbhash.utils.formatting import one_line
 from lbhash.utils.labels import UNLABELED, check_labels, has_label, missing_labels
 from lbhash.utils.system import TRAINING, check_packages
-from lbhash.utils.validation import check_int
+from lbhash.utils.validation import check_int, did_you_mean
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -437,9 +436,8 @@ def _matrix(X: Any) -> Any:
 
 
 def _no_setting(name: str) -> str:
-    near = get_close_matches(name.lower(), [one.name for one in arguments()], 1)
-    hint = f"did you mean {near[0]}?" if near else "help(Hasher) lists them"
-    return f"{name!r} is no setting of a Hasher; {hint}"
+    hint = did_you_mean(name, [one.name for one in arguments()])
+    return f"{name!r} is no setting of a Hasher{hint or '; help(Hasher) lists them'}"
 
 
 def load_hasher(model: str | Path) -> Hasher:

@@ -54,8 +54,8 @@ def _number(default: float | None, text: str, *, images: bool = False, stored: b
 
 def _choice(default: str | None, text: str, kind: Any, **more: bool) -> Any:
     def check(value: Any, name: str) -> str:
-        if str(value) in get_args(kind):  # 32 as well as "32"
-            return str(value)
+        if str(value).lower() in get_args(kind):  # 32 as well as "32"
+            return str(value).lower()
         return check_choice(value, name, get_args(kind))
 
     return _setting(default, text, check, **more)
@@ -65,6 +65,12 @@ def _check_bits(value: Any, name: str) -> int:
     from lbhash.codes import check_bits  # NumPy comes with it
 
     return check_bits(value, name)
+
+
+def _lower_case(value: Any, name: str) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"{name} is {value!r}; it must be a name")
+    return value.lower()
 
 
 METHOD = "csq"
@@ -135,6 +141,7 @@ class TrainingArguments:
         "arranged",
         "Class centers: 'arranged', which puts frequently confused classes next to each other, or a kind that "
         "'lbhash centers' lists.",
+        _lower_case,
     )
     batch_size: int | None = _whole(None, f"Rows in a step; with several processes, rows of each; {_RECIPES}.", 2)
     lr: float | None = _number(None, f"Adam's learning rate; {_RECIPES}.", above=0)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from difflib import get_close_matches
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +23,7 @@ from lbhash.training.confusion import confusion
 from lbhash.training.hardware import cpu_settings
 from lbhash.training.setup import augmentation_of, labeled, model_metadata, open_backbone, stored_augmentation
 from lbhash.utils.serialization import plain
+from lbhash.utils.validation import did_you_mean
 
 if TYPE_CHECKING:
     from lbhash.models.backbone import Backbone
@@ -50,8 +50,7 @@ def fitted_method(method: Any, has_labels: bool) -> Any:
         except ValueError as error:
             if ":" in str(method):  # a class of the user's own, which is not there
                 raise
-            near = get_close_matches(str(method), [*METHODS, *CODERS], 1)
-            hint = f"; did you mean {near[0]!r}?" if near else ""
+            hint = did_you_mean(str(method), [*METHODS, *CODERS])
             raise ValueError(f"{error}, or of the coders: {', '.join(CODERS)}{hint}") from None
     if has_labels or (coder is not None and not coder.needs_labels):
         return method if coder is None else method.lower()

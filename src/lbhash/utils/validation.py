@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Collection
+from difflib import get_close_matches
 from numbers import Integral, Real
 from typing import Any, TypeVar
 
@@ -63,8 +64,15 @@ def check_choice(value: T, name: str, choices: Collection[T]) -> T:
 
     >>> check_choice("cosin", "schedule", ["step", "cosine"])
     Traceback (most recent call last):
-    ValueError: schedule is 'cosin'; it must be one of step, cosine
+    ValueError: schedule is 'cosin'; it must be one of step, cosine; did you mean cosine?
     """
     if value not in choices:
-        raise ValueError(f"{name} is {value!r}; it must be one of {', '.join(map(str, choices))}")
+        known = list(map(str, choices))
+        raise ValueError(f"{name} is {value!r}; it must be one of {', '.join(known)}{did_you_mean(str(value), known)}")
     return value
+
+
+def did_you_mean(word: str, known: Collection[str]) -> str:
+    """Return a hint, for the end of a message, at the known word that is most like another; "" if none is like it."""
+    near = get_close_matches(word.lower(), known, 1)
+    return f"; did you mean {near[0]}?" if near else ""

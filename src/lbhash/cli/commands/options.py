@@ -174,7 +174,7 @@ def with_settings(*without: str) -> Callable[[Callable[..., None]], Callable[...
         for one in arguments(python=False):
             if one.name not in without:
                 panel = "Settings of images" if one.metadata.get("images") else "Settings"
-                option = typer.Option(help=one.metadata["help"], rich_help_panel=panel)
+                option = typer.Option(help=one.metadata["help"], rich_help_panel=panel, case_sensitive=False)
                 kind: Any = Annotated[hints[one.name], option]
                 own.append(signature_option(one.name, default=one.default, annotation=kind))
         command.__signature__ = signature.replace(parameters=own)  # type: ignore[attr-defined]
