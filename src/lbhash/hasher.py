@@ -425,13 +425,13 @@ def _matrix(X: Any) -> Any:
     if X is None or isinstance(X, (str, bytes, dict)) or np.isscalar(X):
         raise ValueError(f"X is {X!r}; it must be embeddings [n, dim]")
     X = as_matrix(X, "X")
+    check_unmasked(X, "X")
     X = np.asarray(X) if isinstance(X, (list, tuple)) else X
     if getattr(getattr(X, "dtype", None), "kind", "") == "c":
         raise ValueError(f"Complex data not supported: X holds {X.dtype}, and must hold real numbers")
     if getattr(X, "ndim", 2) == 1:  # scikit-learn would print all of it
         what = f"X has the shape {X.shape}, and must have rows, [n, dim]"
         raise ValueError(f"{what}. Reshape your data: of one row, X.reshape(1, -1)")
-    check_unmasked(X, "X")
     return X
 
 

@@ -277,7 +277,9 @@ class Memory:
 
     def _look(self) -> None:
         with contextlib.suppress(psutil.NoSuchProcess):
-            while not self._stopped.wait(0.05):
+            ended = False
+            while not ended:  # the last look is after the end
+                ended = self._stopped.wait(0.05)
                 self._most = max(self._most, self._process.memory_info().rss)
 
     def end(self) -> int:

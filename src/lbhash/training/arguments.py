@@ -67,10 +67,10 @@ def _check_bits(value: Any, name: str) -> int:
     return check_bits(value, name)
 
 
-def _lower_case(value: Any, name: str) -> str:
-    if not isinstance(value, str):
-        raise TypeError(f"{name} is {value!r}; it must be a name")
-    return value.lower()
+def _check_centers(value: Any, name: str) -> str:
+    from lbhash.centers.targets import check_center_kind  # NumPy comes with it
+
+    return check_center_kind(value.lower() if isinstance(value, str) else value)
 
 
 METHOD = "csq"
@@ -141,7 +141,7 @@ class TrainingArguments:
         "arranged",
         "Class centers: 'arranged', which puts frequently confused classes next to each other, or a kind that "
         "'lbhash centers' lists.",
-        _lower_case,
+        _check_centers,
     )
     batch_size: int | None = _whole(None, f"Rows in a step; with several processes, rows of each; {_RECIPES}.", 2)
     lr: float | None = _number(None, f"Adam's learning rate; {_RECIPES}.", above=0)

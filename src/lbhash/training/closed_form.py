@@ -10,7 +10,7 @@ import numpy.typing as npt
 import torch
 from threadpoolctl import threadpool_limits
 
-from lbhash.centers.targets import check_center_kind, task_centers
+from lbhash.centers.targets import task_centers
 from lbhash.data.images import ImageSplit
 from lbhash.data.split import Split
 from lbhash.losses import METHODS, find_method, method_name
@@ -113,8 +113,7 @@ def fit_coder(
         if kind.needs_labels:
             rows = labeled(rows, classes)
         if kind.uses_centers:
-            wanted = check_center_kind(given.centers)
-            centers = task_centers(wanted, classes, given.bits, given.seed, partial(confusion, rows, classes))
+            centers = task_centers(given.centers, classes, given.bits, given.seed, partial(confusion, rows, classes))
         coder = kind(given.bits, given.seed, classes, centers)
         coder.views = views
         found = coder.fit(rows)

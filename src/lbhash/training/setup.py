@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from lbhash.centers.targets import ARRANGED, DESIGNED, Confusion, check_center_kind, task_centers
+from lbhash.centers.targets import ARRANGED, DESIGNED, Confusion, task_centers
 from lbhash.data.holdout import validation_rows
 from lbhash.data.split import Split, SplitT, TrainingRows
 from lbhash.losses import (
@@ -95,7 +95,7 @@ def prepare(
     """
     given = with_recipe(settings.checked(), len(split), images=backbone is not None)
     assert given.dropout is not None
-    kind = check_center_kind(given.centers)
+    kind = given.centers
     share = check_validation(given.validation, given.monitor)
     options, guidance = plain(given.options, "options"), _plain_guidance(given.guidance)
     # What can be wrong is found before the confusion, which takes longest.

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 import torch
 from sklearn.base import clone
 
-from lbhash.centers.targets import check_center_kind
 from lbhash.hasher import Hasher
 from lbhash.losses import PAPER, Guided, Objective, Task, build_objective, find_method, method_name
 from lbhash.models.hash_model import HashModel
@@ -157,7 +156,6 @@ def _build(hasher: Hasher, classes: int) -> Objective:
     """Build what a hasher builds before it trains, as far as that is quick, and return the objective."""
     given = with_recipe(hasher.checked())
     assert given.dropout is not None
-    check_center_kind(given.centers)
     with torch.random.fork_rng(devices=[]):
         HashModel(1, given.bits, given.hidden, given.dropout)
         task = Task(given.bits, classes, torch.arange(classes), torch.ones(classes, given.bits), given.epochs)
