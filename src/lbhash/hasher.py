@@ -15,8 +15,6 @@ import numpy.typing as npt
 from lbhash.codes import PackedCodes, code_bytes, unpack
 from lbhash.data import EmbeddingSplit, Split, check_embeddings
 from lbhash.data.images import ImageSplit, ImageTable, ListedImages
-from lbhash.evaluation.recognition import knn_predict
-from lbhash.evaluation.report import evaluate
 from lbhash.models.encoder import load_encoder
 from lbhash.models.folder import check_model_folder
 from lbhash.training.arguments import METHOD, TrainingArguments, arguments, described, stored_arguments
@@ -246,12 +244,16 @@ class Hasher(TrainingArguments):
 
     def predict(self, X: npt.ArrayLike, k: int = 100) -> npt.NDArray:
         """Return labels ``[n]`` by a vote of the k nearest training codes (single-label only)."""
+        from lbhash.evaluation.recognition import knn_predict  # Numba takes its time, and encoding has no use for it
+
         codes = self.encode(X)
         held, labels = self._labeled_memory("predict")
         return self.classes_[knn_predict(codes, held, labels, k=min(check_int(k, "k", 1), len(held)))]
 
     def score(self, X: npt.ArrayLike, y: npt.ArrayLike) -> float:
         """Return the mAP of ``X`` as queries, with the training rows as base, in expectation over ties."""
+        from lbhash.evaluation.report import evaluate
+
         codes = self.encode(X)
         held, held_labels = self._labeled_memory("score")
         y = _dense(y)

@@ -7,9 +7,8 @@ possible they are (``bounds``), and ``compare_centers`` shows all kinds side by 
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from lbhash.centers.arrange import arrange_centers, confused_distance
 from lbhash.centers.bounds import bounds_table
 from lbhash.centers.design import KINDS, CenterDesign, cached_bound, make_centers
 from lbhash.centers.distance import (
@@ -22,7 +21,11 @@ from lbhash.centers.distance import (
     minimum_distance,
     pairwise_distances,
 )
+from lbhash.utils.lazy import lazy_names
 from lbhash.utils.validation import check_choice, check_int
+
+if TYPE_CHECKING:
+    from lbhash.centers.arrange import arrange_centers, confused_distance
 
 __all__ = [
     "CenterDesign",
@@ -40,6 +43,8 @@ __all__ = [
     "minimum_distance",
     "pairwise_distances",
 ]
+
+__getattr__ = lazy_names(__name__, {"arrange_centers": "arrange", "confused_distance": "arrange"})  # which takes Numba
 
 
 def center_kinds() -> list[str]:

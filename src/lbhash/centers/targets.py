@@ -9,7 +9,7 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 
-from lbhash.centers import Centers, arrange, arrange_centers, center_kinds, class_centers
+from lbhash.centers import Centers, center_kinds, class_centers
 from lbhash.utils.validation import check_choice
 
 ARRANGED = "arranged"
@@ -37,16 +37,20 @@ def task_centers(kind: str, classes: int, bits: int, seed: int, confusion: Confu
     """
     if check_center_kind(kind) != ARRANGED:
         return class_centers(classes, bits, kind=kind, seed=seed)
+    from lbhash.centers import arrange  # Numba takes its time
+
     designed = class_centers(classes, bits, kind=DESIGNED)
     if classes > arrange.MOST_CLASSES:
         limit = f"at most {arrange.MOST_CLASSES}"
         warnings.warn(f"{classes} centers are too many to be arranged ({limit}); they stay {DESIGNED!r}", stacklevel=2)
         return designed
-    return arrange_centers(designed, confusion(), seed=seed)
+    return arrange.arrange_centers(designed, confusion(), seed=seed)
 
 
 def centers_fingerprint(classes: int, bits: int, kind: str, seed: int) -> str:
     """Return a short name that follows from the centers (without the rows by which they are arranged), for runs."""
     if kind == ARRANGED:
+        from lbhash.centers import arrange
+
         return f"{centers_fingerprint(classes, bits, DESIGNED, seed)}-arranged{arrange.SLACK:g}-{arrange.PULL:g}"
     return f"centers{zlib.crc32(class_centers(classes, bits, kind, seed).tobytes()):08x}"

@@ -10,11 +10,11 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Column, Table
 
-from lbhash.evaluation.neighbors import NeighborReport
-from lbhash.evaluation.report import Report
 from lbhash.utils.formatting import number
 
 if TYPE_CHECKING:
+    from lbhash.evaluation.neighbors import NeighborReport
+    from lbhash.evaluation.report import Report
     from lbhash.index.sizing import Size
     from lbhash.pipeline.unseen import UnseenReport
 
