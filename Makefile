@@ -40,6 +40,7 @@ docs: install
 	@echo "to read it: $(BIN)/python -m http.server --directory site"
 
 benchmark: install
+	$(BIN)/python benchmarks/start.py
 	$(BIN)/python benchmarks/guided_step.py
 	$(BIN)/python benchmarks/evaluation.py
 	$(BIN)/python benchmarks/encode.py
