@@ -30,6 +30,7 @@ Relevance = Callable[[Any, Any], npt.ArrayLike]
 CHUNK = 1 << 20
 """The number of base codes that are counted at a time; it bounds the memory."""
 
+_FEW = 64  # queries from which on it pays to bring a whole chunk into the order of its labels
 _PAIRS = 1 << 22  # pairs whose grades a relevance function is asked for at a time
 _LARGEST_GRADE = 1 << 12
 
@@ -170,6 +171,8 @@ class RankHistogram(Ranking):
             self._count_given(codes, base_labels)
         elif base_labels.ndim == 2:
             self._count_shared(codes, base_labels)
+        elif self.queries < _FEW:
+            self._count_few(as_words(codes), base_labels)
         else:
             self.count_compressed(compress(as_words(codes), base_labels))
         return self
@@ -192,17 +195,28 @@ class RankHistogram(Ranking):
         # The codes relevant to a query are one run: the kernel reads no labels at all.
         words, ordered, weights = chunk
         wanted = self._labels[self.unique]
-        self._add_runs(words, weights, np.searchsorted(ordered, wanted), np.searchsorted(ordered, wanted, side="right"))
+        first, last = (np.searchsorted(ordered, wanted, side=side) for side in ("left", "right"))
+        total, relevant = self._runs(words, weights, first, last)
+        self.total += total
+        self.graded[:, 0] += relevant
 
-    def _add_runs(self, words: Words, weights: npt.NDArray[np.int32], first: Counts, last: Counts) -> None:
+    def _count_few(self, words: Words, labels: Labels) -> None:
+        """Bring only the codes that are relevant to some query into the order of their labels."""
+        wanted, once = self._labels[self.unique], np.empty(0, np.int32)
+        own = np.flatnonzero(np.isin(labels, wanted))
+        own = own[np.argsort(labels[own], kind="stable")]
+        first, last = (np.searchsorted(labels[own], wanted, side=side) for side in ("left", "right"))
+        self.total += self._runs(words, once, 0 * first, 0 * first)[0]
+        self.graded[:, 0] += self._runs(words[own], once, first, last)[1]
+
+    def _runs(self, words: Words, weights: npt.NDArray[np.int32], first: Counts, last: Counts) -> Counts:
+        """Return the counts of all codes, and of those from ``first`` to ``last``, ``int64 [2, queries, bits + 1]``."""
         block, parts = split(len(self.unique), len(words))
         counted = np.zeros((2, parts, len(self.unique), self.bits + 1), np.int64)
         asked = self._words[self.unique]
         with KERNELS:
             kernels.count_runs(asked, by_word(words), weights, first, last, block, counted[0], counted[1])
-        total, relevant = counted.sum(axis=1)[:, self.inverse]
-        self.total += total
-        self.graded[:, 0] += relevant
+        return counted.sum(axis=1)[:, self.inverse]
 
     def _count_shared(self, codes: PackedCodes, labels: Labels) -> None:
         block, parts = split(self.queries, len(codes))
@@ -240,7 +254,7 @@ def distance_counts(query_codes: PackedCodes, base_codes: PackedCodes, bits: int
     histogram = RankHistogram(query_codes, np.zeros(len(query_codes), np.int64), bits)
     if len(base_codes):
         none = np.zeros(len(histogram.unique), np.int64)
-        histogram._add_runs(as_words(base_codes), np.empty(0, np.int32), none, none)
+        histogram.total += histogram._runs(as_words(base_codes), np.empty(0, np.int32), none, none)[0]
     return histogram.total
 
 
