@@ -203,7 +203,7 @@ class RankHistogram(Ranking):
     def _count_few(self, words: Words, labels: Labels) -> None:
         """Bring only the codes that are relevant to some query into the order of their labels."""
         wanted, once = self._labels[self.unique], np.empty(0, np.int32)
-        own = np.flatnonzero(np.isin(labels, wanted))
+        own = np.flatnonzero(np.isin(labels, wanted, kind="sort"))  # which compares with each, as these are few
         own = own[np.argsort(labels[own], kind="stable")]
         first, last = (np.searchsorted(labels[own], wanted, side=side) for side in ("left", "right"))
         self.total += self._runs(words, once, 0 * first, 0 * first)[0]
