@@ -189,9 +189,7 @@ def images(tmp_path):
     pytest.importorskip("transformers")
     (tmp_path / "backbone").mkdir()
     backbone = Backbone.from_pretrained(write_small_resnet(tmp_path / "backbone"))
-    HashModel(backbone.dim, 64, hidden=0, metadata={"backbone": backbone.metadata()}).save_pretrained(
-        tmp_path / "model"
-    )
+    HashModel(backbone.dim, 64, hidden=0, metadata={"backbone": backbone.metadata()}).encoder().save(tmp_path / "model")
     rng = np.random.default_rng(0)
     distinct = []
     for _ in range(23):  # so that shards of 20 are all different
