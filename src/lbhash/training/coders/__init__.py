@@ -41,7 +41,7 @@ CODERS: dict[str, type[Coder]] = {
 """The coders by the name that ``method`` takes, those that need no labels first."""
 
 LABEL_FREE = "sne"
-"""The coder of rows without labels, where no method is chosen: the one that keeps most of the nearest rows."""
+"""The coder of rows without labels, where no method is chosen: docs/training.md says by what."""
 
 
 def coder_of(method: Any) -> type[Coder] | None:
