@@ -106,12 +106,13 @@ class Hasher(TrainingArguments):
         from sklearn.utils.validation import validate_data
 
         X, kinds = _matrix(X), [np.float32, np.float64, np.uint8, np.float16]
-        if isinstance(X, np.ndarray) and X.dtype.kind in "uif" and X.shape[1]:
-            check_embeddings(X, "X")  # which names the row
+        if numbers := isinstance(X, np.ndarray) and X.dtype.kind in "uif" and X.shape[1] > 0:
+            check_embeddings(X, "X")  # before scikit-learn, which names no row
         found = validate_data(self, X, *y, dtype=kinds, **({"multi_output": True} if y else {}))
         rows, *rest = found if y else (found,)
         rows = np.asarray(rows)
-        check_embeddings(rows, "X")
+        if not numbers:
+            check_embeddings(rows, "X")
         return rows, *rest
 
     def _rows(self, X: Any) -> npt.NDArray:
