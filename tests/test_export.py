@@ -339,7 +339,8 @@ def test_the_shared_backbone(tmp_path):
     embeddings = backbone.embed(images)
     model = HashModel(backbone.dim, 64, metadata={"backbone": backbone.metadata()})
     model.set_standardization(embeddings.mean(0), embeddings.std(0))
-    model.encoder().save(tmp_path / "model")
+    model = model.encoder()
+    model.save(tmp_path / "model")
     export_model(tmp_path / "model", tmp_path / "model.onnx", backbone=vision)
     decoded = [lbhash.models.backbone.as_image(image) for image in images]
     pixels = backbone.processor(decoded, return_tensors="np")["pixel_values"]

@@ -66,7 +66,7 @@ def test_views_tell_what_augmentation_leaves():
     views = np.stack([np.tile(place[:, None], 4), rng.standard_normal((200, 4))], axis=2).astype(np.float32)
     coder = CIBHash(8)
     coder.views = views
-    model = coder.fit(EmbeddingSplit(views[:, 0], np.arange(200), None))
+    model = coder.fit(EmbeddingSplit(views[:, 0], np.arange(200), None)).encoder()
     first, second = (model.outputs(views[:, view]) > 0 for view in (1, 2))
     assert (first == second).mean() > 0.95
     assert len(np.unique(first, axis=0)) >= 4

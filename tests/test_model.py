@@ -117,19 +117,19 @@ def test_zero_is_plus_one():
 
 def test_the_standardization_is_part_of_the_model():
     model = HashModel(5, 11, 0)
-    before = model.outputs(X)
+    before = model.encoder().outputs(X)
     model.set_standardization(np.full(5, 3.0), np.array([2.0, 2, 2, 2, 0]))
     assert model.scale.tolist() == [2, 2, 2, 2, 1]
-    np.testing.assert_allclose(model.outputs(X * [2, 2, 2, 2, 1] + 3), before, atol=1e-5)
+    np.testing.assert_allclose(model.encoder().outputs(X * [2, 2, 2, 2, 1] + 3), before, atol=1e-5)
 
 
 def test_dropout_is_for_training_only():
     model = module(dropout=0.5)
     torch.testing.assert_close(model(torch.from_numpy(X)), model(torch.from_numpy(X)))
-    outputs = model.outputs(X)
+    outputs = model.encoder().outputs(X)
     model.train()
     assert not torch.equal(model(torch.from_numpy(X)), model(torch.from_numpy(X)))
-    np.testing.assert_array_equal(model.outputs(X), outputs)
+    np.testing.assert_array_equal(model.encoder().outputs(X), outputs)
     assert model.training
 
 

@@ -156,7 +156,7 @@ def test_validation_rows_are_cut_from_the_training_rows_and_judged_after_the_epo
             self.held, self.codes = held, []
 
         def on_train_epoch_end(self, trainer, module):
-            self.codes.append(module.model.encode(self.held.take(slice(None))))
+            self.codes.append(module.model.encoder().encode(self.held.take(slice(None))))
 
     part = part_of(blobs)
     rest, held = hold_out(part, 0.25, 3)

@@ -35,7 +35,8 @@ def assert_exported_alike(model, folder):
     runtime = pytest.importorskip("onnxruntime")
     from lbhash.models.onnx import export_model
 
-    model.encoder().save(folder)
+    model = model.encoder()
+    model.save(folder)
     x = np.random.default_rng(0).normal(size=(70, model.dim)).astype(np.float32)
     export_model(folder, folder / "model.onnx")
     codes, outputs = runtime.InferenceSession(str(folder / "model.onnx")).run(None, {"embeddings": x})

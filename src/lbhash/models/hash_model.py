@@ -8,7 +8,6 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from lbhash.codes import PackedCodes
 from lbhash.models.dropout import Dropout
 from lbhash.models.encoder import Encoder, Layout
 from lbhash.models.neighborhood import Neighborhood
@@ -87,11 +86,3 @@ class HashModel(nn.Module):
         """Standardize inputs by these statistics, ``[dim]`` each; a feature that never varies is not scaled."""
         self.mean.copy_(torch.as_tensor(mean))
         self.scale.copy_(torch.as_tensor(np.where(deviation > 0, deviation, 1.0)))
-
-    def encode(self, x: np.ndarray) -> PackedCodes:
-        """Return the codes of embeddings ``[n, dim]``, ``uint8 [n, ceil(bits / 8)]``, as ``encoder`` gives them."""
-        return self.encoder().encode(x)
-
-    def outputs(self, x: np.ndarray) -> np.ndarray:
-        """Return the raw outputs ℓ, ``float32 [n, bits]``, of embeddings ``[n, dim]``, as ``encoder`` gives them."""
-        return self.encoder().outputs(x)

@@ -27,6 +27,7 @@ from lbhash.evaluation.report import evaluate
 from lbhash.hasher import Hasher
 from lbhash.losses import METHODS as HOSTS
 from lbhash.losses import uses_centers
+from lbhash.models.encoder import Encoder
 from lbhash.models.hash_model import HashModel
 from lbhash.reproduce.runs.settings import EPOCHS, LR, METHOD_TITLES, METHODS, Settings
 from lbhash.reproduce.runs.sources import Source
@@ -238,11 +239,11 @@ class EpochWatch(Callback):
         self.seconds.append(time.process_time() - self._started)
         if self.evaluates:
             trained = cast(HashingModule, module)  # it logs its loss only after its callbacks
-            metrics = epoch_metrics(cast(HashModel, trained.model), self.data, self.top_k)
+            metrics = epoch_metrics(cast(HashModel, trained.model).encoder(), self.data, self.top_k)
             self.epochs.append({"loss": trained.mean_loss, **metrics})
 
 
-def epoch_metrics(model: HashModel, data: Dataset, top_k: int | None) -> dict[str, float | None]:
+def epoch_metrics(model: Encoder, data: Dataset, top_k: int | None) -> dict[str, float | None]:
     """Return mAP, and min D_inter and max D_intra of the base's codes, of all and of the paper's 99.9 %."""
     query, base = (
         np.concatenate([model.encode(chunk) for chunk in split.chunks()]) for split in (data.query, data.base)
