@@ -116,6 +116,35 @@ def test_a_graph_finds_equal_codes():
     assert (graph.search(queries, 30).distances <= exact).mean() > 0.95
 
 
+@settings(max_examples=15, deadline=None)
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    kind=st.sampled_from(["mih", "ivf", "hnsw"]),
+    copies=st.sampled_from([1, 2, 400, 1100]),  # of one code; with 1,100 the distinct ones are stored
+    width=st.integers(1, 72),
+    removed=st.integers(0, 40),
+    k=st.integers(1, 30),
+)
+def test_every_kind_finds_the_code_that_it_is_asked_for(seed, kind, copies, width, removed, k):
+    """However little it looks at; removed codes and codes that others equal among them."""
+    rng = np.random.default_rng(seed)
+    codes = rng.integers(0, 256, (2200, width), np.uint8)
+    codes[rng.permutation(2200)[:copies]] = codes[0]
+    index = KINDS[kind](8 * width, options={"hnsw": {"m": 2, "ef_search": 1}, "ivf": {"nprobe": 1}}.get(kind))
+    index.add(codes)
+    gone = np.flatnonzero((codes == codes[0]).all(axis=1))[:removed]
+    index.remove(gone)
+    left = np.delete(codes, gone, axis=0)
+    queries = np.concatenate([codes[:1], left[:60], rng.integers(0, 256, (3, width), np.uint8)])
+    equal = (hamming_distances(queries, left) == 0).sum(axis=1)
+    found = index.search(queries, k)
+    np.testing.assert_array_equal((found.distances == 0).sum(axis=1), np.minimum(equal, k))
+    for query, ids, distances in zip(queries, found.ids, found.distances, strict=True):
+        assert len(set(ids.tolist())) == k
+        np.testing.assert_array_equal(hamming_distances(query[None], codes[ids])[0], distances)
+        assert not np.isin(ids, gone).any()
+
+
 def test_what_repeats_seldom_is_stored_as_it_is():
     rng = np.random.default_rng(0)
     assert group(rng.integers(0, 256, (1000, 8), np.uint8)) is None

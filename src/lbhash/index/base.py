@@ -1,8 +1,8 @@
 """The interface of every index of codes, whether it is in memory, in a folder or in Milvus.
 
 An id is an integer from 0 to 2^63 − 1 that stays with its code. The ranking of a query is by Hamming distance, then by
-id, and ``search`` returns its first k codes. An approximate kind may miss some of them, and returns those of several
-equally distant codes that it met first.
+id, and ``search`` returns its first k codes. An approximate kind may miss some of them, but none that equals the query,
+and returns those of several equally distant codes that it met first.
 """
 
 from __future__ import annotations

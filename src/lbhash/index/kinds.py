@@ -82,7 +82,8 @@ class InvertedFile(LocalIndex):
 class SmallWorldGraph(LocalIndex):
     """A graph (HNSW): every code is linked to ``m`` near ones, and a search walks from neighbor to neighbor.
 
-    If many codes are equal, the links of a code would all lead to its equals; so the graph is of the distinct ones.
+    If many codes are equal, the links of a code would all lead to its equals; so the graph is of the distinct ones. A
+    walk may pass by the query's own code; so it is looked up besides.
 
     Source: Malkov, Yashunin, "Efficient and Robust Approximate Nearest Neighbor Search Using Hierarchical Navigable
     Small World Graphs", PAMI 2020.

@@ -227,6 +227,8 @@ class Segment:
         if asked > len(self.arrays["codes"]):
             return self._scan(queries, k)
         found = Neighbors(*structure.index().search(queries, asked))  # −1 where it finds fewer
+        if hasattr(structure.index(), "hnsw"):
+            found = self._with_equal(queries, found)
         usable = (found.ids >= 0) & ~np.isin(found.ids, self.removed) if listed is None else listed.held(found.ids)
         enough = usable.sum(axis=1) >= k
         best = Neighbors(np.empty((len(queries), k), np.int32), np.empty((len(queries), k), np.int64))
@@ -239,6 +241,25 @@ class Segment:
         if not enough.all():
             best.distances[~enough], best.ids[~enough] = self._scan(queries[~enough], k)
         return best
+
+    @cached_property
+    def _order(self) -> npt.NDArray[np.int64]:
+        """The positions in ``codes`` by code, then position."""
+        return np.argsort(_as_text(whole(self.arrays["codes"])), kind="stable")
+
+    def _with_equal(self, queries: PackedCodes, found: Neighbors) -> Neighbors:
+        """Return what a walk through a graph found, with the codes that equal the query, which it may have passed by.
+
+        The other structures meet these in any case: a query is hashed as they are, or put into a list.
+        """
+        codes, wanted, most = _as_text(whole(self.arrays["codes"])), _as_text(queries), found.ids.shape[1]
+        first, end = (np.searchsorted(codes, wanted, side, sorter=self._order) for side in ("left", "right"))
+        at = first[:, None] + np.arange(min(most, int((end - first).max(initial=0))))
+        equal, other = at < end[:, None], found.distances > 0
+        far = np.int32(np.iinfo(np.int32).max)
+        distances = np.hstack([np.where(equal, np.int32(0), far), np.where(other, found.distances, far)])
+        ids = np.hstack([np.where(equal, self._order[at % len(codes)], -1), np.where(other, found.ids, -1)])
+        return scan.ranked(distances, ids, most)
 
     def without(self, positions: npt.NDArray[np.int64]) -> Segment:
         """Return the segment with more codes marked as removed."""
@@ -297,6 +318,11 @@ class Segment:
             structure=Structure(files["structure"], tune) if "structure" in files else None,
             entry=entry,
         )
+
+
+def _as_text(codes: PackedCodes) -> npt.NDArray[np.bytes_]:
+    """Return codes in a form that NumPy sorts and compares as a whole, ``[n]``."""
+    return np.ascontiguousarray(codes).view(f"S{codes.shape[1]}")[:, 0]
 
 
 def read_removed(folder: Path, entry: dict[str, Any]) -> npt.NDArray[np.int64]:
