@@ -166,7 +166,7 @@ def test_what_cannot_be_is_left_out(work, files):
 def test_the_second_stage_is_the_products(work):
     rng = np.random.default_rng(0)
     base, query = (rng.integers(0, 256, (len(x), 2), np.uint8) for x in (work.base, work.query))
-    index = FlatIndex(16, store_vectors="embeddings")
+    index = FlatIndex(16, store_vectors="embeddings", learns_classes=True)
     index.add(base, vectors=work.stored)
     vectors = work.dataset.query.take(slice(None))
     one = contenders._reranked("x", 1, index, query, vectors, "embeddings", 30)

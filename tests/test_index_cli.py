@@ -17,7 +17,7 @@ from lbhash import Hasher
 from lbhash.codes import hamming_distances, unpack
 from lbhash.codes.io import CodeTable, read_codes, write_codes
 from lbhash.data import load_dataset
-from lbhash.index import build_index, open_index
+from lbhash.index import build_index, open_index, rerank
 from lbhash.index.rerank import DISTANCE_WEIGHT
 
 
@@ -198,6 +198,10 @@ def test_the_second_stage_of_codes_without_classes_is_by_the_cosine_alone(inside
     (query,) = json_of(command("search", *arguments))["queries"]
     scores = 1 - base @ asked[0] / np.linalg.norm(base, axis=1) / np.linalg.norm(asked)
     np.testing.assert_allclose([hit["score"] for hit in query["neighbors"]], np.sort(scores)[:5], atol=2e-3)
+    index = open_index(inside / "i")  # and in Python
+    codes = Hasher.from_pretrained(inside / "itq").encode(asked)
+    best = rerank(index, index.search(codes, 1597), asked, 5, "embeddings")
+    assert best.ids[0].tolist() == [hit["id"] for hit in query["neighbors"]]
 
 
 def test_real_outputs_of_a_row_against_all_codes(inside, command):

@@ -63,6 +63,24 @@ def test_by_what_the_index_keeps(tmp_path, outputs, keep, dtype, weight):
         np.testing.assert_allclose(best.scores[row], far[at], atol=1e-5)
 
 
+@pytest.mark.parametrize("learns", [True, False])
+def test_the_weight_is_that_of_the_method(tmp_path, outputs, learns):
+    """Also after the index was stored and changed; an index that does not know it is asked with a weight."""
+    vectors = np.random.default_rng(2).normal(size=(80, 5)).astype(np.float32)
+    table, kept = CodeTable(pack(outputs), 12, np.arange(80)), {"vectors": vectors, "store_vectors": "embeddings"}
+    build_index(table, tmp_path / "i", **kept, learns_classes=learns).remove([3])
+    index = open_index(tmp_path / "i")
+    index.save(tmp_path / "copy")
+    found = index.search(pack(outputs[:2]), 20)
+    wanted = rerank(index, found, vectors[:2], 5, "embeddings", DISTANCE_WEIGHT * learns)
+    for held in (index, open_index(tmp_path / "copy")):
+        for one, other in zip(rerank(held, found, vectors[:2], 5, "embeddings"), wanted, strict=True):
+            np.testing.assert_array_equal(one, other)
+    unknown = build_index(table, tmp_path / "unknown", **kept)
+    with pytest.raises(ValueError, match="give weight 4 if one did, else 0, or build the index with learns_classes"):
+        rerank(unknown, found, vectors[:2], 5, "embeddings")
+
+
 def test_equal_scores_stay_in_the_order_of_the_search():
     index = FlatIndex(8)
     index.add(np.full((6, 1), 3, np.uint8), [5, 1, 4, 2, 3, 0])

@@ -183,7 +183,7 @@ def _coded(name: str, work: Work, model: Any, bits: int, soft: Any = None) -> It
     query, base = pack(asked), pack(outputs)
     yield _binary(name, True, query, base, bits)
     yield _asymmetric(f"{name}, asymmetric", True, asked if soft is None else soft(asked), base, bits)
-    index = FlatIndex(bits, store_vectors="embeddings")
+    index = FlatIndex(bits, store_vectors="embeddings", learns_classes=True)
     index.add(base, vectors=work.stored)
     size = base.shape[1] + index.vectors_of([0]).nbytes
     vectors = work.dataset.query.take(slice(None))

@@ -106,6 +106,7 @@ class Index(ABC):
         model: fingerprint of the model that made the codes; empty if it is not known.
         options: options of the kind by name.
         store_vectors: which vectors the index stores for re-ranking, ``outputs`` or ``embeddings``; empty for none.
+        learns_classes: whether the model of the codes learned from labels, which re-ranking asks; None if not known.
 
     Several threads may call ``search``, ``range_search`` and all other methods that only read at once.
     """
@@ -115,6 +116,7 @@ class Index(ABC):
     model: str
     options: dict[str, Any]
     store_vectors: str
+    learns_classes: bool | None = None
 
     @property
     @abstractmethod

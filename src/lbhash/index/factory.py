@@ -40,7 +40,7 @@ def open_index(path: str | Path, *, known: Index | None = None, progress: bool =
     manifest = read_manifest(Path(path))
     if (kind := manifest["kind"]) not in KINDS:
         raise ValueError(f"index is {str(path)!r}, of the kind {kind!r}, which is unknown")
-    settings = {name: manifest[name] for name in ("bits", "model", "options")}
+    settings = {name: manifest.get(name) for name in ("bits", "model", "options", "learns_classes")}
     try:
         index = KINDS[kind](**settings, store_vectors=(manifest["kept"] or {}).get("vectors", ""))
     except (TypeError, ValueError, AttributeError) as error:
@@ -58,6 +58,7 @@ def build_index(
     attributes: Columns | None = None,
     vectors: npt.ArrayLike | None = None,
     store_vectors: str = "",
+    learns_classes: bool | None = None,
     options: Options = None,
     overwrite: bool = False,
     progress: bool = False,
@@ -72,6 +73,8 @@ def build_index(
         attributes: columns of n values each. If None, they are those of ``code_attributes``.
         vectors: ``[n, dim]``, if ``store_vectors`` is not empty.
         store_vectors: what the vectors are, ``outputs`` or ``embeddings``; empty for none.
+        learns_classes: ``hasher.model_.learns_classes`` of the model, which decides how ``rerank`` ranks; None if you
+            do not know.
         options: options of the kind.
         overwrite: replace the index that is there.
         progress: show a bar while codes are sent to Milvus.
@@ -85,7 +88,8 @@ def build_index(
     attributes = code_attributes(table) if attributes is None else attributes
     if str(path).startswith(PREFIX):
         return build_milvus(str(path), table, kind, ids, attributes, options, overwrite=overwrite, progress=progress)
-    index = KINDS[kind](table.bits, model=table.model, options=options, store_vectors=store_vectors)
+    settings: dict[str, Any] = {"model": table.model, "options": options, "store_vectors": store_vectors}
+    index = KINDS[kind](table.bits, **settings, learns_classes=learns_classes)
     index.insert(index.check(table.codes), ids, attributes, vectors)
     index.save(path, overwrite=overwrite)
     return open_index(path)

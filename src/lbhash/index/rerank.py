@@ -43,7 +43,7 @@ def rerank(
     queries: npt.ArrayLike,
     k: int,
     by: By = "asymmetric",
-    weight: float = DISTANCE_WEIGHT,
+    weight: float | None = None,
 ) -> Reranked:
     """Order the candidates of a search by a finer score, and return the first k.
 
@@ -55,11 +55,12 @@ def rerank(
         by: ``asymmetric``: −⟨ℓ, b⟩ with the code b of ±1, which needs only the codes; up to a constant it is the
             distance of b from the query's signs with every bit weighted by |ℓ|. ``outputs`` or ``embeddings``: one
             minus the cosine with the vectors that the index stores, and the distance.
-        weight: of the distance, as a share of the bits, beside the cosine. 0 is for codes that have learned no
-            classes; asymmetric scores have none.
+        weight: of the distance, as a share of the bits, beside the cosine; asymmetric scores have none. If None, it is
+            that of the index: 4, or 0 if its codes were made without labels.
 
     Raises:
-        TypeError, ValueError: a number or shape is not valid, or the index does not store these vectors.
+        TypeError, ValueError: a number or shape is not valid, the index does not store these vectors, or neither the
+            caller nor the index says what the weight is.
     """
     check_choice(by, "by", get_args(By))
     if by != "asymmetric" and index.store_vectors != by:
@@ -67,7 +68,14 @@ def rerank(
         raise ValueError(
             f"rerank is {by!r} and the index keeps {has}; build it with store_vectors (--store-vectors) {by}"
         )
-    check_float(weight, "weight", 0)
+    if weight is None and by != "asymmetric":
+        if index.learns_classes is None:
+            raise ValueError(
+                "weight is not given, and the index does not know whether a method with labels made its codes; give "
+                f"weight {DISTANCE_WEIGHT:g} if one did, else 0, or build the index with learns_classes"
+            )
+        weight = DISTANCE_WEIGHT * index.learns_classes
+    weight = 0.0 if weight is None else check_float(weight, "weight", 0)
     check_int(k, "k", 1, found.ids.shape[1], "the number of candidates")
     rows = check_real(queries, "queries", len(found.ids))
     scores = np.empty(found.ids.shape, np.float32)

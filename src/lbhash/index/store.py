@@ -90,14 +90,26 @@ class LocalIndex(Index):
 
     OPTIONS: ClassVar[OptionRanges] = {}
 
-    def __init__(self, bits: int, *, model: str = "", options: Options = None, store_vectors: str = "") -> None:
+    def __init__(
+        self,
+        bits: int,
+        *,
+        model: str = "",
+        options: Options = None,
+        store_vectors: str = "",
+        learns_classes: bool | None = None,
+    ) -> None:
         if store_vectors:
             check_choice(store_vectors, "store_vectors", ("outputs", "embeddings"))
+        if not (learns_classes is None or isinstance(learns_classes, bool)):
+            raise TypeError(f"learns_classes is {learns_classes!r}; it must be true, false or None")
         self.bits, self.model, self.store_vectors = check_bits(bits), model, store_vectors
+        self.learns_classes = learns_classes
         self.options = check_options(options, self.OPTIONS, self.kind)
         self.path: Path | None = None
         self.patience: float | None = None  # seconds to wait for another writer, if other than PATIENCE
         self._settings = {"kind": self.kind, "options": self.options, "bits": self.bits, "model": model}
+        self._settings["learns_classes"] = learns_classes
         self._width = code_bytes(bits)
         self._state = SegmentState(kept={"vectors": store_vectors} if store_vectors else None)
         self._writer = RLock()
@@ -145,7 +157,7 @@ class LocalIndex(Index):
             identity = manifest["build"], manifest["generation"]
             schema = schema_from_text(manifest["schema"])
             kept = manifest["kept"]
-            same = all(manifest[name] == value for name, value in self._settings.items())
+            same = all(manifest.get(name) == value for name, value in self._settings.items())
             if not same or (kept or {}).get("vectors", "") != self.store_vectors:
                 raise ValueError(f"index is {str(folder)!r}, which was built again with other settings; open it again")
             try:

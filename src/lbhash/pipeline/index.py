@@ -43,17 +43,18 @@ def build(
     """
     settings: dict[str, Any] = {"store_vectors": store_vectors, "options": _numbers(options), "overwrite": overwrite}
     check_build(out, kind, **settings)
-    table, vectors = _read_or_encode(codes, data, ids, store_vectors, None, progress)
+    table, vectors, learns = _read_or_encode(codes, data, ids, store_vectors, None, progress)
     names = ids_of(table, ids)
     names = np.arange(len(table.codes)) if names is None else names
-    return build_index(table, out, kind, ids=names, vectors=vectors, **settings, progress=progress)
+    settings |= {"vectors": vectors, "learns_classes": learns, "progress": progress}
+    return build_index(table, out, kind, ids=names, **settings)
 
 
 def add(
     index: Index, *, codes: str | Path | None = None, ids: str | None = None, progress: bool = False, **data: Any
 ) -> int:
     """Add codes to an index, all of them or none, and return how many; arguments as of ``build``."""
-    table, vectors = _read_or_encode(codes, data, ids, index.store_vectors, index, progress)
+    table, vectors, _ = _read_or_encode(codes, data, ids, index.store_vectors, index, progress)
     index.add(table.codes, ids_of(table, ids), code_attributes(table), vectors=vectors)
     return len(table.codes)
 
@@ -96,8 +97,8 @@ def ids_of(table: CodeTable, which: str | None) -> npt.NDArray | None:
 
 def _read_or_encode(
     codes: str | Path | None, data: dict[str, Any], ids: str | None, vectors: str, index: Index | None, progress: bool
-) -> tuple[CodeTable, npt.NDArray | None]:
-    """Return the codes for an index, and the vectors that it stores with them.
+) -> tuple[CodeTable, npt.NDArray | None, bool | None]:
+    """Return the codes for an index, the vectors that it stores with them, and whether their model learned classes.
 
     What does not fit the index, or cannot be ids, is refused before a model has done its work.
     """
@@ -112,7 +113,7 @@ def _read_or_encode(
         table = read_codes(codes)
         if index is not None:
             check_model(index, table.model, table.bits, "codes")
-        return table, None
+        return table, None, None
     for name in ("model", "data"):
         if name not in given:
             raise ValueError(f"{name} is missing; give model and data, or codes")
@@ -136,7 +137,7 @@ def _read_or_encode(
     ):
         print(line, file=sys.stderr)
     encoded = source.encode_all(vectors, progress=progress)
-    return encoded.table, encoded.vectors
+    return encoded.table, encoded.vectors, hasher.model_.learns_classes
 
 
 def _left_out(source: Source, *, named: bool) -> str:
