@@ -40,7 +40,7 @@ def open_index(path: str | Path, *, known: Index | None = None, progress: bool =
     manifest = read_manifest(Path(path))
     if (kind := manifest["kind"]) not in KINDS:
         raise ValueError(f"index is {str(path)!r}, of the kind {kind!r}, which is unknown")
-    settings = {name: manifest.get(name) for name in ("bits", "model", "options", "learns_classes")}
+    settings: dict[str, Any] = {name: manifest.get(name) for name in ("bits", "model", "options", "learns_classes")}
     try:
         index = KINDS[kind](**settings, store_vectors=(manifest["kept"] or {}).get("vectors", ""))
     except (TypeError, ValueError, AttributeError) as error:
