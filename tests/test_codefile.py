@@ -126,7 +126,7 @@ def test_other_arrays(tmp_path):
         ({"codes": codes, "bits": 17}, ValueError, "codes of codes has 2 bytes a row; codes of 17 bits have 3"),
         ({"codes": codes, "bits": 0}, ValueError, "bits of codes is 0"),
         ({"codes": codes, "labels": np.zeros(49, int)}, ValueError, "codes holds 50 codes and 49 labels"),
-        ({"codes": codes, "labels": np.full(50, -1)}, ValueError, "labels of codes is -1 in row 0"),
+        ({"codes": codes, "labels": np.full(50, 0.5)}, ValueError, "labels of codes is 0.5 in row 0"),
         ({"codes": codes, "rows": np.arange(49)}, ValueError, "codes holds 50 codes and no integer row for each"),
         ({"codes": codes, "rows": np.ones(50)}, ValueError, "codes holds 50 codes and no integer row for each"),
         ({"codes": np.array([{}], object)}, ValueError, "which is damaged or no file of codes"),
@@ -148,7 +148,7 @@ def test_other_columns(tmp_path):
         ({"code": [1, 2]}, "which has no column 'code' of packed codes"),
         ({"code": pa.array([b"ab", b"cde"])}, "which has no column 'code' of packed codes"),
         ({"code": pa.array([b"ab", None], pa.binary(2))}, "which has rows without a code"),
-        ({"code": binary, "label": [1, -1]}, "labels of codes is -1 in row 1"),
+        ({"code": binary, "label": [1, -0.5]}, "labels of codes is -0.5 in row 1"),
         ({"code": binary, "row": [1, None]}, "codes holds 2 codes and no integer row for each"),
     ):
         pq.write_table(pa.table(columns), file)

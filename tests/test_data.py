@@ -98,7 +98,10 @@ def test_files_that_do_not_go_together(folder, write_parquet):
     (folder / "query.parquet").unlink()
     with pytest.raises(ValueError, match="which has no file query"):
         load_dataset(folder)
-    for labels, message in ((Y[:30] - 1, r"^train_labels.npy beside train is -1 in row 0"), (Y, "30 emb.* and 60 lab")):
+    for labels, message in (
+        (Y[:30] / 2, r"^train_labels.npy beside train is 0.5 in row \d"),
+        (Y, "30 emb.* and 60 lab"),
+    ):
         np.save("train_labels.npy", labels)
         with pytest.raises(ValueError, match=message):
             load_table(train, name="train")
@@ -499,7 +502,7 @@ def test_arrays_that_are_no_embeddings(folder):
 @pytest.mark.parametrize(
     ("column", "labels", "message"),
     [
-        ("label", [0, -1, 2], "column 'label' of data is -1 in row 1; class numbers must be at least 0"),
+        ("label", [0, 0.5, 2], "column 'label' of data is 0.5 in row 1; it must hold classes, and no measurements"),
         ("label", ["", None, ""], "labels of data are missing in every row; name others, or none"),
         ("label", ["a", "b", "c"], "protocol is 'holdout', the default of such data: class 'a' has 1 rows"),
         ("labels", [[0], None, [1]], "column 'labels' of data is missing in row 1"),

@@ -1,6 +1,7 @@
 import tracemalloc
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -8,7 +9,7 @@ from hypothesis import strategies as st
 from lbhash import Hasher, bound, evaluate
 from lbhash.codes import as_packed, check_codes, pack
 from lbhash.data import check_embeddings
-from lbhash.utils.labels import check_label_pair, check_labels, label_value, numbered_together, one_hot
+from lbhash.utils.labels import check_label_pair, check_labels, label_value, one_hot, read_label_pair, read_labels
 
 
 @pytest.mark.parametrize("dtype", ["?", "i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "f2", "f4", "f8"])
@@ -68,8 +69,12 @@ def test_pairs():
         check_label_pair([0, 1], [[0], [1]])
     with pytest.raises(ValueError, match="query_labels has 2 label columns and base_labels has 3"):
         check_label_pair(np.eye(2), np.eye(3))
-    with pytest.raises(ValueError, match=r"^query_labels is missing in row 2; leave out the rows that have none$"):
-        numbered_together(["cat", "dog", float("nan")], ["cat"])
+    with pytest.raises(ValueError, match=r"^query_labels are names, such as 'cat' and base_labels are numbers; both"):
+        read_label_pair(["cat", "dog"], [-1, 1])
+    query, base = read_label_pair([5, -2], [-2, 0, 7])  # one of which has no negative number
+    assert (query.tolist(), base.tolist()) == ([2, 0], [0, 1, 3])
+    query, base = read_label_pair([5, 7], [-2, 0, 7])
+    assert (query.tolist(), base.tolist()) == ([2, 3], [0, 1, 3])
 
 
 @pytest.mark.parametrize(
@@ -150,3 +155,107 @@ def test_other_forms():
     assert one_hot([1, 0], classes=3).tolist() == [[0, 1, 0], [1, 0, 0]]
     assert one_hot([[1, 2]]).tolist() == [[0, 1, 1]]
     assert one_hot([]).shape == (0, 0)
+
+
+def pandas_column(kind, change=lambda values: values):
+    def made(numbers):
+        import pandas
+
+        return pandas.Series(change(numbers), dtype=kind)
+
+    return made
+
+
+def polars_column(kind):
+    def made(numbers):
+        import polars
+
+        return polars.Series(texts(numbers) if kind else numbers, dtype=getattr(polars, kind) if kind else None)
+
+    return made
+
+
+def texts(numbers):
+    return [None if one is None else f"class {one}" for one in numbers]
+
+
+FORMS = {
+    "a list": lambda numbers: numbers,
+    "negative numbers": lambda numbers: [None if one is None else one - 2 for one in numbers],
+    "±1": lambda numbers: [None if one is None else 2 * (one > 0) - 1 for one in numbers],
+    "texts": texts,
+    "an object array": lambda numbers: np.array(texts(numbers), object),
+    "bytes": lambda numbers: [None if one is None else one.encode() for one in texts(numbers)],
+    "floats": lambda numbers: np.array([np.nan if one is None else one for one in numbers]),
+    "a column": lambda numbers: np.array(texts(numbers), object)[:, None],
+    "pandas Int64": pandas_column("Int64"),
+    "pandas Int8, negative": pandas_column("Int8", lambda numbers: [None if one is None else -one for one in numbers]),
+    "pandas string": pandas_column("string", texts),
+    "pandas category": pandas_column("category", texts),
+    "pandas category of numbers": pandas_column("category"),
+    "pandas object": pandas_column(object),
+    "polars": polars_column(None),
+    "polars strings": polars_column("String"),
+    "polars categories": polars_column("Categorical"),
+    "arrow": lambda numbers: pa.chunked_array([texts(numbers[:3]), texts(numbers[3:])], pa.string()),
+    "arrow numbers": lambda numbers: pa.array(numbers, pa.int16()),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("missing", [False, True])
+def test_labels_of_any_form_are_those_numbers_in_all_of_python(blobs, form, missing, capsys):
+    """``fit``, ``score``, ``evaluate`` and ``bound`` read them alike, and leave out rows without one."""
+    y, asked = blobs.y.tolist(), blobs.query_y.tolist()
+    if form == "±1":
+        y, asked = ([int(one > 1) for one in labels] for labels in (y, asked))
+    known, wanted = np.ones(160, bool), np.ones(40, bool)
+    if missing:
+        known[[0, 5]] = wanted[3] = False
+    given_y = FORMS[form]([one if there else None for one, there in zip(y, known, strict=True)])
+    given_asked = FORMS[form]([one if there else None for one, there in zip(asked, wanted, strict=True)])
+    codes, queries = pack(blobs.x), pack(blobs.query_x)
+    plain = np.array(y)[known], np.array(asked)[wanted]
+    oracle = evaluate(queries[wanted], plain[1], codes[known], plain[0])
+    assert evaluate(queries, given_asked, codes, given_y).map == oracle.map
+    said = capsys.readouterr().err
+    assert ("1 of 40 query_codes have no label and are left out\n2 of 160 base_codes" in said) == missing
+    assert bound(codes, given_y).ratio == bound(codes[known], plain[0]).ratio
+    hasher = Hasher(method="itq", bits=8).fit(blobs.x, given_y)
+    np.testing.assert_array_equal(hasher.train_labels_ >= 0, known)
+    oracle = evaluate(hasher.encode(blobs.query_x[wanted]), plain[1], hasher.train_codes_[known], plain[0]).map
+    assert hasher.score(blobs.query_x, given_asked) == oracle
+
+
+def test_lists_of_names_in_all_of_python(blobs):
+    codes, queries = pack(blobs.x), pack(blobs.query_x)
+    names = [["even" if one % 2 == 0 else "odd", f"class {one}"] for one in blobs.y.tolist()]
+    asked = [["even" if one % 2 == 0 else "odd"] for one in blobs.query_y.tolist()]  # without some of the names
+    hot, hot_asked = (
+        np.array([[f"class {at}" in row for at in range(4)] + ["even" in row, "odd" in row] for row in rows])
+        for rows in (names, asked)
+    )
+    assert evaluate(queries, asked, codes, names).map == evaluate(queries, hot_asked, codes, hot).map
+    hasher = Hasher(method="itq", bits=8).fit(blobs.x, names)
+    assert hasher.classes_.tolist() == ["class 0", "class 1", "class 2", "class 3", "even", "odd"]
+    np.testing.assert_array_equal(hasher.train_labels_, hot)
+    assert hasher.score(blobs.query_x, asked) == hasher.score(blobs.query_x, hot_asked)
+
+
+@pytest.mark.parametrize(
+    ("labels", "said"),
+    [
+        (["a", 1, None], r"^y holds labels of several kinds \(int, str\); give all as text, or all as numbers$"),
+        ([["a"], [1]], r"^y holds labels of several kinds \(int, str\)"),
+        ([0, 0.5, None], r"^y is 0.5 in row 1; it must hold classes, and no measurements$"),
+        ([None, None, 0.5], r"^y is 0.5 in row 2; "),
+        ([0, {}], r"^y is {} in row 1; it must be class numbers or names"),
+        (np.array(["2020-01-01"], "M8[D]"), r"^y holds datetime64\[D\]; it must be class numbers or names"),
+        ("abc", r"^y is 'abc'; it must be class numbers or names"),
+        (None, r"^y is None; "),
+        (np.zeros((2, 2, 2)), r"^y has shape \(2, 2, 2\); "),
+    ],
+)
+def test_what_are_no_labels(labels, said):
+    with pytest.raises((TypeError, ValueError), match=said):
+        read_labels(labels, "y")

@@ -22,7 +22,7 @@ from lbhash.training.coders.sne import neighbor_loss
 from lbhash.training.partial import WEIGHT, WithNeighbors, with_guesses
 from lbhash.training.posterior import GUESSING
 from lbhash.tuning import search
-from lbhash.utils.labels import UNLABELED, has_label, named_labels, partial_labels, renumbered
+from lbhash.utils.labels import UNLABELED, has_label, read_labels, renumbered
 from training_tools import Stop
 
 SMALL = {"bits": 8, "epochs": 2, "hidden": 0, "centers": "best"}
@@ -62,19 +62,22 @@ def test_labels_of_which_some_are_missing(names, data, which, numbers):
     known = data.draw(st.lists(st.booleans(), min_size=len(names), max_size=len(names)))
     values = ["abc".index(one) for one in names] if numbers else names
     there = [value for value, one in zip(values, known, strict=True) if one]
-    found, classes = partial_labels(
+    found, classes = read_labels(
         np.array([v if k else MISSING[which] for v, k in zip(values, known, strict=True)], object)
     )
     np.testing.assert_array_equal(has_label(found), known)
     if there:
-        wanted, names = named_labels(there)
+        wanted, names = read_labels(there)
         np.testing.assert_array_equal(found[known], wanted)
         assert classes == names
 
 
-def test_minus_one_in_data_is_no_missing_label():
-    with pytest.raises(ValueError, match=r"^y is -1 in row 1; class numbers must be at least 0"):
-        partial_labels([0, -1], "y")
+def test_minus_one_is_a_class_and_no_missing_label(capsys):
+    for labels in ([1, -1], [-2, -1, 0], [0, -1, None]):
+        found, names = read_labels(labels, "y")
+        assert [names[at] for at in found if at != UNLABELED] == [str(one) for one in labels if one is not None]
+        said = "y has -1, which is a class like any other; a row without a label is None, NaN or empty\n"
+        assert capsys.readouterr().err == (said if labels[0] == 0 else "")
 
 
 def test_renumbered_labels_stay_missing():

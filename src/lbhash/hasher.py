@@ -18,9 +18,9 @@ from lbhash.data.images import ImageSplit, ImageTable, ListedImages
 from lbhash.models.encoder import load_encoder
 from lbhash.models.folder import check_model_folder
 from lbhash.training.arguments import METHOD, TrainingArguments, arguments, described, stored_arguments
-from lbhash.utils.arrays import as_array, as_matrix, check_unmasked
+from lbhash.utils.arrays import as_matrix, check_unmasked
 from lbhash.utils.formatting import one_line
-from lbhash.utils.labels import UNLABELED, check_labels, has_label, missing_labels
+from lbhash.utils.labels import has_label, numbered_labels, renumbered, rows_with_label
 from lbhash.utils.system import TRAINING, check_packages
 from lbhash.utils.validation import check_int, did_you_mean
 
@@ -82,16 +82,13 @@ class Hasher(TrainingArguments):
         Without labels, a method that needs none is fitted: the one that ``method`` names or, if it is None, ``sne``.
         ``method_`` says which.
         """
-        if y is None:
-            (rows,), labels, classes = self._validated(X), None, np.arange(0)
-        else:
-            check_unmasked(y, "y")
-            y, missing = _filled(y)
-            _check_present(y)  # of which scikit-learn says no row
-            rows, y = self._validated(X, y)
-            labels, classes = _encode_labels(_dense(y))
-            if missing.any():
-                labels[missing] = UNLABELED
+        rows, labels, classes = self._validated(X), None, np.arange(0)
+        if y is not None:
+            labels, classes = numbered_labels(y, "y")
+            if len(labels) != len(rows):
+                raise ValueError(f"y has {len(labels)} labels and X has {len(rows)} rows; give one for each row")
+            if not has_label(labels).any():
+                raise ValueError("y is missing in every row; leave y out to learn without labels")
             if len(classes) == 1:
                 raise ValueError(
                     f"y has one class, {classes.tolist()[0]!r}; there is nothing to learn, give labels of two or more"
@@ -100,20 +97,18 @@ class Hasher(TrainingArguments):
         self.classes_ = classes
         return self
 
-    def _validated(self, X: Any, *y: Any) -> tuple[npt.NDArray, ...]:
-        """Return X, and y if it is given, as scikit-learn wants them, with embeddings that a model takes."""
+    def _validated(self, X: Any) -> npt.NDArray:
+        """Return X as scikit-learn wants it, with embeddings that a model takes."""
         check_packages("fit", "train", *TRAINING)
         from sklearn.utils.validation import validate_data
 
         X, kinds = _matrix(X), [np.float32, np.float64, np.uint8, np.float16]
         if numbers := isinstance(X, np.ndarray) and X.dtype.kind in "uif" and X.shape[1] > 0:
             check_embeddings(X, "X")  # before scikit-learn, which names no row
-        found = validate_data(self, X, *y, dtype=kinds, **({"multi_output": True} if y else {}))
-        rows, *rest = found if y else (found,)
-        rows = np.asarray(rows)
+        rows = np.asarray(validate_data(self, X, dtype=kinds))
         if not numbers:
             check_embeddings(rows, "X")
-        return rows, *rest
+        return rows
 
     def _rows(self, X: Any) -> npt.NDArray:
         """Return embeddings ``[n, dim]`` that the model takes; columns of a table are those of the training."""
@@ -157,9 +152,10 @@ class Hasher(TrainingArguments):
         labels = images.labels if y is None else y
         known, classes = None, np.arange(0)
         if labels is not None:
-            labels = _dense(labels)
-            _check_present(labels)
-            known, classes = _encode_labels(labels)
+            known, classes = numbered_labels(labels, "y")
+            if not has_label(known).all():
+                row = int(np.argmin(has_label(known)))
+                raise ValueError(f"y is missing in row {row}; give a label for each image, or leave such images out")
         elif learns_classes(self.method or METHOD):
             raise ValueError(f"y is not given, and {images.name} has no labels; training needs one for each image")
         check_images(images, workers=self.workers, progress=self.progress)
@@ -257,10 +253,11 @@ class Hasher(TrainingArguments):
 
         codes = self.encode(X)
         held, held_labels = self._labeled_memory("score")
-        y = _dense(y)
-        single = held_labels.ndim == 1 and (y.ndim == 1 or y.shape[1:] == (1,))
-        labels = _positions(y.ravel(), self.classes_) if single else y
-        return evaluate(codes, labels, held, held_labels).map
+        labels = _positions(y, self.classes_, held_labels)
+        if len(labels) != len(codes):
+            raise ValueError(f"y has {len(labels)} labels and X has {len(codes)} rows; give one for each row")
+        known = rows_with_label(labels, "rows of X")
+        return evaluate(codes[known], labels[known], held, held_labels).map
 
     @property
     def backbone_(self) -> Backbone:
@@ -459,59 +456,18 @@ def _images(X: Any) -> Iterator[Image | bytes] | None:
     return iter(X) if isinstance(X[0], kinds) else None
 
 
-def _dense(y: Any) -> npt.NDArray:
-    """Return labels as an array; multi-hot labels may be a sparse matrix."""
-    return as_array(y.toarray() if hasattr(y, "toarray") else y, "y")
-
-
-def _filled(y: Any) -> tuple[Any, npt.NDArray[np.bool_]]:
-    """Return labels with one that is there in the place of those that are missing, and which these are."""
-    if hasattr(y, "toarray"):
-        return y, np.zeros(y.shape[0], bool)
-    try:
-        array = np.asarray(y, dtype=object) if isinstance(y, (list, tuple)) else np.asarray(y)
-    except ValueError:  # ragged, which is said later
-        return y, np.zeros(len(y), bool)
-    missing = missing_labels(array)
-    if not missing.any():
-        return y, missing
-    if missing.all():
-        raise ValueError("y is missing in every row; leave y out to learn without labels")
-    array = array.copy()
-    array[missing] = array[~missing][0]
-    return np.asarray(array.tolist()), missing
-
-
-def _check_present(y: Any) -> None:
-    """Raise ``ValueError`` if an array or column of objects, such as names, lacks one."""
-    if getattr(getattr(y, "dtype", None), "kind", "") == "O" and np.ndim(y):
-        for row, value in enumerate(np.ravel(y)):
-            if value is None or (isinstance(value, float) and np.isnan(value)):
-                told = "give a label for each row, or leave such rows out"
-                raise ValueError(f"y is missing ({value}) in row {row}; {told}")
-
-
-def _encode_labels(y: npt.NDArray) -> tuple[npt.NDArray, npt.NDArray]:
-    """Return labels as numbers 0 … C − 1, or unchanged if they are multi-hot, and the classes."""
-    if y.dtype.kind == "f" and (y != np.floor(y)).any():
-        value = y[y != np.floor(y)][0]
-        raise ValueError(f"y holds {value}; it must hold classes, [n] or multi-hot [n, C], and no measurements")
-    if y.ndim == 2 and y.shape[1] > 1:
-        labels = check_labels(y.astype(np.uint8) if set(np.unique(y)) <= {0, 1} else y, "y")
-        return labels, np.arange(labels.shape[1])
-    try:
-        classes, labels = np.unique(y.ravel(), return_inverse=True)
-    except TypeError:
-        kinds = sorted({type(value).__name__ for value in y.ravel()})
-        raise TypeError(
-            f"y holds labels of several kinds ({', '.join(kinds)}); give all as text, or all as numbers"
-        ) from None
-    return labels.astype(np.int64), classes
-
-
-def _positions(y: npt.NDArray, classes: npt.NDArray) -> npt.NDArray[np.int64]:
-    unknown = ~np.isin(y, classes)
-    if unknown.any():
-        raise ValueError(f"y holds the label {y[unknown].tolist()[0]!r}, which was not in the training rows")
-    order = np.argsort(classes)  # a data set's class names have any order
-    return order[np.searchsorted(classes, y, sorter=order)]
+def _positions(y: Any, classes: npt.NDArray, held: npt.NDArray) -> npt.NDArray:
+    """Return labels as those of the training rows, ``held``, are: positions in ``classes``, or a column for each."""
+    labels, values = numbered_labels(y, "y")
+    if labels.ndim != held.ndim:
+        kinds = {1: "one label a row", 2: "multi-hot or lists"}
+        raise ValueError(f"y is {kinds[labels.ndim]}, and the labels of the training rows are {kinds[held.ndim]}")
+    if labels.ndim == 2 and values.dtype.kind != "U":  # columns, of which lists may not have the last
+        if isinstance(y, (list, tuple)) and labels.shape[1] < len(classes):
+            labels = np.pad(labels, ((0, 0), (0, len(classes) - labels.shape[1])))
+        if labels.shape[1] != len(classes):
+            raise ValueError(f"y has {labels.shape[1]} columns; it must have {len(classes)}, as in the training")
+        return labels
+    if (unknown := ~np.isin(values, classes)).any():
+        raise ValueError(f"y holds the label {values[unknown].tolist()[0]!r}, which was not in the training rows")
+    return renumbered(labels, values.tolist(), classes.tolist())  # a data set's class names have any order

@@ -22,7 +22,7 @@ from lbhash.codes.shards import complete_shards
 from lbhash.utils.checksums import check_file, read_npz, write_npz
 from lbhash.utils.files import existing_file, read_npy
 from lbhash.utils.formatting import one_line
-from lbhash.utils.labels import UNLABELED, has_label, named_labels, partial_labels, renumbered
+from lbhash.utils.labels import UNLABELED, has_label, read_labels, renumbered
 from lbhash.utils.memory import check_memory, check_npz, check_parquet
 from lbhash.utils.parquet import read_parquet, write_parquet
 
@@ -131,7 +131,7 @@ def read_codes(
         beside = file.with_name(f"{file.stem}_labels.npy")
         labels = beside if beside.is_file() else None
     if labels is not None:
-        given, names = partial_labels(read_array(labels, f"labels of {name}"), f"labels of {name}")
+        given, names = read_labels(read_array(labels, f"labels of {name}"), f"labels of {name}")
         table = replace(table, labels=given, class_names=names)
     width = table.codes.shape[1]
     if (stated := code_bytes(check_bits(table.bits, f"bits of {name}"))) != width:
@@ -236,9 +236,9 @@ def _read_parquet(file: Path, name: str) -> CodeTable:
     labels: npt.NDArray | None = None
     names: tuple[str, ...] = ()
     if "label" in table.column_names:
-        labels, names = partial_labels(table["label"].to_numpy(), f"labels of {name}")
+        labels, names = read_labels(table["label"].to_numpy(), f"labels of {name}")
     elif "labels" in table.column_names:
-        labels, names = named_labels(table["labels"].to_pylist(), f"labels of {name}", facts.get("classes"))
+        labels, names = read_labels(table["labels"].to_pylist(), f"labels of {name}", facts.get("classes"))
     rows = table["row"].to_numpy() if "row" in table.column_names else np.arange(len(codes))
     extra = table.drop_columns([name for name in OWN_COLUMNS if name in table.column_names])
     columns = extra.replace_schema_metadata(None) if extra.column_names else None
@@ -259,6 +259,6 @@ def _read_npz(file: Path, name: str, bits: int | None) -> CodeTable:
         length = given  # write_codes wrote them: they are packed, even if all bytes are 0 or 1
     else:
         codes, length = as_packed(codes, given or bits, f"codes of {name}")
-    labels, own = partial_labels(found["labels"], f"labels of {name}") if "labels" in found else (None, ())
+    labels, own = read_labels(found["labels"], f"labels of {name}") if "labels" in found else (None, ())
     rows, names = found.get("rows", np.arange(len(codes))), tuple(map(str, found.get("class_names", own)))
     return CodeTable(codes, length, rows, labels, str(found.get("model", "")), class_names=names)

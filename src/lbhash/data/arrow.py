@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lbhash.data.dataset import SPLITS
-from lbhash.utils.labels import named_labels, partial_labels
+from lbhash.utils.labels import has_label, read_labels
 from lbhash.utils.memory import check_memory, check_parquet
 from lbhash.utils.parquet import CHECKED
 
@@ -127,7 +127,7 @@ def first_of(names: Iterable[str], present: Iterable[str]) -> str | None:
 def read_label_column(column: Any, name: str, *, partial: bool = False) -> tuple[npt.NDArray, tuple[str, ...]]:
     """Return the labels of a column of Arrow: integers or strings, or lists of them; and the names that strings are.
 
-    If ``partial``, rows may have no label (``partial_labels``), but for those with lists.
+    If ``partial``, rows may have no label (``UNLABELED``), but for those with lists.
     """
     import pyarrow as pa
 
@@ -138,7 +138,10 @@ def read_label_column(column: Any, name: str, *, partial: bool = False) -> tuple
         column = column.cast(column.type.value_type)
     listed = content(column.type) in ("text", "lists") or column.null_count
     values = column.to_pylist() if listed else column.to_numpy()
-    return partial_labels(values, name) if partial else named_labels(values, name)
+    labels, names = read_labels(values, name)
+    if not partial and not has_label(labels).all():
+        raise ValueError(f"{name} is missing in row {np.argmin(has_label(labels))}; every row must have a label")
+    return labels, names
 
 
 def _class_names(metadata: Any, label: str | None) -> tuple[str, ...]:

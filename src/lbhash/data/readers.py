@@ -33,7 +33,7 @@ from lbhash.data.table import EmbeddingTable
 from lbhash.utils.arrays import as_matrix, check_unmasked
 from lbhash.utils.files import existing_file, fetched, read_npy
 from lbhash.utils.formatting import one_line
-from lbhash.utils.labels import has_label, partial_labels
+from lbhash.utils.labels import has_label, read_labels
 from lbhash.utils.memory import check_memory, check_npz
 
 TABLES = (".csv", ".jsonl", ".ndjson", ".arrow", ".feather")  # that are read at once
@@ -107,7 +107,7 @@ def _read_table(
     if labels is None and file.suffix == ".npy" and asked[1] != NO_COLUMN and beside.is_file():
         label_name, labels = f"{beside.name} beside {name}", beside
     if labels is not None:
-        numbered, names = partial_labels(_label_file(fetched(labels, label_name), label_name), label_name)
+        numbered, names = read_labels(_label_file(fetched(labels, label_name), label_name), label_name)
         table = replace(table, labels=numbered, class_names=names)
     if table.labels is not None and len(table.labels) != len(table):
         raise ValueError(f"{name} has {len(table)} embeddings and {len(table.labels)} labels")
@@ -297,7 +297,7 @@ def _read_npz(file: Path, name: str, asked: tuple[str | None, str | None]) -> Em
         for key in wanted:
             with _numpy_file(f"array {key!r} of {name}", said, ".npz"):
                 found[key] = arrays[key]
-    labels, classes = (None, ()) if label is None else partial_labels(found[label], f"labels of {name}")
+    labels, classes = (None, ()) if label is None else read_labels(found[label], f"labels of {name}")
     embeddings = found[columns[0]] if len(columns) == 1 else np.column_stack([found[one] for one in columns])
     embeddings = as_matrix(embeddings, name)
     flags = {split: found[flag] for flag, split in FLAGS.items() if flag in found}

@@ -25,7 +25,7 @@ from lbhash.codes.popcount import popcount
 from lbhash.evaluation.parts import Classes, Part, Share, in_turn
 from lbhash.evaluation.ranking import distance_counts
 from lbhash.evaluation.ranking.histogram import Counts
-from lbhash.utils.labels import named_labels
+from lbhash.utils.labels import read_labels, rows_with_label
 from lbhash.utils.memory import check_memory
 from lbhash.utils.validation import check_float
 
@@ -99,7 +99,8 @@ def bound(
 
     Args:
         codes: ``uint8 [n, bytes]``, packed.
-        labels: class numbers or names ``[n]``, or multi-label; a row counts in every class whose label it has.
+        labels: class numbers or names ``[n]``, or multi-label; a row counts in every class whose label it has, and one
+            whose label is missing in none, which is said on standard error.
         percentile: from 0 to 100; this percentile of D_intra over all codes, as ``np.percentile`` defines it, replaces
             the maximum, which one stray code decides. ``at_percentile`` has the paper's for both distances.
         inter_percentile: from 0 to 100; this percentile of D_inter over the pairs of classes replaces the minimum.
@@ -116,12 +117,14 @@ def bound(
     >>> b.inter, b.intra, b.ratio
     (4.0, 1.0, 4.0)
     """
-    array, checked = check_codes(codes), named_labels(labels, classes=classes)[0]
+    array, checked = check_codes(codes), read_labels(labels, classes=classes)[0]
     if len(array) == 0:
         raise ValueError("codes is empty; it must have at least one row")
     if len(checked) != len(array):
         raise ValueError(f"labels has {len(checked)} rows and codes has {len(array)}; they must be equal")
     length = check_width(array, bits)
+    if len(known := rows_with_label(checked, "codes")) < len(checked):
+        array, checked = array[known], checked[known]
     if classes is None:
         classes = int(checked.max()) + 1 if checked.ndim == 1 else checked.shape[1]
     percentile = 100.0 if percentile is None else check_float(percentile, "percentile", 0, 100)

@@ -21,7 +21,7 @@ from lbhash.evaluation.parts import Classes, Part, Share, class_numbers, in_turn
 from lbhash.evaluation.ranking import CHUNK, RankHistogram, Ranking, check_lengths, stable_rankings
 from lbhash.evaluation.recognition import linear_probe_predict, predict_from_counts
 from lbhash.utils.formatting import number
-from lbhash.utils.labels import Labels, check_label_pair, numbered_together
+from lbhash.utils.labels import Labels, check_label_pair, read_label_pair, rows_with_label
 from lbhash.utils.validation import check_choice, check_int
 
 RANKS = (1, 10, 100, 1000)
@@ -167,7 +167,8 @@ def evaluate(
 
     Args:
         query_codes: ``uint8 [queries, bytes]``, packed.
-        query_labels: class numbers or names ``[queries]``, or multi-label (see ``lbhash.utils.labels``).
+        query_labels: class numbers or names ``[queries]``, or multi-label (``lbhash.utils.labels.read_labels``). Codes
+            without a label are left out, which is said on standard error.
         base_codes: ``uint8 [base, bytes]``, in memory or memory-mapped.
         base_labels: as the query labels, with as many classes if they are multi-hot.
         top_k: the length of the ranked list for mAP@k, NDCG, ACG and WAP, from 1 to the size of the base (the default).
@@ -186,11 +187,10 @@ def evaluate(
         TypeError, ValueError: an argument is not as above; the widths or lengths do not fit together; there are no
             queries, no base codes, or no query to which a base code is relevant.
     """
-    query_labels, base_labels = numbered_together(query_labels, base_labels)
+    wanted, labels = read_label_pair(query_labels, base_labels)
     return evaluate_parts(
-        query_codes,
-        query_labels,
-        [(base_codes, base_labels)],
+        *_labeled(query_codes, wanted, "query"),
+        [_labeled(base_codes, labels, "base")],
         top_k,
         k=k,
         ranks=ranks,
@@ -293,6 +293,14 @@ def evaluate_parts(
         empty_queries=int((~some_relevant).sum()),
         largest_grade=1 + int(np.flatnonzero(histogram.graded.any(axis=(0, 2))).max()),
     )
+
+
+def _labeled(codes: npt.ArrayLike, labels: Labels, which: str) -> tuple[PackedCodes, Labels]:
+    """Return the codes and labels of the rows that have a label."""
+    checked = check_codes(codes, f"{which}_codes")
+    check_lengths(checked, labels, which)
+    known = rows_with_label(labels, f"{which}_codes")
+    return (checked, labels) if len(known) == len(labels) else (checked[known], labels[known])
 
 
 def _check(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -17,7 +16,7 @@ from lbhash.evaluation.neighbors import NeighborReport, evaluate_neighbors
 from lbhash.evaluation.report import Report, evaluate, evaluate_parts
 from lbhash.pipeline import runs
 from lbhash.pipeline.cluster import Engine, check_engine, sharing
-from lbhash.utils.labels import has_label, in_one_order
+from lbhash.utils.labels import in_one_order, rows_with_label
 
 _ROWS = 100  # of a part of a base on a cluster, at least
 _TASKS = 4  # a core of the cluster, so that none waits long for the last
@@ -133,14 +132,10 @@ def _two_files(
 
 
 def _labeled(table: CodeTable, name: str) -> CodeTable:
-    """Return the codes that have a label; how many have none is said on standard error."""
+    """Return the codes that have a label."""
     assert table.labels is not None
-    known = np.flatnonzero(has_label(table.labels))
-    said = f"{len(table.codes) - len(known):,} of {len(table.codes):,} codes of {name} have no label"
-    if not len(known):
-        raise ValueError(f"{said}; an evaluation needs some")
+    known = rows_with_label(table.labels, f"codes of {name}")
     if len(known) < len(table.codes):
-        print(f"{said} and are left out", file=sys.stderr)
         extra = None if table.extra_columns is None else table.extra_columns.take(known)
         kept = {name: getattr(table, name)[known] for name in ("codes", "rows", "labels")}
         table = replace(table, **kept, extra_columns=extra)

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from lbhash.utils.labels import check_label_pair, named_labels, number_classes, renumbered
+from lbhash.utils.labels import check_label_pair, number_classes, read_labels, renumbered
 
 POINTS = 2000  # codes in the plane
 MAX_BASE = 1_000_000
@@ -27,11 +27,11 @@ class Evidence(NamedTuple):
 
 def summarize(evidence: Evidence) -> bytes:
     """Return the fields of ``lbhash.service.schemas.Summary`` as JSON; takes seconds."""
-    labels, names = named_labels(evidence.labels)
+    labels, names = read_labels(evidence.labels)
     if evidence.query_labels is None:
         summary = _of_classes(evidence, labels)
     else:
-        asked, others = named_labels(evidence.query_labels)
+        asked, others = read_labels(evidence.query_labels)
         if bool(names) != bool(others):
             raise ValueError(
                 "the classes of the index have names and those of the data numbers, or the other way round"

@@ -8,6 +8,7 @@ An array of one column, ``[n, 1]``, is a column of class numbers; a multi-hot ma
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -19,11 +20,14 @@ from lbhash.utils.memory import check_memory
 from lbhash.utils.validation import check_int
 
 Labels = npt.NDArray[Any]  # int64 [n] or uint8 [n, classes], as check_labels returns them
+Classes = Sequence[Any] | npt.NDArray[Any]  # what each class number stands for
 
 UNLABELED = -1
 """The class number of a row without a label, among rows that have one each."""
 
 _MAY_BE = "class numbers [n], a multi-hot array [n, classes] or a list of lists of class numbers"
+MAY_BE = "class numbers or names [n], a multi-hot array [n, classes] or a list of lists of classes"
+_SEVERAL = "{name} holds labels of several kinds ({kinds}); give all as text, or all as numbers"
 
 
 def check_labels(labels: Any, name: str = "labels", classes: int | None = None) -> Labels:
@@ -50,55 +54,173 @@ def check_labels(labels: Any, name: str = "labels", classes: int | None = None) 
     raise ValueError(f"{name} has shape {array.shape}; it must be {_MAY_BE}")
 
 
-def named_labels(labels: Any, name: str = "labels", classes: int | None = None) -> tuple[Labels, tuple[str, ...]]:
-    """Return labels as ``check_labels`` does, and the names of their classes if they are strings, else no name.
+def read_labels(labels: Any, name: str = "labels", classes: int | None = None) -> tuple[Labels, tuple[str, ...]]:
+    """Return labels of any form as ``check_labels`` does, and the names of their classes if they have any.
 
-    Strings ``[n]``, or lists of strings, are numbered in the order of the alphabet; a row may have several names.
+    All of Python and the command line reads labels here. They are what ``check_labels`` takes, or names: an array, a
+    list, a column of pandas, Polars or Arrow, or a list of lists. Class numbers from 0 on stay as they are. Names, and
+    numbers of which some are negative, are numbered in their order, and are then the names of the classes. Of labels
+    ``[n]`` some may be missing (None, NaN, NA or ""): they are ``UNLABELED``.
 
-    >>> named_labels(["dog", "cat", "dog"])
-    (array([1, 0, 1]), ('cat', 'dog'))
-    """
-    lists = _is_list_of_lists(labels, name)
-    flat = [value for row in labels for value in row] if lists else _array(labels)
-    strings = [isinstance(value, str) for value in flat]
-    if any(strings) and not lists and (missing := missing_labels(_array(labels)) & ~np.array(strings)).any():
-        raise ValueError(f"{name} is missing in row {np.argmax(missing)}; leave out the rows that have none")
-    if not strings or not all(strings):
-        return check_labels(labels, name, classes), ()
-    names = tuple(sorted({str(value) for value in flat}))
-    position = {value: at for at, value in enumerate(names)}
-    if lists:
-        return check_labels([[position[value] for value in row] for row in labels], name, len(names)), names
-    return np.array([position[value] for value in flat], np.int64), names
-
-
-def partial_labels(labels: Any, name: str = "labels") -> tuple[Labels, tuple[str, ...]]:
-    """Return labels as ``named_labels`` does, with ``UNLABELED`` for None, NaN and "" among labels ``[n]``.
-
-    >>> partial_labels(["dog", None, "cat"])
+    >>> read_labels(["dog", None, "cat"])
     (array([ 1, -1,  0]), ('cat', 'dog'))
     """
-    if _is_list_of_lists(labels, name):
-        return named_labels(labels, name)
-    array = _array(labels)
+    numbers, values = _read(labels, name, classes)
+    return numbers, tuple(map(str, values))
+
+
+def numbered_labels(labels: Any, name: str = "labels") -> tuple[Labels, npt.NDArray[Any]]:
+    """Return labels as ``read_labels`` does, but always as numbers without gaps, and the class of each number.
+
+    >>> numbered_labels([7, 3, 7])
+    (array([1, 0, 1]), array([3, 7]))
+    """
+    numbers, values = _read(labels, name, None, gaps=False)
+    return numbers, np.arange(numbers.shape[1]) if numbers.ndim == 2 and not len(values) else values
+
+
+def read_label_pair(query_labels: Any, base_labels: Any) -> tuple[Labels, Labels]:
+    """Return the labels of queries and of the base, as ``read_labels`` does, with the same number for a class in both.
+
+    >>> read_label_pair(["dog"], ["cat", "dog"])
+    (array([1]), array([0, 1]))
+    """
+    left, right = _read(query_labels, "query_labels"), _read(base_labels, "base_labels")
+    if len(left[1]) or len(right[1]):
+        pair = in_one_order(left, right, "query_labels are {} and base_labels are {}")
+    else:
+        pair = left[0], right[0]
+    given = query_labels, base_labels
+    return _of_one_kind(*pair, lists=all(_rows_of_lists(one, "labels") is not None for one in given))
+
+
+def rows_with_label(labels: Labels, what: str) -> npt.NDArray[np.int64]:
+    """Return the rows that have a label; says on standard error how many of ``what`` have none and are left out.
+
+    ``ValueError`` if none has one.
+    """
+    known = np.flatnonzero(has_label(labels))
+    if len(known) < len(labels):
+        said = f"{len(labels) - len(known):,} of {len(labels):,} {what} have no label"
+        if not len(known):
+            raise ValueError(f"{said}; an evaluation needs some")
+        print(f"{said} and are left out", file=sys.stderr)
+    return known
+
+
+def _read(labels: Any, name: str, classes: int | None = None, *, gaps: bool = True) -> tuple[Labels, npt.NDArray[Any]]:
+    """Return labels as ``read_labels`` does, or without ``gaps`` as ``numbered_labels``; classes are as given."""
+    rows = _rows_of_lists(labels, name)
+    if rows is not None:
+        return _read_lists(rows, name, classes)
+    array, missing = _column(labels, name)
+    if array.ndim == 2:
+        return check_labels(array, name, classes), np.array([])
+    numeric = array.dtype.kind in "biuf"
+    if numeric:
+        _check_whole(array, missing, name)
+        least, most = (int(array.min()), int(array.max())) if len(array) else (0, 0)
+        if least == -1 and (array == 0).any():
+            said = f"{name} has -1, which is a class like any other"
+            print(f"{said}; a row without a label is None, NaN or empty", file=sys.stderr)
+        if gaps and least >= 0 and most < 2**63:
+            return _with_missing(_class_numbers(array, name, classes), missing), np.array([])
+    values, numbers = np.unique(array, return_inverse=True)
+    return _with_missing(numbers.astype(np.int64), missing), values
+
+
+def _read_lists(rows: Sequence[Any], name: str, classes: int | None) -> tuple[Labels, npt.NDArray[Any]]:
+    flat = [value for row in rows for value in row]
+    kinds = {_kind(value) for value in flat}
+    if "text" not in kinds:
+        return check_labels(rows, name, classes), np.array([])
+    if len(kinds) > 1:
+        raise TypeError(_SEVERAL.format(name=name, kinds=", ".join(sorted({type(one).__name__ for one in flat}))))
+    values = np.array(sorted(set(flat)))
+    position = {value: at for at, value in enumerate(values.tolist())}
+    return check_labels([[position[one] for one in row] for row in rows], name, len(values)), values
+
+
+def _column(labels: Any, name: str) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_] | None]:
+    """Return the labels that are there, ``[n]`` of numbers or of texts, and which rows have none; or a matrix."""
+    check_unmasked(labels, name)
+    if labels is None or isinstance(labels, (str, bytes, dict)) or np.isscalar(labels):
+        raise TypeError(f"{name} is {labels!r}; it must be {MAY_BE}")
+    array = _array(labels, name)
+    if array.ndim == 2 and array.shape[1] != 1:
+        return array, None
+    if array.ndim not in (1, 2):
+        raise ValueError(f"{name} has shape {array.shape}; it must be {MAY_BE}")
+    array = array.ravel()
     missing = missing_labels(array)
-    if array.ndim == 1 and array.dtype.kind in "if" and (row := _first(array == UNLABELED)) is not None:
-        what = "class numbers must be at least 0; a row without a label is left empty (null, NaN)"
-        raise ValueError(f"{name} is -1 in row {row}; {what}")
-    if not missing.any():
-        return named_labels(labels, name)
-    if missing.all():
-        return np.full(len(array), UNLABELED), ()
-    array = array.copy()
-    array[missing] = array[np.argmin(missing)]
-    numbers, names = named_labels(array, name)
-    numbers[missing] = UNLABELED
-    return numbers, names
+    present = array[~missing] if missing.any() else array
+    if present.dtype.kind in "OST":
+        kinds = {_kind(value) for value in present}
+        if kinds > {"text"}:
+            several = ", ".join(sorted({type(value).__name__ for value in present}))
+            raise TypeError(_SEVERAL.format(name=name, kinds=several))
+        if "" in kinds:
+            row = next(row for row, value in enumerate(array) if not missing[row] and not _kind(value))
+            raise TypeError(f"{name} is {array[row]!r} in row {row}; it must be {MAY_BE}")
+        texts = [value.decode() if isinstance(value, bytes) else value for value in present.tolist()]
+        present = np.array(texts, str if "text" in kinds else None if texts else np.int64)
+    if present.dtype.kind not in "biufUO":
+        raise TypeError(f"{name} holds {present.dtype}; it must be {MAY_BE}")
+    return present, missing if missing.any() else None
 
 
-def _array(labels: Any) -> npt.NDArray[Any]:
+def _array(labels: Any, name: str) -> npt.NDArray[Any]:
     """Return labels as an array; of a list the items as they are, since NaN among texts would become a text."""
-    return np.asarray(labels, dtype=object) if isinstance(labels, (list, tuple)) else np.asarray(labels)
+    if hasattr(labels, "toarray"):  # a sparse matrix
+        return np.asarray(labels.toarray())
+    nulls = getattr(labels, "null_count", 0)
+    nulls = nulls() if callable(nulls) else nulls
+    if isinstance(nulls, int) and nulls:  # of Arrow or Polars, which would make floats of numbers beside null
+        labels = labels.to_pylist() if hasattr(labels, "to_pylist") else labels.to_list()
+    try:
+        return np.asarray(labels, dtype=object) if isinstance(labels, (list, tuple)) else np.asarray(labels)
+    except ValueError as error:
+        raise TypeError(f"{name} is ragged; it must be {MAY_BE}") from error
+
+
+def _rows_of_lists(labels: Any, name: str) -> Sequence[Any] | None:
+    """Return labels that are lists as a list of lists, also those of a column with lists, and None for others."""
+    if isinstance(labels, (list, tuple)):
+        return labels if _is_list_of_lists(labels, name) else None
+    if getattr(labels, "dtype", None) is None and not hasattr(labels, "to_pylist"):
+        return None
+    if isinstance(labels, np.ndarray) and (labels.dtype != object or labels.ndim != 1):
+        return None
+    first: Any = next(iter(labels), None) if len(getattr(labels, "shape", (0,))) == 1 else None
+    if hasattr(first, "as_py"):
+        first = first.as_py()
+    if not isinstance(first, (list, tuple, set, frozenset, np.ndarray)) and not hasattr(first, "to_list"):
+        return None
+    rows = labels.to_pylist() if hasattr(labels, "to_pylist") else list(labels)
+    lists = [row.tolist() if isinstance(row, np.ndarray) else row for row in rows]
+    return [row.to_list() if hasattr(row, "to_list") else row for row in lists]
+
+
+def _kind(label: Any) -> str:
+    """Return what a label is: text, number, or "" for anything else."""
+    if isinstance(label, (str, bytes)):
+        return "text"
+    return "number" if isinstance(label, (bool, int, float, np.bool_, np.integer, np.floating)) else ""
+
+
+def _check_whole(array: npt.NDArray[Any], missing: npt.NDArray[np.bool_] | None, name: str) -> None:
+    """Raise ``ValueError`` if a label is a measurement, and no number of a class."""
+    if array.dtype.kind == "f" and (at := _first(~np.isfinite(array) | (array != np.floor(array)))) is not None:
+        row = at if missing is None else np.flatnonzero(~missing)[at]
+        raise ValueError(f"{name} is {array[at]} in row {row}; it must hold classes, and no measurements")
+
+
+def _with_missing(numbers: npt.NDArray[np.int64], missing: npt.NDArray[np.bool_] | None) -> npt.NDArray[np.int64]:
+    if missing is None:
+        return numbers
+    found = np.full(len(missing), UNLABELED)
+    found[~missing] = numbers
+    return found
 
 
 def missing_labels(array: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
@@ -121,46 +243,41 @@ def has_label(labels: Labels) -> npt.NDArray[np.bool_]:
     return labels != UNLABELED if labels.ndim == 1 else np.ones(len(labels), bool)
 
 
-def numbered_together(query_labels: Any, base_labels: Any) -> tuple[Any, Any]:
-    """Return two sets of labels that are strings with one number a class, and any others unchanged.
-
-    >>> numbered_together(["dog"], ["cat", "dog"])
-    (array([1]), array([0, 1]))
-    """
-    if not (_are_strings(query_labels) or _are_strings(base_labels)):
-        return query_labels, base_labels
-    named = named_labels(query_labels, "query_labels"), named_labels(base_labels, "base_labels")
-    return in_one_order(*named, "query_labels are {} and base_labels are {}")
-
-
 def in_one_order(
-    left: tuple[Labels, Sequence[str]], right: tuple[Labels, Sequence[str]], said: str, advice: str = ""
+    left: tuple[Labels, Classes], right: tuple[Labels, Classes], said: str, advice: str = ""
 ) -> tuple[Labels, Labels]:
-    """Return two sets of labels, each given with the names of its classes, with one number a name.
+    """Return two sets of labels, each given with the classes of its numbers, with one number a class.
 
-    Labels without names are unchanged. ``said`` has two ``{}``, for what each set is where only one of them has names.
+    Labels without classes are numbers of classes. ``said`` has two ``{}``, for what each set is where only one of them
+    has names.
     """
-    names, more = left[1], right[1]
-    if not (names or more):
+    if not (len(left[1]) or len(right[1])):
         return left[0], right[0]
-    if not (names and more):
-        kinds = [f"names, such as {given[0]!r}" if given else "numbers" for given in (names, more)]
+    sides = [one if len(one[1]) else _own_classes(one[0]) for one in (left, right)]
+    texts = [bool(len(one[1])) and isinstance(one[1][0], str) for one in sides]
+    if texts[0] != texts[1]:
+        kinds = [
+            f"names, such as {str(one[1][0])!r}" if text else "numbers" for one, text in zip(sides, texts, strict=True)
+        ]
         raise ValueError(f"{said.format(*kinds)}; both must be the same{advice}")
-    order = sorted({*names, *more})
-    return renumbered(left[0], names, order), renumbered(right[0], more, order)
+    order = sorted({*sides[0][1], *sides[1][1]})
+    (labels, names), (others, more) = sides
+    return renumbered(labels, names, order), renumbered(others, more, order)
 
 
-def _are_strings(labels: Any) -> bool:
-    try:
-        row = next(iter(labels), None)
-    except TypeError:  # no labels at all, which is found later
-        return False
-    return isinstance(next(iter(row), None) if isinstance(row, (list, tuple)) else row, str)
+def _own_classes(labels: Labels) -> tuple[Labels, npt.NDArray[Any]]:
+    """Return class numbers ``[n]`` as positions among those that occur, and these; multi-hot labels as they are."""
+    if labels.ndim == 2:
+        return labels, np.arange(labels.shape[1])
+    known = has_label(labels)
+    values, numbers = np.unique(labels[known], return_inverse=True)
+    return _with_missing(numbers.astype(np.int64), ~known), values
 
 
-def renumbered(labels: Labels, names: Sequence[str], order: Sequence[str]) -> Labels:
+def renumbered(labels: Labels, names: Classes, order: Classes) -> Labels:
     """Return labels of classes ``names`` with the numbers that the classes have in ``order``, which holds all names."""
-    at = np.array([*(order.index(name) for name in names), UNLABELED], np.int64)
+    position = {name: at for at, name in enumerate(order)}
+    at = np.array([*(position[name] for name in names), UNLABELED], np.int64)
     if labels.ndim == 1:
         return at[labels]  # the last of which is that of UNLABELED
     hot = np.zeros((len(labels), len(order)), np.uint8)
@@ -174,12 +291,18 @@ def check_label_pair(query_labels: Any, base_labels: Any) -> tuple[Labels, Label
     Two lists of lists get the same number of classes, that of the larger.
     """
     left, right = check_labels(query_labels, "query_labels"), check_labels(base_labels, "base_labels")
+    lists = all(_is_list_of_lists(one, "labels") for one in (query_labels, base_labels))
+    return _of_one_kind(left, right, lists=lists)
+
+
+def _of_one_kind(left: Labels, right: Labels, *, lists: bool) -> tuple[Labels, Labels]:
+    """Return labels of queries and base if both are of one kind, with as many columns if they were given as lists."""
     if left.ndim != right.ndim:
         kinds = {1: "single-label (class numbers)", 2: "multi-label"}
         both = f"query_labels is {kinds[left.ndim]} and base_labels is {kinds[right.ndim]}"
         raise ValueError(f"{both}; both must be the same")
     if left.ndim == 2 and left.shape[1] != right.shape[1]:
-        if not (_is_list_of_lists(query_labels, "query_labels") and _is_list_of_lists(base_labels, "base_labels")):
+        if not lists:
             columns = f"query_labels has {left.shape[1]} label columns and base_labels has {right.shape[1]}"
             raise ValueError(f"{columns}; they must be equal")
         wide = max(left.shape[1], right.shape[1])
