@@ -378,8 +378,9 @@ def test_the_largest_batch_of_an_empty_index(digits_service, tmp_path):
     model = open_index(digits_service.index).model
     build_index(CodeTable(np.zeros((1, 2), np.uint8), 16, np.arange(1), None, model), tmp_path / "i").remove([0])
     with TestClient(create_app(Settings(digits_service.model, tmp_path / "i")), base_url=HOME) as client:
-        answers = search(client, embeddings=[[0.0] * 64] * MAX_BATCH)["answers"]
-        assert [one["neighbors"] for one in answers] == [[]] * MAX_BATCH
+        for options in ({}, {"rerank": "asymmetric"}, {"radius": 3}, {"where": {"row": 0}}):
+            answers = search(client, embeddings=[[0.0] * 64] * MAX_BATCH, k=9, **options)["answers"]
+            assert [one["neighbors"] for one in answers] == [[]] * MAX_BATCH
 
 
 @pytest.mark.parametrize(

@@ -160,7 +160,7 @@ def test_centers_and_methods(inside, command, tmp_path):
         (("search", "--model", "model", "--index", "base.parquet", "--row", "3", "-k", "2"), ("nearest to row 3",)),
         (
             ("search", "--model", "model", "--index", "base.parquet", "--row", "3", "--where", "label=77"),
-            ("nothing is near to row 3, label 3: no code is within the radius or passes the filter",),
+            ("nothing is near to row 3, label 3: the index is empty, or no code is within the radius",),
         ),
         (
             ("centers", "--classes", "12", "--bits", "24"),

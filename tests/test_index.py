@@ -9,11 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lbhash.codes import hamming_distances, pack
+from lbhash.codes import hamming_distances, pack, unpack
 from lbhash.codes.io import CodeTable, read_codes, write_codes
 from lbhash.data import load_dataset
-from lbhash.index import FlatIndex, build_index, check_model, code_attributes, open_index
+from lbhash.index import FlatIndex, build_index, check_model, code_attributes, open_index, rerank
 from lbhash.index import store as store_module
+from lbhash.index.asymmetric import search_outputs
 from lbhash.index.export import export_index
 from lbhash.index.kinds import KINDS
 from lbhash.pipeline.index import ids_of
@@ -113,6 +114,23 @@ def test_new_ids_continue_after_the_largest_that_there_ever_was(tmp_path):
     index.remove([50])
     index.add(random_codes(1, 2, 2))
     assert open_index(tmp_path / "i").ids().tolist() == [10, 51]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("count", [0, 6, 1100])  # with 1,100 there is a structure, with 0 not even a segment
+def test_an_index_of_fewer_codes_gives_all_of_them(kind, count):
+    codes, queries = random_codes(count, 2, 0), random_codes(3, 2, 1)
+    index = KINDS[kind](16, store_vectors="embeddings", learns_classes=False)
+    index.add(codes, None, {"label": np.arange(count) % 3}, vectors=np.ones((count, 4)))
+    outputs, labels = unpack(queries, 16).astype(np.float32), np.arange(count) % 3
+    distances, names = ranking(queries, codes, np.arange(count))
+    for k in (count + 1, 10**12):
+        assert_same(found := index.search(queries, k), distances, names)
+        for by, vectors in (("asymmetric", outputs), ("embeddings", np.ones((3, 4)))):
+            np.testing.assert_array_equal(np.sort(rerank(index, found, vectors, k, by).ids), np.sort(names))
+        np.testing.assert_array_equal(np.sort(search_outputs(index, outputs, k).ids), np.sort(names))
+        few = index.search(queries, k, where={"label": 2})
+        assert few.ids.shape == few.distances.shape == (3, (labels == 2).sum())
 
 
 def test_no_query_and_no_code():
@@ -323,8 +341,7 @@ def test_another_model_is_refused():
         (lambda i, c: KINDS["ivf"](8, options={"nlist": 0}), "option nlist is 0; it must be from 1 to 2147"),
         (lambda i, c: KINDS["mih"](16, options={"nhash": 17}).add(random_codes(1000, 2, 0)), "nhash is 17; it"),
         (lambda i, c: FlatIndex(8, store_vectors="all"), "store_vectors is 'all'; it must be one of outputs, emb"),
-        (lambda i, c: i.search(c, 7), r"k is 7; it must be from 1 to the size of the index \(6\)"),
-        (lambda i, c: FlatIndex(32).search(c, 1), "index is empty: it has no code"),
+        (lambda i, c: i.search(c, 0), "k is 0; it must be at least 1"),
         (lambda i, c: i.search(c[:, :3], 1), "codes has 3 bytes a row; codes of 32 bits have 4"),
         (lambda i, c: i.add(c[:, :3]), "codes has 3 bytes a row; codes of 32 bits have 4"),
         (lambda i, c: FlatIndex(31).add(c | 255), "codes has a bit beyond the first 31 set in row 0"),

@@ -74,12 +74,12 @@ def test_what_cannot_be_searched_is_refused():
         (np.ones((2, 8)), 1, "^outputs has 1 bytes a row; codes of 12 bits have 2"),
         (np.full((2, 12), np.inf), 1, r"^outputs has shape \(2, 12\); it must be \[n, dim\] of finite numbers"),
         (np.ones(12), 1, r"^outputs has shape \(12,\); it must be \[n, dim\]"),
-        (np.ones((2, 12)), 5, "^k is 5; it must be from 1 to the size of the index"),
+        (np.ones((2, 12)), 0, "^k is 0; it must be at least 1"),
     ):
         with pytest.raises(ValueError, match=said):
             search_outputs(index, outputs, k)
     with pytest.raises(ValueError, match=r"^where names the attribute 'color'"):
         search_outputs(index, np.ones((2, 12)), 1, where={"color": 1})
-    elsewhere = SimpleNamespace(kind="milvus", check_k=lambda k: Index.check_k(index, k))
+    elsewhere = SimpleNamespace(kind="milvus", at_most=lambda k: Index.at_most(index, k))
     with pytest.raises(ValueError, match=r"^index is of kind milvus, which compares codes only"):
         search_outputs(elsewhere, np.ones((2, 12)), 1)

@@ -264,18 +264,30 @@ def test_bad_searches(inside, command):
         ((*row, "--radius", 3, "-k", 2), "radius is given, and so is k or rerank"),
         ((*row, "--candidates", 5), "candidates is 5 without rerank; say by --rerank what to rank them by"),
         ((*row, "--asymmetric", "--candidates", 5), "asymmetric is given, and so is radius, rerank or candidates"),
-        ((*row, "-k", 1598), "k is 1598; it must be from 1 to the size of the index (1597)"),
-        ((*row, "-k", 0, "--rerank", "asymmetric"), "k is 0; it must be from 1 to"),
+        ((*row, "-k", 0), "k is 0; it must be at least 1"),
+        ((*row, "-k", 0, "--rerank", "asymmetric"), "k is 0; it must be at least 1"),
         ((*row, "--where", "label"), "where is 'label'; it must be NAME=VALUE"),
         ((*row, "--where", "color=red"), "where names the attribute 'color'; the index has row, label"),
         ((*row, "--rerank", "outputs"), "rerank is 'outputs' and the index keeps no vectors"),
         ((*here, "--code", "0000", "--rerank", "asymmetric"), "rerank needs rows of the data as queries"),
         ((*here, "--code", "0000", "--asymmetric"), "asymmetric needs rows of the data as queries"),
-        ((*row, "--asymmetric", "-k", 1598), "k is 1598; it must be from 1 to"),
+        ((*row, "--asymmetric", "-k", 0), "k is 0; it must be at least 1"),
         ((*row, "--out", "n.csv"), "out is 'n.csv'; it must end in .parquet"),
         ((*row[:-1], 2000), "row is 2000; it must be from 0 to 1796"),
     ):
         assert_refused(command(*arguments), said)
+
+
+@pytest.mark.parametrize("more", [(), ("--rerank", "asymmetric", "--candidates", 9), ("--asymmetric",)])
+def test_an_index_of_fewer_codes_gives_all_of_them(inside, command, more):
+    build(command, inside / "i")
+    row = ("search", "--index", inside / "i", "--model", "model", "--row", 1, "-k", 9, *more)
+    for kept in (range(3), ()):
+        gone = np.setdiff1d(open_index(inside / "i").ids(), kept)
+        assert json_of(command("index", "remove", "--index", inside / "i", "--ids", ",".join(map(str, gone)), "--json"))
+        (query,) = json_of(command("search", *row[1:], "--json"))["queries"]
+        assert sorted(hit["id"] for hit in query["neighbors"]) == list(kept)
+    assert command(*row)[1].startswith("nothing is near to row 1, label 1: the index is empty, or no code")
 
 
 @pytest.fixture

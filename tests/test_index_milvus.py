@@ -90,7 +90,7 @@ class TestSearch:
     @settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
     @given(
         seed=st.integers(0, 2**32 - 1),
-        k=st.integers(1, 30) | st.integers(31, 600),
+        k=st.integers(1, 30) | st.integers(31, 700),
         radius=st.integers(0, 10),
         limit=st.sampled_from([16_384, 200, 40]),
         where=st.sampled_from([None, {"label": 1}, {"label": ["0", "2"], "a title": "t2 \"'\\é"}, {"label": 7}]),

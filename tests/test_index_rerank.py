@@ -101,7 +101,7 @@ def test_vectors_without_length():
     [
         ({"by": "luck"}, "by is 'luck'; it must be one of asymmetric, outputs, embeddings"),
         ({"by": "embeddings"}, "rerank is 'embeddings' and the index keeps outputs; build it with store_"),
-        ({"k": 0}, r"k is 0; it must be from 1 to the number of candidates \(4\)"),
+        ({"k": 0}, "k is 0; it must be at least 1"),
         ({"queries": np.zeros((3, 12))}, r"queries has shape \(3, 12\); it must be \[2, dim\]"),
         ({"queries": np.full((2, 12), np.nan)}, "of finite numbers"),
         ({"queries": np.zeros((2, 11))}, "queries has 11 numbers a row; the index holds 12"),

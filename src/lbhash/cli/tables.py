@@ -163,7 +163,7 @@ def print_neighbors(found: Mapping[str, Any]) -> None:
     what = f"code {found['code']}" if found["row"] is None else f"row {found['row']}{label}"
     neighbors = found["neighbors"]
     if not neighbors:
-        print(f"nothing is near to {what}: no code is within the radius or passes the filter")
+        print(f"nothing is near to {what}: the index is empty, or no code is within the radius or passes the filter")
         return
     scored = any(neighbor["score"] is not None for neighbor in neighbors)
     further = [

@@ -31,7 +31,7 @@ def search_outputs(index: Index, outputs: npt.ArrayLike, k: int, *, where: Where
         index: of any kind but Milvus. It needs nothing but its codes.
         outputs: ℓ of the queries, ``[n, bits]``, whose signs are the queries' codes: ``HashModel.outputs`` of a coder,
             and of a network its tanh, which is what the training took for bits.
-        k: from 1 to the size of the index.
+        k: how many, from 1 on; if fewer codes are stored, or pass the filter, all of them are returned.
         where: as for ``Index.search``.
 
     Returns:
@@ -41,17 +41,17 @@ def search_outputs(index: Index, outputs: npt.ArrayLike, k: int, *, where: Where
     Raises:
         TypeError, ValueError: an argument is not as above.
     """
-    k = index.check_k(k)
+    k = index.at_most(k)
     if not isinstance(index, LocalIndex):
         raise ValueError(f"index is of kind {index.kind}, which compares codes only; rank its candidates by asymmetric")
     rows = check_real(outputs, "outputs")
     codes, state = index.check(pack(rows), "outputs"), index.state
-    check_where(where or {}, state.columns)
-    parts = []
+    check_where(where or {}, state.schema)
+    parts = [agreeing(rows, codes, codes[:0], 0)]  # nothing, for an index without segments
     for segment in state.segments:
         stored, positions = segment.scanned(where)
         found = agreeing(rows, codes, stored, min(k, len(stored)))
-        parts.append((found.scores, found.distances, segment.ids_at(positions(found.ids))))
+        parts.append(found._replace(ids=segment.ids_at(positions(found.ids))))
     scores, distances, ids = map(np.hstack, zip(*parts, strict=True))
     order = np.lexsort((ids, scores), axis=1)[:, :k]
     taken = np.take_along_axis

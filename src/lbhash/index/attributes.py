@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -59,11 +58,11 @@ def schema_from_text(text: str | None) -> pa.Schema | None:
     return pa.ipc.read_schema(pa.py_buffer(base64.b64decode(text))) if text else None
 
 
-def check_where(where: Where, names: Iterable[str]) -> None:
-    """Raise ``ValueError`` if a filter names a column that does not exist."""
+def check_where(where: Where, schema: pa.Schema | None) -> None:
+    """Raise ``ValueError`` if a filter names a column that does not exist; without codes, there may be any."""
     for name in where:
-        if name not in names:
-            raise ValueError(f"where names the attribute {name!r}; the index has {', '.join(names) or 'none'}")
+        if schema is not None and name not in schema.names:
+            raise ValueError(f"where names the attribute {name!r}; the index has {', '.join(schema.names) or 'none'}")
 
 
 def selected(column: pa.ChunkedArray, wanted: Any, name: str) -> npt.NDArray[np.bool_]:

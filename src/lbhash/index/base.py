@@ -37,6 +37,7 @@ OptionRanges = Mapping[str, tuple[int | None, int]]
 class Neighbors(NamedTuple):
     """The k nearest codes of n queries: ``distances`` in bits, ``int32 [n, k]``, and ``ids``, ``int64 [n, k]``.
 
+    If an index has fewer codes, or fewer pass a filter, k is their number, the same for all queries: nothing is padded.
     The distances of a query increase, and among equal ones the ids.
     """
 
@@ -167,16 +168,15 @@ class Index(ABC):
         return len(names)
 
     def search(self, codes: npt.ArrayLike, k: int, *, where: Where | None = None) -> Neighbors:
-        """Return the k nearest codes of each query.
+        """Return the k nearest codes of each query, or all if there are fewer.
 
         Args:
             codes: the queries, ``uint8 [n, ceil(bits / 8)]``.
-            k: from 1 to the size of the index.
+            k: how many, from 1 on.
             where: return only codes that have one of these values in every column named, such as ``{"label": [3, 5]}``;
-                a list in a column needs only one of them. If fewer than k codes pass, these are returned. A search with
-                a filter is exact for every kind of index.
+                a list in a column needs only one of them. A search with a filter is exact for every kind of index.
         """
-        return self._search(self.check(codes), self.check_k(k), where or {})
+        return self._search(self.check(codes), self.at_most(k), where or {})
 
     def range_search(self, codes: npt.ArrayLike, radius: int, *, where: Where | None = None) -> Within:
         """Return all codes within ``radius`` bits of each query; every kind of index finds all of them."""
@@ -268,11 +268,9 @@ class Index(ABC):
         check_width(rows, self.bits, name)
         return rows
 
-    def check_k(self, k: int) -> int:
-        """Return ``k``, or raise an error if it is not from 1 to the size of the index."""
-        if not len(self):
-            raise ValueError("index is empty: it has no code to search for; add some first")
-        return check_int(k, "k", 1, len(self), "the size of the index")
+    def at_most(self, k: int) -> int:
+        """Return ``k``, or the size of the index if that is less; raise an error if k is no integer from 1 on."""
+        return min(check_int(k, "k", 1), len(self))
 
 
 def check_ids(ids: npt.ArrayLike, count: int | None = None, *, repeat: bool = False) -> npt.NDArray[np.int64]:

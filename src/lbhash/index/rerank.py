@@ -45,13 +45,13 @@ def rerank(
     by: By = "asymmetric",
     weight: float | None = None,
 ) -> Reranked:
-    """Order the candidates of a search by a finer score, and return the first k.
+    """Order the candidates of a search by a finer score, and return the first k, or all if there are fewer.
 
     Args:
         index: the index in which they were found.
         found: c candidates of each query (``Index.search``).
         queries: real numbers, ``[n, dim]``: the outputs ℓ of the model, or for ``embeddings`` the embeddings.
-        k: from 1 to c.
+        k: how many, from 1 on.
         by: ``asymmetric``: −⟨ℓ, b⟩ with the code b of ±1, which needs only the codes; up to a constant it is the
             distance of b from the query's signs with every bit weighted by |ℓ|. ``outputs`` or ``embeddings``: one
             minus the cosine with the vectors that the index stores, and the distance.
@@ -76,10 +76,10 @@ def rerank(
             )
         weight = DISTANCE_WEIGHT * index.learns_classes
     weight = 0.0 if weight is None else check_float(weight, "weight", 0)
-    check_int(k, "k", 1, found.ids.shape[1], "the number of candidates")
+    check_int(k, "k", 1)
     rows = check_real(queries, "queries", len(found.ids))
     scores = np.empty(found.ids.shape, np.float32)
-    for row, (query, ids) in enumerate(zip(rows, found.ids, strict=True)):
+    for row, (query, ids) in enumerate(zip(rows, found.ids, strict=True)) if scores.size else ():
         stored = unpack(index.codes_of(ids), index.bits) if by == "asymmetric" else index.vectors_of(ids)
         if stored.shape[1] != len(query):
             raise ValueError(f"queries has {len(query)} numbers a row; the index holds {stored.shape[1]}")

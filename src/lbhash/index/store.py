@@ -199,12 +199,12 @@ class LocalIndex(Index):
 
     def _search(self, queries: PackedCodes, k: int, where: Where) -> Neighbors:
         state = self.state
-        check_where(where, state.columns)
+        check_where(where, state.schema)
         return scan.merge_nearest([part.nearest(queries, k, where) for part in state.segments], len(queries), k)
 
     def _range_search(self, queries: PackedCodes, radius: int, where: Where) -> Within:
         state = self.state
-        check_where(where, state.columns)
+        check_where(where, state.schema)
         return scan.merge_within([part.within(queries, radius, where) for part in state.segments], len(queries))
 
     def _codes_of(self, ids: Ids) -> PackedCodes:

@@ -74,10 +74,8 @@ class HashVectorStore(VectorStore):
 
     def similarity_search_with_score(self, query: str, k: int = 4) -> list[tuple[Document, int]]:  # type: ignore[override]
         """Return the k documents nearest to a text, each with its distance in bits."""
-        if not len(self.index):
-            return []
         code = self.hasher.encode(np.asarray([self.embeddings.embed_query(query)], np.float32))
-        found = self.index.search(code, min(k, len(self.index)))
+        found = self.index.search(code, k)
         keys = self.index.attributes_of(found.ids[0])["key"].to_pylist()
         return list(zip(self.get_by_ids(keys), found.distances[0].tolist(), strict=True))
 

@@ -34,10 +34,9 @@ def write_run(path: str | Path, queries: CodeTable, base: CodeTable, top_k: int 
     names, others = _names(queries, "queries"), _names(base, "base")
     index = FlatIndex(base.bits)
     index.add(base.codes)
-    k = min(top_k or DEPTH, len(base.codes))
     with replacing(path) as temporary, temporary.open("w", encoding="utf-8", newline="\n") as opened:
         for start in range(0, len(names), _BLOCK):
-            found = index.search(queries.codes[start : start + _BLOCK], k)
+            found = index.search(queries.codes[start : start + _BLOCK], top_k or DEPTH)
             for name, *lists in zip(names[start:], found.ids.tolist(), found.distances.tolist(), strict=False):
                 ranked = enumerate(zip(*lists, strict=True), 1)
                 opened.writelines(f"{name} Q0 {others[at]} {rank} {-far} lbhash\n" for rank, (at, far) in ranked)

@@ -86,8 +86,6 @@ def search(
         )
     if candidates is not None and by is None:
         raise ValueError(f"candidates is {candidates} without rerank; say by --rerank what to rank them by")
-    if not len(index):
-        raise ValueError("index is empty: it has no code to search for; add some first")
     filters = _parse_filters(where)
     found = _find(index, queries, k, radius, filters, by, candidates, asymmetric)
     answers = []
@@ -178,11 +176,8 @@ def _find(
     vectors = queries.embeddings if by == "embeddings" else queries.outputs
     if vectors is None:
         raise ValueError("rerank needs rows of the data as queries; a code has no real numbers")
-    index.check_k(k)
-    nearest = index.search(queries.codes, min(candidates, len(index)), where=where)
-    if not nearest.ids.size:
-        return zip(*nearest, strict=True)
-    best = rerank(index, nearest, vectors, min(k, nearest.ids.shape[1]), by, queries.weight)
+    nearest = index.search(queries.codes, candidates, where=where)
+    best = rerank(index, nearest, vectors, k, by, queries.weight)
     return zip(best.distances, best.ids, best.scores, strict=True)
 
 

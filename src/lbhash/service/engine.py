@@ -324,29 +324,26 @@ def _neighbors(
 
     What is found is ids, distances and, if they are ranked again, scores.
     """
-    radius, by, size = options.radius, options.rerank, len(index)
+    radius, by, k = options.radius, options.rerank, options.most
     all_within = options.k is None and radius is not None and by is None
-    k = min(options.most, size)
     held = vectors.get("outputs" if by == "asymmetric" else by or "")
     if by is not None and held is None:
         raise ServiceError(422, f"rerank is {by!r}, which needs a query by embedding, row or image")
     with blame_request():
         if radius is not None:
             check_int(radius, "radius", 0, index.bits, "the length of a code")
-        if not size:
-            return [((np.empty(0, np.int64),) * 2, 0 if all_within else None)] * len(codes)
         if all_within:  # one query at a time, as each may find all codes
             each = (index.range_search(code[None], radius or 0, where=options.where).of(0) for code in codes)
             return [((ids[:k], distances[:k]), len(ids)) for distances, ids in each]
-        candidates = k if by is None else min(max(k, options.candidates), size)
+        candidates = k if by is None else max(k, options.candidates)
         answers: list[tuple[tuple[npt.NDArray, ...], None]] = []
         nearest = index.search(codes, candidates, where=options.where)
         for place, (distances, ids) in enumerate(zip(*nearest, strict=True)):
             near = distances <= (index.bits if radius is None else radius)
             found: tuple[npt.NDArray, ...] = ids[near], distances[near]
-            if by is not None and held is not None and near.any():
+            if by is not None and held is not None:
                 one = Neighbors(distances[None, near], ids[None, near])
-                best = rerank(index, one, held[place, None], min(k, int(near.sum())), by, weight)
+                best = rerank(index, one, held[place, None], k, by, weight)
                 found = best.ids[0], best.distances[0], best.scores[0]
             answers.append((found, None))
         return [*answers]

@@ -43,7 +43,9 @@ def to_table(rows: list[Mapping[str, Any]], schema: pa.Schema) -> pa.Table:
 
 def expression(where: Where | None, schema: pa.Schema | None) -> str | None:
     """Return a filter as Milvus writes it, empty for no filter; None for one that no code passes."""
-    check_where(where or {}, schema.names if schema is not None else ())
+    if where and schema is None:
+        return None
+    check_where(where or {}, schema)
     terms = []
     for name, wanted in (where or {}).items():
         assert schema is not None
