@@ -123,3 +123,14 @@ def test_missing_arguments(codes, command, tmp_path):
     assert_refused(command("evaluate", "--deephash", tmp_path), "which has no file that ends in tst_binary.npy")
     assert_refused(command("evaluate", *files(codes)[:6]), "base has no labels; an evaluation needs them")
     assert_refused(command("evaluate", *files(codes, "m"), "--probe"), "probe is True, and the labels are multi-label")
+
+
+def test_a_few_packed_codes_of_only_0_and_1_are_packed(tmp_path, command):
+    """Beside a base of 16 bits, and not codes of two bits."""
+    base = np.random.default_rng(0).integers(0, 256, (60, 2)).astype(np.uint8)
+    for name, codes in (("query", np.array([[0, 1]], np.uint8)), ("base", base)):
+        np.save(tmp_path / f"{name}.npy", codes)
+        np.save(tmp_path / f"{name}_labels.npy", np.arange(len(codes)) % 3)
+    files = ["--queries", tmp_path / "query.npy", "--base", tmp_path / "base.npy"]
+    found = json_of(command("evaluate", *files, "--json"))
+    assert found["bits"] == 16

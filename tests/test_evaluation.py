@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from lbhash.codes import pack, unpack
 from lbhash.evaluation.bound import bound
+from lbhash.evaluation.neighbors import evaluate_neighbors
 from lbhash.evaluation.ranking import RankHistogram
 from lbhash.evaluation.recognition import knn_predict, linear_probe_predict
 from lbhash.evaluation.report import evaluate, evaluate_parts, metrics
@@ -157,8 +158,12 @@ GOOD = {"query_codes": QUERIES, "query_labels": QUERY_LABELS, "base_codes": BASE
 @pytest.mark.parametrize(
     ("change", "error", "message"),
     [
-        ({"query_codes": QUERIES.astype(int)}, TypeError, "query_codes holds int64; packed codes are uint8"),
-        ({"query_codes": QUERIES[:, :1]}, ValueError, "query_codes has 1 bytes a row and base_codes has 2"),
+        (
+            {"query_codes": QUERIES.astype(int)},
+            ValueError,
+            r"query_codes is \d+ in row \d+; it must be packed uint8",
+        ),
+        ({"query_codes": QUERIES[:, :1]}, ValueError, "base_codes has 2 bytes a row and query_codes has 1"),
         ({"query_labels": QUERY_LABELS[1:]}, ValueError, "query_labels has 8 rows and query_codes has 9"),
         ({"base_labels": BASE_LABELS[1:]}, ValueError, "base_labels has 149 rows and base_codes has 150"),
         (
@@ -192,14 +197,55 @@ def test_errors_are_one_clear_line(change, error, message):
     assert "\n" not in str(caught.value)
 
 
-def test_codes_of_a_column_a_bit_are_not_taken_for_packed_ones():
+def test_codes_of_a_column_a_bit_are_not_taken_for_packed_ones(capsys):
     bits = np.random.default_rng(0).integers(0, 2, (60, 16)).astype(np.uint8)
     labels = np.arange(60) % 3
-    with pytest.raises(ValueError, match=r"base_codes has only 0 and 1.* or pass bits=128"):
-        evaluate(bits[:20], labels[:20], bits[20:], labels[20:])
-    assert evaluate(bits[:20], labels[:20], bits[20:], labels[20:], bits=128).bits == 128
+    found = evaluate(bits[:20], labels[:20], bits[20:], labels[20:])
+    said = "query_codes hold only 0 and 1, and are taken for 16 columns of a bit; bits 128 takes them for packed codes"
+    assert said in capsys.readouterr().err
+    packed = evaluate(bits[:20], labels[:20], bits[20:], labels[20:], bits=128)
+    assert (found.bits, packed.bits) == (16, 128)
+    assert found.map == packed.map  # every distance is the same
+    assert capsys.readouterr().err == ""
+    few = np.array([[0] * 16, [1] * 16], np.uint8)  # only 0 and 1, beside a base that has more
+    packed = np.packbits(np.random.default_rng(1).integers(0, 2, (60, 128)), axis=1)
+    assert evaluate(few, [0, 1], packed, labels).bits == 128
     zeros = np.zeros((60, 8), np.uint8)
     assert evaluate(zeros[:20], labels[:20], zeros[20:], labels[20:]).bits == 64
+
+
+FORMS = {
+    "±1": lambda signs: signs.astype(np.int64),
+    "floats of ±1": lambda signs: signs.astype(float),
+    "Booleans": lambda signs: signs > 0,
+    "0 and 1": lambda signs: (signs > 0).astype(int),
+    "floats of 0 and 1": lambda signs: (signs > 0).astype(np.float32),
+    "lists": lambda signs: signs.tolist(),
+    "0 and 1 of 8 bits": lambda signs: (signs > 0).astype(np.uint8),
+    "packed": pack,
+}
+
+
+@pytest.mark.parametrize("bits", [12, 16, 200])
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("base_form", ["packed", None])
+def test_codes_of_any_form(form, base_form, bits):
+    """As the command takes them; also if queries and base are not of one form."""
+    if bits % 8 and form == "packed":
+        pytest.skip("nothing says the length")
+    rng = np.random.default_rng(bits)
+    queries, base = rng.choice([-1, 1], (20, bits)), rng.choice([-1, 1], (60, bits))
+    wanted, labels = np.arange(20) % 3, np.arange(60) % 3
+    given_codes = FORMS[form](queries), FORMS[base_form or form](base)
+    if bits == 16 and form == "0 and 1 of 8 bits" and base_form:
+        found = evaluate(given_codes[0], wanted, given_codes[1], labels, bits=bits)
+    else:
+        found = evaluate(given_codes[0], wanted, given_codes[1], labels)
+    assert_same_report(found, evaluate(pack(queries), wanted, pack(base), labels, bits=bits))
+    rows = base.astype(float)
+    neighbors = evaluate_neighbors(given_codes[0], queries, given_codes[1], rows, bits=bits)
+    assert neighbors == evaluate_neighbors(pack(queries), queries, pack(base), rows, bits=bits)
+    assert bound(FORMS[form](base), labels, bits=bits).ratio == bound(pack(base), labels, bits=bits).ratio
 
 
 def assert_same_report(found, whole):

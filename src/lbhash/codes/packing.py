@@ -8,6 +8,8 @@ last byte are 0. This module alone fixes that order, which makes byte j the pape
 from __future__ import annotations
 
 import re
+import sys
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,6 +22,7 @@ __all__ = [
     "MAX_BITS",
     "PackedCodes",
     "as_packed",
+    "as_packed_alike",
     "as_words",
     "check_bits",
     "check_codes",
@@ -124,8 +127,7 @@ def as_packed(array: npt.ArrayLike, bits: int | None = None, name: str = "codes"
     given = as_array(array, name)
     if given.ndim != 2 or given.dtype.kind not in "biuf":
         raise ValueError(f"{name} is {given.dtype} {list(given.shape)}; it must be [n, bits] of ±1 or 0/1, or packed")
-    largest = given.max(initial=0)
-    packed = given.dtype == np.uint8 and (largest > 1 if bits is None else given.shape[1] != bits)
+    packed = given.dtype == np.uint8 and (given.max(initial=0) > 1 if bits is None else given.shape[1] != bits)
     if packed:
         codes = check_codes(given, name)
         return codes, check_width(codes, bits, name)
@@ -141,6 +143,52 @@ def as_packed(array: npt.ArrayLike, bits: int | None = None, name: str = "codes"
             wanted = "packed uint8, or hold only -1 and +1, or only 0 and 1 (of real outputs take the signs)"
             raise ValueError(f"{name} is {rows[row, column]} in row {start + row}; it must be {wanted}")
     return np.packbits(given >= 0 if negative else given > 0, axis=1, bitorder="little"), length
+
+
+def as_packed_alike(bits: int | None = None, **codes: npt.ArrayLike) -> tuple[list[PackedCodes], int]:
+    """Return packed codes ``uint8 [n, ceil(bits / 8)]`` of several arrays that belong together, and their length.
+
+    Args:
+        bits: the length of a code. If None, it follows from the arrays.
+        codes: arrays by the names that errors call them, each in a form of ``as_packed``. ``uint8`` is packed,
+            unless ``bits`` or another array says that they have a column for each bit, or they cannot be packed, with
+            more than 128 columns. From 8 columns on, if all hold only 0 and 1, they are taken for bits, too, which is
+            said on standard error; the Hamming distances are those of packed codes, and only the length is another.
+
+    >>> as_packed_alike(a=[[1, -1, -1, 1]], b=np.array([[True, False, True, False]]))
+    ([array([[9]], dtype=uint8), array([[5]], dtype=uint8)], 4)
+    """
+    arrays = {name: as_array(array, name) for name, array in codes.items()}
+    if bits is None:
+        bits = _length_of(arrays)
+    # Those that are not packed gave the length, so an error is theirs first.
+    ordered = sorted(arrays.items(), key=lambda item: item[1].dtype == np.uint8)
+    packed = {name: as_packed(array, bits, name)[0] for name, array in ordered}
+    return [packed[name] for name in arrays], bits
+
+
+def _length_of(arrays: Mapping[str, npt.NDArray[Any]]) -> int:
+    """Return the length of the codes in arrays, of which those of ``uint8`` may be packed."""
+    widths = {name: array.shape[1] if array.ndim == 2 else 0 for name, array in arrays.items()}
+    for name, array in arrays.items():
+        if array.dtype != np.uint8:
+            return widths[name]
+    most, least = max(widths.values()), min(widths.values())
+    wide = [array for name, array in arrays.items() if widths[name] == most]
+    if most > code_bytes(MAX_BITS) or (least == code_bytes(most) < most and _are_bits(wide)):
+        return most
+    if least < most:
+        (name, width), (other, reference) = list(widths.items())[:2]
+        raise ValueError(f"{name} has {width} bytes a row and {other} has {reference}; they must be equal")
+    if most >= 8 and _are_bits(wide) and any(map(np.any, wide)):
+        said = f"{' and '.join(arrays)} hold only 0 and 1, and are taken for {most} columns of a bit"
+        print(f"{said}; bits {8 * most} takes them for packed codes", file=sys.stderr)
+        return most
+    return 8 * most
+
+
+def _are_bits(arrays: Sequence[npt.NDArray[Any]]) -> bool:
+    return all(array.max(initial=0) <= 1 for array in arrays)
 
 
 def code_from_hex(text: str, bits: int) -> PackedCodes:

@@ -20,7 +20,7 @@ import numba
 import numpy as np
 import numpy.typing as npt
 
-from lbhash.codes import PackedCodes, as_words, check_codes, check_width, hamming_distances, pack
+from lbhash.codes import PackedCodes, as_packed_alike, as_words, hamming_distances, pack
 from lbhash.codes.popcount import popcount
 from lbhash.evaluation.parts import Classes, Part, Share, in_turn
 from lbhash.evaluation.ranking import distance_counts
@@ -98,15 +98,15 @@ def bound(
     Work is O(n h + classes^2 h), memory O(classes h) beside a chunk of rows.
 
     Args:
-        codes: ``uint8 [n, bytes]``, packed.
+        codes: packed, ``uint8 [n, bytes]``, or a column for each bit (``lbhash.codes.as_packed_alike``).
         labels: class numbers or names ``[n]``, or multi-label; a row counts in every class whose label it has, and one
             whose label is missing in none, which is said on standard error.
         percentile: from 0 to 100; this percentile of D_intra over all codes, as ``np.percentile`` defines it, replaces
             the maximum, which one stray code decides. ``at_percentile`` has the paper's for both distances.
         inter_percentile: from 0 to 100; this percentile of D_inter over the pairs of classes replaces the minimum.
         classes: the number of classes; by default 1 + the largest class number, or the label columns.
-        bits: the length h of a code; by default 8 * bytes. Bits that pad the last byte are 0 in every code and in
-            every center, so they add nothing to a distance.
+        bits: the length h of a code; by default 8 * bytes, or the number of columns. Bits that pad the last byte are 0
+            in every code and in every center, so they add nothing to a distance.
 
     Raises:
         TypeError, ValueError: codes, labels, classes or bits are not as above, their lengths differ, there are no
@@ -117,12 +117,12 @@ def bound(
     >>> b.inter, b.intra, b.ratio
     (4.0, 1.0, 4.0)
     """
-    array, checked = check_codes(codes), read_labels(labels, classes=classes)[0]
+    (array,), length = as_packed_alike(bits, codes=codes)
+    checked, _ = read_labels(labels, classes=classes)
     if len(array) == 0:
         raise ValueError("codes is empty; it must have at least one row")
     if len(checked) != len(array):
         raise ValueError(f"labels has {len(checked)} rows and codes has {len(array)}; they must be equal")
-    length = check_width(array, bits)
     if len(known := rows_with_label(checked, "codes")) < len(checked):
         array, checked = array[known], checked[known]
     if classes is None:

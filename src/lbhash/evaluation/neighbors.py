@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from lbhash.codes import PackedCodes, check_codes, check_same_width, check_width, hamming_distances
+from lbhash.codes import PackedCodes, as_packed_alike, check_codes, hamming_distances
 from lbhash.data.split import EmbeddingSplit
 from lbhash.evaluation.metrics import average_precision, recall_at
 from lbhash.evaluation.ranking import Ranking, distance_counts
@@ -55,9 +55,9 @@ def evaluate_neighbors(
     """Return recall@k and mAP with the k nearest by cosine as relevant, in expectation over tied codes.
 
     Args:
-        query_codes: packed, ``uint8 [n, bytes]``.
+        query_codes: packed, ``uint8 [n, bytes]``, or a column for each bit (``lbhash.codes.as_packed_alike``).
         query_embeddings: the rows that were encoded, ``[n, dim]``.
-        base_codes: packed, ``uint8 [m, bytes]``.
+        base_codes: as the query codes.
         base_embeddings: the rows that were encoded, ``[m, dim]``.
         k: numbers of neighbors, each at most the size of the base; by default 10 and 100, or all of a smaller base.
             Among equal cosines any may count.
@@ -66,9 +66,7 @@ def evaluate_neighbors(
     Raises:
         TypeError, ValueError: codes or embeddings are not as above, or do not fit each other.
     """
-    query, base = check_codes(query_codes, "query_codes"), check_codes(base_codes, "base_codes")
-    check_same_width(query, base, "query_codes", "base_codes")
-    length = check_width(query, bits, "query_codes")
+    (query, base), length = as_packed_alike(bits, query_codes=query_codes, base_codes=base_codes)
     rows = _embeddings(query_embeddings, query, "query"), _embeddings(base_embeddings, base, "base")
     if rows[0].shape[1] != rows[1].shape[1]:
         widths = f"{rows[0].shape[1]} numbers a row and base_embeddings {rows[1].shape[1]}"

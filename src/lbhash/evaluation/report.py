@@ -12,7 +12,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from lbhash.codes import PackedCodes, check_codes, check_same_width, check_width
+from lbhash.codes import PackedCodes, as_packed_alike, check_codes, check_same_width, check_width
 from lbhash.evaluation import metrics
 from lbhash.evaluation.bound import Bound, bound_of_parts
 from lbhash.evaluation.metrics import Curve, Empty, Normalize, curves
@@ -166,10 +166,11 @@ def evaluate(
     """Evaluate codes by exhaustive comparison of every query with every base code.
 
     Args:
-        query_codes: ``uint8 [queries, bytes]``, packed.
+        query_codes: packed, ``uint8 [queries, bytes]``; or a column for each bit, of ±1, of 0 and 1 or of Booleans
+            (``lbhash.codes.as_packed_alike``).
         query_labels: class numbers or names ``[queries]``, or multi-label (``lbhash.utils.labels.read_labels``). Codes
             without a label are left out, which is said on standard error.
-        base_codes: ``uint8 [base, bytes]``, in memory or memory-mapped.
+        base_codes: as the query codes, in memory or memory-mapped.
         base_labels: as the query labels, with as many classes if they are multi-hot.
         top_k: the length of the ranked list for mAP@k, NDCG, ACG and WAP, from 1 to the size of the base (the default).
         k: how many base codes vote in recognition; by default 100, or all of a smaller base.
@@ -181,16 +182,17 @@ def evaluate(
             ``lbhash.evaluation.metrics.average_precision``.
         empty: queries without a relevant base code are left out of the means ("skip") or count as 0 in them ("zero").
         probe: whether to fit a linear probe to the base codes (seconds to a minute).
-        bits: the length h of a code; by default 8 * bytes.
+        bits: the length h of a code; by default 8 * bytes, or the number of columns.
 
     Raises:
         TypeError, ValueError: an argument is not as above; the widths or lengths do not fit together; there are no
             queries, no base codes, or no query to which a base code is relevant.
     """
+    (base, queries), length = as_packed_alike(bits, base_codes=base_codes, query_codes=query_codes)
     wanted, labels = read_label_pair(query_labels, base_labels)
     return evaluate_parts(
-        *_labeled(query_codes, wanted, "query"),
-        [_labeled(base_codes, labels, "base")],
+        *_labeled(queries, wanted, "query"),
+        [_labeled(base, labels, "base")],
         top_k,
         k=k,
         ranks=ranks,
@@ -199,7 +201,7 @@ def evaluate(
         normalize=normalize,
         empty=empty,
         probe=probe,
-        bits=bits,
+        bits=length,
     )
 
 
@@ -295,12 +297,11 @@ def evaluate_parts(
     )
 
 
-def _labeled(codes: npt.ArrayLike, labels: Labels, which: str) -> tuple[PackedCodes, Labels]:
+def _labeled(codes: PackedCodes, labels: Labels, which: str) -> tuple[PackedCodes, Labels]:
     """Return the codes and labels of the rows that have a label."""
-    checked = check_codes(codes, f"{which}_codes")
-    check_lengths(checked, labels, which)
+    check_lengths(codes, labels, which)
     known = rows_with_label(labels, f"{which}_codes")
-    return (checked, labels) if len(known) == len(labels) else (checked[known], labels[known])
+    return (codes, labels) if len(known) == len(labels) else (codes[known], labels[known])
 
 
 def _check(
@@ -323,10 +324,6 @@ def _check(
     for count, which in ((len(queries), "query"), (sum(len(part.codes) for part in base), "base")):
         if count == 0:
             raise ValueError(f"{which}_codes is empty; it must have at least one row")
-    columns = bits is None and queries.shape[1] >= 8 and queries.max() <= 1
-    if columns and max(part.codes.max(initial=0) for part in base) == 1:
-        only = "base_codes has only 0 and 1, like codes with a column for each bit"
-        raise ValueError(f"{only}; pack them (lbhash.codes.as_packed), or pass bits={length}")
     return queries, wanted, base, length
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -128,7 +129,13 @@ def _two_files(
         missing = "queries" if queries is None else "base"
         raise ValueError(f"{missing} is missing; give queries and base, two files of codes, or deephash, a folder")
     left = read_codes(queries, "queries", bits=bits, labels=query_labels)
-    return left, read_codes(base, "base", bits=bits, labels=base_labels)
+    right = read_codes(base, "base", bits=bits, labels=base_labels)
+    if bits is None and left.bits != right.bits:  # a few packed codes may have only 0 and 1
+        length = max(left.bits, right.bits)
+        with suppress(ValueError):
+            left = read_codes(queries, "queries", bits=length, labels=query_labels)
+            right = read_codes(base, "base", bits=length, labels=base_labels)
+    return left, right
 
 
 def _labeled(table: CodeTable, name: str) -> CodeTable:
