@@ -116,7 +116,8 @@ def plain(rows: Any, backbone: Backbone, given: argparse.Namespace, *, prepared:
 def ours(rows: Any, backbone: Backbone, given: argparse.Namespace, bits: int, guided: bool) -> float:
     """Images a second of lbhash's training."""
     centers = torch.from_numpy(class_centers(CLASSES, bits)).float()
-    objective = build_objective(given.method, Task(bits, CLASSES, rows.labels, centers), guided=guided)
+    pull = "surrogate" if guided else "none"
+    objective = build_objective(given.method, Task(bits, CLASSES, rows.labels, centers), pull)
     model = ImageModel(copy.deepcopy(backbone.model), HashModel(backbone.dim, bits))
     trained = train(
         model,

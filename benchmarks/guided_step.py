@@ -94,9 +94,9 @@ def main() -> None:
         torch.set_num_threads(threads)
         for method in METHODS:
             objectives = [
-                build_objective(method, task, guided=False),
-                build_objective(method, task, guided=True),
-                Guided(build_objective(method, task, guided=False), task, surrogate=FirstSurrogate(BITS)),
+                build_objective(method, task, pull="none"),
+                build_objective(method, task, pull="surrogate"),
+                Guided(build_objective(method, task, pull="none"), task, surrogate=FirstSurrogate(BITS)),
             ]
             host, guided, first = median_times([stepper(o, x, labels) for o in objectives], given.rounds)
             ratios = f"{guided / host:.2f} | {first:.2f} | {first / host:.2f}"

@@ -308,7 +308,7 @@ def test_files_that_are_no_model_are_never_replaced(tmp_path, command, monkeypat
         (("--data", "train.json"), "data is 'train.json'; it must end in"),
         (
             ("--guidance-weight", "balanced", "--no-guided"),
-            "guidance-weight is 'balanced', and --no-guided is given; leave one out",
+            "guidance-weight is 'balanced', and there is no pull; leave one out",
         ),
         (("--method", "csqq"), "method is 'csqq'; it must be one of hashnet, dbdh, dsdh, dch, greedyhash, csq"),
         (("--recipe", "nosuch"), "Invalid value for '--recipe': 'nosuch' is not one of 'tuned', 'paper'"),

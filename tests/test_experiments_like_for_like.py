@@ -37,11 +37,11 @@ def test_a_run_goes_on_and_prints_both_tables(tmp_path, capsys, in_this_process)
     given += ["--seeds", "2", "--workers", "1", "--page", str(page)]
     like_for_like.main(given)
     printed = capsys.readouterr().out
-    assert "| digits | csq | 8 |" in printed
+    assert "| digits | paper | csq |" in printed
     assert printed in page.read_text()
     assert page.with_suffix(".png").read_bytes().startswith(b"\x89PNG")
     files = {file: file.stat().st_mtime_ns for file in tmp_path.iterdir()}
-    assert len(files) == 4
+    assert len(files) == 5
     like_for_like.main(given)
     assert {file: file.stat().st_mtime_ns for file in tmp_path.iterdir()} == files
     assert capsys.readouterr().out == printed

@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from lbhash.losses import CSQ, METHODS, Guided, Objective, Task
+from lbhash.losses import CSQ, METHODS, Guided, Objective, Pulled, Task
 from lbhash.models.dropout import keep_mask
 from lbhash.models.surrogate import Surrogate
 
@@ -256,3 +256,31 @@ def test_noise_is_in_the_codes_that_the_surrogate_learns():
     assert (noisy != guided.surrogate.block_index(logits)).any()
     log_p = guided.surrogate(logits.detach()).log_softmax(-1)
     torch.testing.assert_close(fit, -log_p.gather(2, noisy[..., None]).sum() / len(labels))
+
+
+@labelings
+def test_a_pull_bit_by_bit_is_minus_log_p_of_the_center(multi):
+    task = make_task(multi)
+    logits, labels, index = make_batch(task)
+    pulled = Pulled(Nothing(), task, weight=0.3)
+    each = []
+    for row, label in zip(logits, labels, strict=True):
+        named = label.nonzero().flatten().tolist() if multi else [label.item()]
+        votes = sum((task.centers[c] for c in named), torch.zeros(BITS))
+        center = torch.where(votes == 0, pulled.tie_break, votes.sign())
+        p = (row.tanh() * center + 1) / 2
+        if named:
+            each.append(-p.log().sum())
+    torch.testing.assert_close(pulled(logits, labels, index), 0.3 * torch.stack(each).mean())
+
+
+def test_a_pull_is_added_to_what_the_host_loses():
+    task = make_task()
+    logits, labels, index = make_batch(task)
+    host = Recorder()
+    of_host = logits.square().sum()
+    alone = Pulled(Nothing(), task)(logits, labels, index)
+    torch.testing.assert_close(Pulled(host, task)(logits, labels, index), of_host + alone)
+    assert Pulled(host, task).class_scores(task.centers) is not None
+    with pytest.raises(TypeError, match=r"^weight is 'balanced'; it must be a number"):
+        Pulled(host, task, weight="balanced")

@@ -58,7 +58,7 @@ def test_every_method_learns_and_is_loaded_as_it_was_saved(blobs, tmp_path, meth
     assert found.keys() == saved.keys()
     assert ("classifier.weight" in found) == (method in ("dsdh", "greedyhash", "jmlh"))
     assert all(np.array_equal(weight, saved[name]) for name, weight in found.items())
-    assert (loaded.name, loaded.guided, loaded.classes_.tolist()) == (hasher.name, guided, [0, 1, 2, 3])
+    assert (loaded.name, loaded.checked().guided, loaded.classes_.tolist()) == (hasher.name, guided, [0, 1, 2, 3])
 
 
 @pytest.mark.parametrize("method", ["dpsh", "qsmi"])
@@ -253,7 +253,7 @@ def test_fitting_again_forgets(blobs):
 
 
 def test_saving_keeps_codes_and_parameters(blobs, tmp_path):
-    settings = {**SMALL, "method": "dsdh", "guided": False, "seed": 9, "centers": "random", "options": {"mu": 2.0}}
+    settings = {**SMALL, "method": "dsdh", "pull": "none", "seed": 9, "centers": "random", "options": {"mu": 2.0}}
     settings["recipe"] = "paper"
     hasher = Hasher(**settings).fit(blobs.x, blobs.y)
     hasher.save_pretrained(tmp_path / "model")
@@ -351,7 +351,11 @@ def test_a_method_of_ones_own_is_loaded_under_its_name(blobs, tmp_path):
         ({"options": {"lam": np.nan}}, ValueError, r"^options\['lam'\] is nan; it must be a finite number"),
         ({"options": 3}, TypeError, r"^options is 3; it must be a dict"),
         ({"options": {"foo": 1}}, TypeError, r"^options has 'foo', which method csq does not take; it may have lam"),
-        ({"guidance": {"foo": 1}}, TypeError, r"^guidance has 'foo', which the guidance does not take; it may have mo"),
+        (
+            {"guidance": {"foo": 1}},
+            TypeError,
+            r"^guidance has 'foo', which pull 'surrogate' does not take; it may have mo",
+        ),
         ({"threads": 0}, ValueError, r"^threads is 0; it must be at least 1"),
         ({"guidance": {"mode": "both"}}, ValueError, r"^mode is 'both'; it must be one of add, replace"),
         ({"options": {"power": 3}}, TypeError, r"power"),

@@ -21,6 +21,7 @@ from lbhash.losses import (
     DBDH,
     DCH,
     DSDH,
+    FORMS,
     METHODS,
     GreedyHash,
     Guided,
@@ -100,10 +101,10 @@ def cases(skip=()):
         found = {method: (BITS, {})}
         if method in CHOICES:
             found[f"{method}-choice"] = BITS, CHOICES[method]
-        for bits, form in itertools.product((BITS, 64), ("host", "guided")):
-            options = recommended(method, form == "guided", bits).get("options", {})
+        for bits, pull in itertools.product((BITS, 64), ("none", "surrogate")):
+            options = recommended(method, pull, bits).get("options", {})
             if options not in [known for _, known in found.values()]:
-                found[f"{method}-{form}-{bits}"] = bits, options
+                found[f"{method}-{FORMS[pull]}-{bits}"] = bits, options
         made += [pytest.param(method, bits, options, id=name) for name, (bits, options) in found.items()]
     return made
 
@@ -504,9 +505,9 @@ def test_an_objective_made_by_something_without_a_name():
         (lambda t: Own(t), "<lambda>"),
     ):
         assert method_name(make_it) == name
-        assert isinstance(build_objective(make_it, make_task(), guided=False), Own)
+        assert isinstance(build_objective(make_it, make_task(), pull="none"), Own)
     assert method_name("csq") == "csq"
-    assert build_objective(Maker(), make_task(), guided=False, options={"factor": 4.0}).factor == 4
+    assert build_objective(Maker(), make_task(), pull="none", options={"factor": 4.0}).factor == 4
     build_objective(functools.partial(Own), make_task(), options={"factor": 4.0})
 
 
@@ -521,7 +522,7 @@ def test_an_objective_made_by_something_without_a_name():
         (
             {"method": "dch", "guidance": {"foo": 1}},
             TypeError,
-            "guidance has 'foo', which the guidance does not take; it may have mode, weight, noise, surrogate",
+            "guidance has 'foo', which pull 'surrogate' does not take; it may have mode, weight, noise, surrogate",
         ),
         ({"method": "dch", "options": {"task": 1}}, TypeError, "options has 'task', which method dch does not take"),
         ({"method": "dch", "options": [1]}, TypeError, r"options is \[1\]; it must be a dict"),
@@ -538,7 +539,7 @@ def test_arguments_that_a_method_does_not_take(arguments, error, message):
 
 def test_guidance_wraps_the_method():
     task = make_task()
-    assert type(build_objective("dch", task, guided=False)) is DCH
+    assert type(build_objective("dch", task, pull="none")) is DCH
     guided = build_objective("dch", task, options={"gamma": 3.0}, guidance={"weight": 0.25, "mode": "replace"})
     assert isinstance(guided, Guided)
     assert (type(guided.host), guided.host.gamma, guided.weight, guided.mode) == (DCH, 3, 0.25, "replace")

@@ -73,7 +73,7 @@ def test_a_guided_name(blobs):
     upper = Hasher(**SMALL, method="CSQ_D").fit(blobs.x, blobs.y)
     assert (upper.name, upper.model_.metadata) == ("csq_d", guided.model_.metadata)
     assert Hasher(4, "ITQ").fit(blobs.x).model_.metadata["method"] == "itq"
-    with pytest.raises(ValueError, match=r"^method is 'csq_d', which is guided, and guided is False; leave one of the"):
+    with pytest.raises(ValueError, match=r"^method is 'csq_d', which is guided, and pull is 'none'; leave one of the"):
         Hasher(**SMALL, method="csq_d", guided=False).fit(blobs.x, blobs.y)
 
 
@@ -176,8 +176,8 @@ def test_classes_that_are_not_as_they_must_be_are_told_how(blobs, method, option
 @pytest.mark.parametrize(
     ("name", "given", "message"),
     [
-        ("recommended", "paper", "is 'paper'; it must be a dict with 'host', 'guided' or both"),
-        ("recommended", {"lr": 0.003}, "is {'lr': 0.003}; it must be a dict with 'host', 'guided' or both"),
+        ("recommended", "paper", "is 'paper'; it must be a dict of forms: 'host', 'guided', 'pulled'"),
+        ("recommended", {"lr": 0.003}, "is {'lr': 0.003}; it must be a dict of forms: 'host', 'guided', 'pulled'"),
         ("recommended", {"host": 3}, "has 3 for 'host'; it must be a dict of settings, or 'paper'"),
         (
             "recommended",
@@ -202,7 +202,7 @@ def test_a_space_that_a_method_may_not_have():
     with pytest.raises(
         ValueError, match=r"^search_space of method 'mine' has 'options.margin' with \[1, 2\]; it must be"
     ):
-        default_space(kind, True, 64)
+        default_space(kind, "surrogate", 64)
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from lbhash.training import TrainingArguments
 from lbhash.training.arguments import arguments, described
 from lbhash.training.recipes import _without_rest, with_recipe
 
-OTHERS = {"bits": 12, "method": "dch", "guided": False, "epochs": 3, "seed": 9, "hidden": 8, "dropout": 0.25}
+OTHERS = {"bits": 12, "method": "dch", "pull": "none", "epochs": 3, "seed": 9, "hidden": 8, "dropout": 0.25}
 OTHERS |= {
     "recipe": "tuned",
     "centers": "best",
@@ -80,6 +80,19 @@ def test_choices_are_taken_in_upper_and_lower_case():
     assert (given.head, given.recipe, given.centers) == ("joined", "paper", "hadamard")
     with pytest.raises(ValueError, match=r"^schedule is 'cosin'; .*; did you mean cosine\?$"):
         TrainingArguments(schedule="cosin").checked()
+
+
+def test_guided_is_another_word_for_the_pull():
+    said = {None: "surrogate", True: "surrogate", False: "none"}
+    for guided, pull in product((None, True, False), (None, "surrogate", "bits", "none")):
+        given = TrainingArguments(guided=guided, pull=pull)
+        if guided is not None and guided != ((pull or said[guided]) == "surrogate"):
+            with pytest.raises(ValueError, match=f"^guided is {guided} and pull '{pull}'; leave one of the two out$"):
+                given.checked()
+            continue
+        made = given.checked()
+        assert (made.pull, made.guided) == (pull or said[guided], made.pull == "surrogate")
+        assert vars(made.checked()) == vars(made)
 
 
 def test_every_choice_and_limit_is_checked():
@@ -145,13 +158,13 @@ class Custom(Objective):
 
 def test_the_settings_of_a_method_are_options_that_it_takes():
     task = Task(32, 3, torch.arange(6) % 3, torch.ones(3, 32))
-    for (name, kind), guided, bits in product(METHODS.items(), (False, True), (16, 64)):
-        found = recommended(name, guided, bits)
+    for (name, kind), pull, bits in product(METHODS.items(), ("none", "surrogate"), (16, 64)):
+        found = recommended(name, pull, bits)
         assert found["batch_size"] in (64, 128, 256, 384, 512), name
         kind(dataclasses.replace(task, bits=bits, centers=torch.ones(3, bits)), **found.get("options", {}))
         own = found != PAPER
         assert own == ("options" in found), name
-        assert (guided and own) == ("guidance" in found), name
+        assert (pull == "surrogate" and own) == ("guidance" in found), name
 
 
 def test_without_a_recipe_a_method_has_its_own_settings_if_there_are_any_and_no_backbone_learns():

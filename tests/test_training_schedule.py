@@ -55,7 +55,7 @@ def test_a_training_is_the_obvious_loop(blobs, name, accumulate):
     models = []
     for way in ("library", "hand"):
         torch.manual_seed(3)
-        model, objective = HashModel(12, 8, 16, dropout=0.0), build_objective("dbdh", task, guided=False)
+        model, objective = HashModel(12, 8, 16, dropout=0.0), build_objective("dbdh", task, pull="none")
         if way == "library":
             train(model, objective, part, TrainingArguments(seed=4, accumulate=accumulate, **settings))
         else:

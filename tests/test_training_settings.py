@@ -59,7 +59,7 @@ IMAGE_SETTINGS = {"epochs": 4, "batch_size": 32, "seed": 1}
 
 def image_run(blobs, *, callbacks=(), objective="csq", rows=None, settings=IMAGE_SETTINGS, **options):
     torch.manual_seed(2)
-    model, loss = Image(), build_objective(objective, task_of(blobs), guided=True)
+    model, loss = Image(), build_objective(objective, task_of(blobs), pull="surrogate")
     rows = NoisyRows(blobs) if rows is None else rows
     trained = train(model, loss, rows, TrainingArguments(**settings), callbacks=list(callbacks), **options)
     return model, trained

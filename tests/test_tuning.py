@@ -229,14 +229,14 @@ def test_the_confusion_is_computed_once_for_all_trials(blobs, monkeypatch):
 
 def test_the_default_spaces_can_be_made_and_hold_the_defaults():
     for method in METHODS:
-        guided = method in ("csq", "hashnet")
-        space = default_space(method, guided, 16)
-        checked_space(space, Hasher(16, method, guided), 4)
+        pull = {"csq": "surrogate", "hashnet": "bits"}.get(method, "none")
+        space = default_space(method, pull, 16)
+        checked_space(space, Hasher(16, method, pull=pull), 4)
         assert any(name.startswith("options.") for name in space)
-        assert ("guidance.weight" in space) == guided
+        assert ("guidance.weight" in space) == (pull != "none")
         assert "centers" not in space  # by their distances the ratio would tell those that are arranged from the rest
-        assert set(starting_point(Hasher(16, method, guided), space)) == set(space)
-        start = starting_point(Hasher(16, method, guided, recipe="paper"), space)
+        assert set(starting_point(Hasher(16, method, pull=pull), space)) == set(space)
+        start = starting_point(Hasher(16, method, pull=pull, recipe="paper"), space)
         assert set(start) == set(space)
         assert start["lr"] == 1e-3
         if method == "hashnet":
@@ -260,10 +260,10 @@ def test_a_custom_method_brings_its_search_space():
     class Own(METHODS["csq"]):
         search_space = {"lam": lambda bits: {"low": 1, "high": bits}, "other": {"choices": ["a", None]}}  # noqa: RUF012
 
-    space = default_space(Own, False, 8)
+    space = default_space(Own, "none", 8)
     assert space["options.lam"] == IntDistribution(1, 8)
     assert space["options.other"] == CategoricalDistribution(("a", None))
-    assert not any(name.startswith("options.") for name in default_space(lambda task: None, False, 8))
+    assert not any(name.startswith("options.") for name in default_space(lambda task: None, "none", 8))
 
 
 def test_params_go_where_they_belong():
@@ -322,7 +322,7 @@ def test_files_that_are_no_space(tmp_path, text, line):
         ({}, "space is empty"),
         ({"bits": CategoricalDistribution((8,))}, "space has 'bits'; it may have lr"),
         ({"other.weight": CategoricalDistribution((8,))}, "space has 'other.weight'; it may have lr"),
-        ({"guidance.weight": IntDistribution(0, 1)}, "the method is not guided"),
+        ({"guidance.weight": IntDistribution(0, 1)}, "pull is 'none'; leave it out, or add a pull"),
         ({"lr": FloatDistribution(0.0, 1.0)}, "space has 'lr' with 0.0, which cannot be: lr is 0.0"),
         ({"dropout": FloatDistribution(0.0, 1.5)}, "space has 'dropout' with 1.5, which cannot be"),
         ({"hidden": IntDistribution(-1, 5)}, "space has 'hidden' with -1"),

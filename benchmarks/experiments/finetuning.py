@@ -76,7 +76,7 @@ class Recipe(NamedTuple):
     suffix: str
     """Of the run's name."""
     said: str
-    guided: bool
+    pull: str
     arranged: bool
     """Whether the class centers are arranged, or of the kind that is given."""
     line: Any
@@ -85,18 +85,19 @@ class Recipe(NamedTuple):
 
 PLAIN = "plain"
 RECIPES = {
-    PLAIN: Recipe("", "plain", guided=False, arranged=False, line="--"),
-    "paper": Recipe("_d", "with the paper's guidance (_d)", guided=True, arranged=False, line="-"),
-    "arranged": Recipe("_d-arranged", "guided to arranged centers", guided=True, arranged=True, line="-."),
+    PLAIN: Recipe("", "plain", pull="none", arranged=False, line="--"),
+    "paper": Recipe("_d", "with the paper's guidance (_d)", pull="surrogate", arranged=False, line="-"),
+    "arranged": Recipe("_d-arranged", "guided to arranged centers", pull="surrogate", arranged=True, line="-."),
     "balanced": Recipe(
         "_d-balanced",
         "with the guidance in balance with the host, to arranged centers",
-        guided=True,
+        pull="surrogate",
         arranged=True,
         line=(0, (3, 1, 1, 1, 1, 1)),
         guidance={"weight": "balanced"},
     ),
-    "plain-arranged": Recipe("-arranged", "plain with arranged centers", guided=False, arranged=True, line=":"),
+    "bits": Recipe("+bits", "pulled bit by bit to arranged centers", pull="bits", arranged=True, line=":"),
+    "plain-arranged": Recipe("-arranged", "plain with arranged centers", pull="none", arranged=True, line=(0, (1, 3))),
 }
 
 
@@ -125,7 +126,7 @@ class Run:
         """Whether class centers make a difference to it."""
         from lbhash.losses import uses_centers
 
-        return uses_centers(self.method, RECIPES[self.recipe].guided)
+        return uses_centers(self.method, RECIPES[self.recipe].pull)
 
     @property
     def is_its_own(self) -> bool:
@@ -156,7 +157,7 @@ def execute(run: Run, data: str, backbone: str, out: Path) -> dict[str, Any]:
     settings = asdict(run)
     settings["image_size"] = settings.pop("size")
     recipe = RECIPES[settings.pop("recipe")]
-    settings |= {"guided": recipe.guided, "guidance": recipe.guidance}
+    settings |= {"pull": recipe.pull, "guidance": recipe.guidance}
     return train_model(
         open_dataset(data),
         out,

@@ -1,14 +1,15 @@
-"""Host methods beside their guided forms, like for like: the same centers, seeds and budget of settings.
+"""What the paper's guidance adds to a host method, and to a pull bit by bit: the same centers, seeds and budget.
 
     python -m benchmarks.experiments.like_for_like --data cifar10=FILE --data tiny-imagenet=FILE --data mosaic=FILE \
         --data clinc=FILE --out FOLDER --page docs/results.md
 
-Every method, as the paper sets it and with its own recommended settings, is trained plain and guided on the same
-(arranged) centers with the same seeds, and asked the data's own queries. Each run leaves the average precision of
-every query for every seed in a file, and a grid that was interrupted goes on.
+Every method, as the paper sets it and with its own recommended settings, is trained guided and, on the same (arranged)
+centers with the same seeds, with no pull and with the pull "bits" where it has settings of its own; all are asked the
+data's own queries. Each run leaves the average precision of every query for every seed in a file, and a grid that was
+interrupted goes on.
 
-A cell's lift is the mean over seeds and queries of the guided form's average precision less the host's. Its interval is
-that of a nested bootstrap: seeds and queries are drawn with replacement, and both forms keep the same draws. The
+A cell's lift is the mean over seeds and queries of the guided form's average precision less the other's. Its interval
+is that of a nested bootstrap: seeds and queries are drawn with replacement, and both forms keep the same draws. The
 p-values of the whole table are corrected by Holm's method. ``--page`` names a page whose part "like-for-like" becomes
 both tables as soon as a cell has been run, with a picture of the lifts and the cells as CSV beside it. A cell that this
 CSV has is not run again: take its line out where its settings have changed.
@@ -19,6 +20,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
@@ -26,23 +28,27 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from benchmarks.experiments.page import check_part, read_csv, replace_part, write_csv
+from benchmarks.experiments.page import check_part, markdown_table, read_csv, replace_part, write_csv
 from benchmarks.experiments.scored import fit_seeds
 
 from lbhash.evaluation.metrics import average_precision
 from lbhash.evaluation.ranking import RankHistogram
 from lbhash.hasher import Hasher
+from lbhash.losses import recommended
 from lbhash.reproduce.results import Interval, plots
 from lbhash.reproduce.runs.settings import METHODS
 from lbhash.reproduce.runs.sources import Source
+from lbhash.training.setup import full_name
 from lbhash.utils.checksums import read_npz, write_npz
 from lbhash.utils.files import replacing
 from lbhash.utils.parallel import in_processes, print_progress
 
 PART = "like-for-like"
 RECIPES = ("paper", "tuned")
+OVER = ("none", "bits")
+"""The pulls that the guidance is compared with."""
 DRAWS = 10_000
-WORDS = ("data", "recipe", "method")
+WORDS = ("data", "recipe", "method", "over")
 KEY = (*WORDS, "bits", "epochs", "seeds")
 
 Row = dict[str, Any]
@@ -56,29 +62,30 @@ class Cell:
     source: Source
     recipe: str
     method: str
+    over: str
     bits: int
     epochs: int
     seeds: int
 
     def key(self) -> Row:
         """What its line of the table begins with."""
-        made = self.source.name, self.recipe, self.method, self.bits, self.epochs, self.seeds
+        made = self.source.name, self.recipe, self.method, self.over, self.bits, self.epochs, self.seeds
         return dict(zip(KEY, made, strict=True))
 
-    def file(self, guided: bool, folder: Path) -> Path:
-        """Return the file that keeps the precision of its host or of its guided form."""
-        form = self.method + "_d" * guided
+    def file(self, pull: str, folder: Path) -> Path:
+        """Return the file that keeps the precision of its method with this pull."""
+        form = full_name(self.method, pull)
         return folder / f"{self.source.name}-{self.recipe}-{form}-{self.bits}bits-{self.epochs}epochs.npz"
 
 
-def precision(cell: Cell, guided: bool, folder: Path) -> Floats:
+def precision(cell: Cell, pull: str, folder: Path) -> Floats:
     """Return the average precision of every query for every seed, ``[seeds, queries]``; train them if none is kept."""
-    file = cell.file(guided, folder)
+    file = cell.file(pull, folder)
     if file.exists():
         return read_npz(file)["average_precision"]
     split, classes = cell.source.training()
     data = cell.source.dataset()
-    hasher = Hasher(cell.bits, cell.method, guided, cell.epochs, recipe=cell.recipe, device="cpu")
+    hasher = Hasher(cell.bits, cell.method, None, cell.epochs, pull=pull, recipe=cell.recipe, device="cpu")
     found = []
     for trained in fit_seeds(hasher, split, len(classes), range(cell.seeds)):
         query, base = trained.encode_split(data.query), trained.encode_split(data.base)
@@ -117,11 +124,11 @@ def holm(p: Floats) -> Floats:
 
 def row(cell: Cell, folder: Path) -> Row:
     """Return a cell's line: mean average precision of both forms in percent, the lift's interval and its p-value."""
-    host, guided = (precision(cell, form, folder) for form in (False, True))
-    asked = ~np.isnan(host).any(axis=0)  # a query without a relevant code has no precision
-    means = 100 * bootstrap((guided - host)[:, asked])
+    other, guided = (precision(cell, pull, folder) for pull in (cell.over, "surrogate"))
+    asked = ~np.isnan(other).any(axis=0)  # a query without a relevant code has no precision
+    means = 100 * bootstrap((guided - other)[:, asked])
     low, high = np.quantile(means, [0.025, 0.975])
-    found = {"host": 100 * host[:, asked].mean(), "guided": 100 * guided[:, asked].mean(), "low": low, "high": high}
+    found = {"other": 100 * other[:, asked].mean(), "guided": 100 * guided[:, asked].mean(), "low": low, "high": high}
     return {**cell.key(), **{name: round(float(value), 3) for name, value in found.items()}, "p": p_value(means)}
 
 
@@ -134,60 +141,68 @@ def read_rows(file: Path) -> list[Row]:
 
 def in_order(line: Row) -> tuple[Any, ...]:
     """Return what a line is sorted by."""
-    return RECIPES.index(line["recipe"]), line["data"], METHODS.index(line["method"]), line["bits"]
+    return (
+        OVER.index(line["over"]),
+        RECIPES.index(line["recipe"]),
+        line["data"],
+        METHODS.index(line["method"]),
+        line["bits"],
+    )
 
 
 def corrected(made: list[Row]) -> list[Row]:
     """Return the lines with their lift, and whether it is other than 0 by Holm's method over all of them."""
     sure = holm(np.array([one["p"] for one in made])) < 0.05
     return [
-        one | {"lift": one["guided"] - one["host"], "sure": bool(known)} for one, known in zip(made, sure, strict=True)
+        one | {"lift": one["guided"] - one["other"], "sure": bool(known)} for one, known in zip(made, sure, strict=True)
     ]
 
 
-def table(made: list[Row]) -> str:
-    """Return the table in Markdown: a line for data, method and bits, with both recipes side by side."""
-    heads = [f"{recipe}: host | guided | lift" for recipe in RECIPES]
-    lines = [f"| data | method | bits | {' | '.join(heads)} |", "|:--|:--|--:|" + "--:|" * 6]
-    found = {(one["data"], one["method"], one["bits"], one["recipe"]): one for one in made}
-    for data, method, bits in dict.fromkeys(key[:3] for key in found):
-        parts = [data, method, str(bits)]
-        for recipe in RECIPES:
-            one = found.get((data, method, bits, recipe))
-            if one is None:
-                parts += ["–"] * 3
-                continue
-            mark = "**" if one["sure"] else ""
-            parts += [f"{one['host']:.1f}", f"{one['guided']:.1f}"]
-            parts.append(f"{mark}{one['lift']:+.1f}{mark} ({one['low']:+.1f} to {one['high']:+.1f})")
-        lines.append(f"| {' | '.join(parts)} |")
-    return "\n".join(lines)
-
-
 def summary(made: list[Row]) -> str:
-    """Return, for each method and recipe, in how many cells the guidance gains or loses, and the mean lift."""
-    lines = ["| method | recipe | lift > 0 | gains (Holm) | loses (Holm) | mean lift |", "|:--|:--|--:|--:|--:|--:|"]
-    for method, recipe in product(dict.fromkeys(one["method"] for one in made), RECIPES):
-        own = [one for one in made if (one["method"], one["recipe"]) == (method, recipe)]
-        if not own:
-            continue
+    """Return, for each pull, recipe and method, in how many cells the guidance gains or loses, and the mean lift."""
+    columns = ["guidance over", "recipe", "method", "lift > 0", "gains (Holm)", "loses (Holm)", "mean lift"]
+    lines = []
+    for key, own in _groups(made, "over", "recipe", "method"):
         lifts, sure = np.array([one["lift"] for one in own]), np.array([one["sure"] for one in own])
         counts = [(lifts > 0).sum(), (sure & (lifts > 0)).sum(), (sure & (lifts < 0)).sum()]
-        of = f" of {len(own)}"
-        lines.append(f"| {method} | {recipe} | {' | '.join(f'{n}{of}' for n in counts)} | {lifts.mean():+.1f} |")
-    return "\n".join(lines)
+        lines.append([*key, *(f"{n} of {len(own)}" for n in counts), f"{lifts.mean():+.1f}"])
+    return markdown_table(columns, lines, 3)
+
+
+def means(made: list[Row]) -> str:
+    """Return the mAP of every form on every set of data, means over the lengths of the codes."""
+    lines = []
+    for (data, recipe, method), own in _groups(made, "data", "recipe", "method"):
+        found = {pull: [one["other"] for one in own if one["over"] == pull] for pull in OVER}
+        found["surrogate"] = [one["guided"] for one in own if one["over"] == own[0]["over"]]
+        maps = [f"{np.mean(values):.1f}" if values else "–" for values in found.values()]
+        lines.append([data, recipe, method, *maps])
+    return markdown_table(["data", "recipe", "method", "alone", "pull bits", "guidance"], lines, 3)
+
+
+def _groups(made: list[Row], *names: str) -> Iterable[tuple[tuple[Any, ...], list[Row]]]:
+    """Yield the lines that have these values in common, in the order of the first of each."""
+    found: dict[tuple[Any, ...], list[Row]] = {}
+    for one in made:
+        found.setdefault(tuple(one[name] for name in names), []).append(one)
+    return found.items()
 
 
 def both_tables(made: list[Row]) -> str:
-    """Return the summary and the table of all cells."""
-    return f"{summary(made)}\n\n{table(made)}"
+    """Return the summary and the means."""
+    return f"{summary(made)}\n\n{means(made)}"
 
 
 def draw(made: list[Row], file: Path) -> None:
     """Draw the lifts with their intervals, a panel for each set of data and length."""
-    shown = [one | {"lift": Interval(one["lift"], (one["high"] - one["low"]) / 2, one["seeds"])} for one in made]
+    shown = [
+        one
+        | {"over": f"over {one['over']}, {one['recipe']}"}
+        | {"lift": Interval(one["lift"], (one["high"] - one["low"]) / 2, one["seeds"])}
+        for one in made
+    ]
     figure = plots.panel_figure(
-        shown, plots.draw_points, "method", "lift", "recipe", xlabel="lift in points of mAP", xscale="symlog"
+        shown, plots.draw_points, "method", "lift", "over", xlabel="lift in points of mAP", xscale="symlog"
     )
     with replacing(file) as temporary:
         figure.savefig(temporary, format="png", dpi=110)
@@ -207,6 +222,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--data", action="append", required=True, metavar="NAME=FILE", type=Source.of)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--methods", nargs="+", choices=METHODS, default=METHODS)
+    parser.add_argument("--over", nargs="+", choices=OVER, default=OVER)
     parser.add_argument("--bits", type=int, nargs="+", default=[16, 32, 64])
     parser.add_argument("--epochs", type=int, default=15)
     parser.add_argument("--seeds", type=int, default=3)
@@ -219,8 +235,9 @@ def main(arguments: list[str] | None = None) -> None:
     lines = read_rows(given.page.with_suffix(".csv")) if given.page else []
     done = [{name: one[name] for name in KEY} for one in lines]
     cells = [
-        Cell(source, recipe, method, bits, given.epochs, given.seeds)
-        for recipe, source, method, bits in product(RECIPES, given.data, given.methods, given.bits)
+        Cell(source, recipe, method, over, bits, given.epochs, given.seeds)
+        for over, recipe, source, bits, method in product(given.over, RECIPES, given.data, given.bits, given.methods)
+        if recipe == "paper" or recommended(method, over, bits)
     ]
     cells = [cell for cell in cells if cell.key() not in done]
     tasks = {" ".join(map(str, cell.key().values())): (cell, given.out) for cell in cells}

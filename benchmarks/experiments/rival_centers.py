@@ -246,7 +246,7 @@ def run(source: Source, cell: dict[str, str]) -> dict[str, str]:
     rows = Rows(fitted, len(numbers), bits, epochs)
     words = [KINDS[kind](rows, seed) for seed in range(seeds)]
     GivenCenters.WORDS[kind] = words
-    own = recommended("csq", False, bits)
+    own = recommended("csq", "none", bits)
     options = own.pop("options", {}) | {"words": kind, "reassign": kind == "reassigned"}
     hasher = Hasher(
         bits, GivenCenters, guided=False, epochs=epochs, centers="best-ratio", options=options, device="cpu", **own

@@ -196,10 +196,10 @@ class Hasher(TrainingArguments):
 
     @property
     def name(self) -> str:
-        """The method as the paper writes it: ``csq``, or ``csq_d`` if it is guided."""
+        """The method with its pull: ``csq``, the paper's ``csq_d``, or ``csq+bits``."""
         from lbhash.training.setup import full_name
 
-        return full_name(getattr(self, "method_", self.method or METHOD), self.guided)
+        return full_name(getattr(self, "method_", self.method or METHOD), self.checked().pull)
 
     def encode(self, X: npt.ArrayLike | Iterable[Image | bytes]) -> PackedCodes:
         """Return the codes of embeddings ``[n, dim]`` or of images: ``uint8 [n, ceil(bits / 8)]``.

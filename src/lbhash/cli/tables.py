@@ -265,7 +265,7 @@ def method_rows() -> list[dict[str, Any]]:
 
     The hosts come first, then the coders, which are never guided.
     """
-    from lbhash.losses import METHODS, recommended
+    from lbhash.losses import FORMS, METHODS, PULLS, recommended
     from lbhash.training.coders import CODERS
 
     kinds: dict[str, Any] = {**METHODS, **CODERS}
@@ -278,8 +278,9 @@ def method_rows() -> list[dict[str, Any]]:
             "summary": (kind.__doc__ or "").split(".")[0],
             "source": " ".join((import_module(kind.__module__).__doc__ or "").split()),
             "recommended": {
-                form: {str(bits): recommended(kind, form == "guided", bits) for bits in (32, 64)}
-                for form in getattr(kind, "recommended", {})
+                FORMS[pull]: {str(bits): recommended(kind, pull, bits) for bits in (32, 64)}
+                for pull in PULLS
+                if FORMS[pull] in getattr(kind, "recommended", {})
             },
         }
         for name, kind in kinds.items()
@@ -305,6 +306,6 @@ def print_methods() -> None:
         table.add_row(row["name"], row["guided"] or "–", labels, row["summary"], row["source"])
         for form, lengths in row["recommended"].items():
             said = [", ".join(f"{name} {value}" for name, value in _flat(own)) for own in lengths.values()]
-            name = row["guided"] if form == "guided" else row["name"]
+            name = row["name"] + {"guided": "_d", "pulled": " --pull bits"}.get(form, "")
             tuned.add_row(name, said[0], "the same" if said[1] == said[0] else said[1])
     Console().print(table, tuned)

@@ -1,4 +1,4 @@
-"""The host methods by name, and the guidance that is added to any of them."""
+"""The host methods by name, and the pull onto the class centers that is added to any of them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from lbhash.losses.dsdh import DSDH
 from lbhash.losses.dsh import DSH
 from lbhash.losses.dtsh import DTSH
 from lbhash.losses.greedyhash import GreedyHash
-from lbhash.losses.guided import Guided
+from lbhash.losses.guided import Guided, Pulled
 from lbhash.losses.hashnet import HashNet
 from lbhash.losses.hyp2 import HyP2
 from lbhash.losses.idhn import IDHN
@@ -40,42 +40,48 @@ METHODS: dict[str, type[Objective]] = {
 }
 """The host methods by the name that ``method`` takes: those of the guidance's paper first, and in its order."""
 
+PULLS: dict[str, type[Guided | Pulled] | None] = {"none": None, "surrogate": Guided, "bits": Pulled}
+"""What is added to a host method, by the name that ``pull`` takes."""
+FORMS = {"none": "host", "surrogate": "guided", "bits": "pulled"}
+"""The name of a method's form with each pull, in ``Objective.recommended``."""
+
 
 def build_objective(
     method: str | Callable[..., Objective],
     task: Task,
-    guided: bool = True,
+    pull: str = "surrogate",
     guidance: dict[str, Any] | None = None,
     options: dict[str, Any] | None = None,
 ) -> Objective:
-    """Build the objective of a host method, plain or guided.
+    """Build the objective of a host method with one of ``PULLS``.
 
-    ``method`` is a name of ``METHODS``, which may end in ``_d`` if it is guided; ``module:Class`` of a custom
-    ``Objective``; or its class, or a function that makes one of a task. ``guidance`` are options of ``Guided``, and
-    ``options`` those of the method. An unknown method is a ``ValueError``, and a name that the method or the guidance
+    ``method`` is a name of ``METHODS``, which may end in ``_d`` if the pull is "surrogate"; ``module:Class`` of a
+    custom ``Objective``; or its class, or a function that makes one of a task. ``guidance`` are options of the pull,
+    and ``options`` those of the method. An unknown method is a ``ValueError``, and a name that the method or the pull
     does not take is a ``TypeError``.
     """
-    host = check_method(method, guided, guidance=guidance, options=options)(task, **(options or {}))
+    host = check_method(method, pull, guidance=guidance, options=options)(task, **(options or {}))
     if not isinstance(host, Objective):
         raise TypeError(f"method is {method!r}, which made a {type(host).__name__}; it must make an Objective")
     if "_modules" not in vars(host):
         raise TypeError(f"method {method_name(method)} has a constructor that does not call super().__init__()")
-    return Guided(host, task, **(guidance or {})) if guided else host
+    kind = PULLS[pull]
+    return host if kind is None else kind(host, task, **(guidance or {}))
 
 
 def check_method(
     method: Any,
-    guided: bool = True,
+    pull: str = "surrogate",
     *,
     guidance: dict[str, Any] | None = None,
     options: dict[str, Any] | None = None,
 ) -> Callable[..., Any]:
     """Return the class or function that makes a method of a task; the errors are those of ``build_objective``."""
     kind = find_method(method)
-    if _is_guided_name(method) and not guided:
-        raise ValueError(f"method is {method!r}, which is guided, and guided is False; leave one of the two out")
+    if _is_guided_name(method) and pull != "surrogate":
+        raise ValueError(f"method is {method!r}, which is guided, and pull is {pull!r}; leave one of the two out")
     _check_names(options, "options", kind, 1, f"method {method_name(method)}")
-    _check_names(guidance, "guidance", Guided, 2, "the guidance")
+    _check_names(guidance, "guidance", PULLS[pull] or Guided, 2, f"pull {pull!r}")
     if kind not in METHODS.values():
         check_custom(kind, options or {}, method_name(method))
     return kind
@@ -95,10 +101,10 @@ def find_method(method: Any) -> Callable[..., Any]:
     return kind
 
 
-def uses_centers(method: Any, guided: bool) -> bool:
-    """Return whether a method, plain or guided, depends on the class centers; a custom one may, unless it says no."""
+def uses_centers(method: Any, pull: str) -> bool:
+    """Return whether a method with this pull depends on the class centers; a custom one may, unless it says no."""
     # Only the class's own attribute counts: a subclass may read the centers where its base does not.
-    return guided or getattr(find_method(method), "__dict__", {}).get("uses_centers", True)
+    return pull != "none" or getattr(find_method(method), "__dict__", {}).get("uses_centers", True)
 
 
 LONG = 48
@@ -109,11 +115,11 @@ PAPER: Mapping[str, Any] = {"batch_size": 64, "lr": 1e-3, "schedule": "step", "d
 """The paper's settings of a training, the recipe "paper"."""
 
 
-def recommended(method: Any, guided: bool, bits: int) -> dict[str, Any]:
-    """Return what the recipe "tuned" sets for codes of a method, plain or guided; a custom one may have none."""
+def recommended(method: Any, pull: str, bits: int) -> dict[str, Any]:
+    """Return what the recipe "tuned" sets for codes of a method with this pull; it may set nothing."""
     found: dict[str, Any] = {}
     for name in ("recommended", "recommended_long") if bits >= LONG else ("recommended",):
-        given = _forms(method, name).get("guided" if guided else "host", {})
+        given = _forms(method, name).get(FORMS[pull], {})
         found = dict(PAPER) if given == "paper" else {**found, **given}
     return {**PAPER, **settings_at(found, bits)} if found else {}
 
@@ -122,8 +128,8 @@ def _forms(method: Any, name: str) -> Mapping[str, Any]:
     """Return an attribute of a method that has settings of its forms; ``ValueError`` if it is not as it must be."""
     forms = getattr(find_method(method), name, {})
     whose, settings = f"{name} of method {method_name(method)!r}", (*PAPER, "options", "guidance")
-    if not isinstance(forms, Mapping) or not set(forms) <= {"host", "guided"}:
-        raise ValueError(f"{whose} is {forms!r}; it must be a dict with 'host', 'guided' or both")
+    if not isinstance(forms, Mapping) or not set(forms) <= set(FORMS.values()):
+        raise ValueError(f"{whose} is {forms!r}; it must be a dict of forms: 'host', 'guided', 'pulled'")
     for form, given in forms.items():
         if given != "paper" and not isinstance(given, Mapping):
             raise ValueError(f"{whose} has {given!r} for {form!r}; it must be a dict of settings, or 'paper'")
@@ -191,5 +197,16 @@ def _check_names(given: Any, argument: str, kind: Callable[..., Any], leading: i
 
 __all__ = ["CSQ", "DBDH", "DCH", "DFH", "DHN", "DPN", "DPSH", "DSDH", "DSH", "DTSH", "IDHN", "JMLH", "MDS", "METHODS"]
 __all__ += ["QSMI", "TALR", "GreedyHash", "Guided", "HashNet", "HyP2", "MIHash", "NormSoftmax", "Objective"]
-__all__ += ["OrthoHash", "Task", "build_objective", "check_method", "find_method", "method_name", "recommended"]
+__all__ += [
+    "FORMS",
+    "PULLS",
+    "OrthoHash",
+    "Pulled",
+    "Task",
+    "build_objective",
+    "check_method",
+    "find_method",
+    "method_name",
+    "recommended",
+]
 __all__ += ["stored_method", "uses_centers"]

@@ -63,7 +63,7 @@ class Objective(nn.Module):
     """Weight of the guidance in balance with the method's own loss (``Guided(weight="balanced")``)."""
 
     recommended: ClassVar[Mapping[str, Mapping[str, Any] | str]] = {}
-    """What the recipe "tuned" sets for the "host" and for its "guided" form, where the user says nothing.
+    """What the recipe "tuned" sets for the "host", its "guided" and its "pulled" form, where the user says nothing.
 
     Settings of a training (``batch_size``, ``lr``, ``schedule``, ``dropout``), and ``options`` and ``guidance``, each
     a dict whose values may be functions of ``bits``. What is not named is as in the recipe "paper", and so is all of a

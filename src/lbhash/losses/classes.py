@@ -49,6 +49,16 @@ def majority(labels: Tensor, centers: Tensor, tie_break: Tensor) -> Tensor:
     return torch.where(votes == 0, tie_break, votes.sign())
 
 
+def center_cross_entropy(logits: Tensor, labels: Tensor, centers: Tensor, tie_break: Tensor) -> Tensor:
+    """Return mean_ik BCE((tanh ℓ_ik + 1)/2, (c_ik + 1)/2), where c_i is row i's ``majority``; of rows with a label."""
+    ones = (majority(labels, centers, tie_break) + 1) / 2
+    # (tanh ℓ + 1)/2 is the logistic function of 2ℓ, which gives the cross-entropy without rounding to log 0.
+    if labels.ndim == 1:
+        return F.binary_cross_entropy_with_logits(2 * logits, ones)
+    each = F.binary_cross_entropy_with_logits(2 * logits, ones, reduction="none").mean(dim=1)
+    return labeled_mean(each, labels)
+
+
 def labeled_mean(values: Tensor, labels: Tensor) -> Tensor:
     """Return the mean of ``values`` ``[n]`` over the rows that have a label; 0 if none has."""
     if labels.ndim == 1:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-import torch.nn.functional as F
 from torch import Tensor
 
 from lbhash.losses.base import Objective, Task, tuned
-from lbhash.losses.classes import labeled_mean, majority, tie_break
+from lbhash.losses.classes import center_cross_entropy, tie_break
 from lbhash.losses.pairs import quantization
 from lbhash.utils.validation import check_float
 
@@ -45,11 +44,5 @@ class CSQ(Objective):
 
     def forward(self, logits: Tensor, labels: Tensor, index: Tensor) -> Tensor:
         """Return the loss of a batch, a scalar."""
-        ones = (majority(labels, self.centers, self.tie_break) + 1) / 2
-        # (tanh ℓ + 1)/2 is the logistic function of 2ℓ, which gives the cross-entropy without rounding to log 0.
-        if labels.ndim == 1:
-            bce = F.binary_cross_entropy_with_logits(2 * logits, ones)
-        else:
-            each = F.binary_cross_entropy_with_logits(2 * logits, ones, reduction="none").mean(dim=1)
-            bce = labeled_mean(each, labels)
+        bce = center_cross_entropy(logits, labels, self.centers, self.tie_break)
         return bce + self.lam * quantization(logits.tanh())

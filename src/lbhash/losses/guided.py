@@ -1,4 +1,4 @@
-"""The guidance: a host method, and beside its loss the pull of the surrogate onto the class centers."""
+"""What pulls the codes of any host method onto the class centers: the paper's guidance, or each bit by itself."""
 
 from __future__ import annotations
 
@@ -9,10 +9,38 @@ import torch
 from torch import Tensor
 
 from lbhash.losses.base import Objective, Task, Wrapped
+from lbhash.losses.classes import center_cross_entropy, tie_break
 from lbhash.models.surrogate import Surrogate
 from lbhash.utils.validation import check_choice, check_float
 
 BALANCED = "balanced"
+
+
+class Pulled(Wrapped):
+    """Host method X, and a pull onto the class centers that takes every bit by itself, as CSQ's does.
+
+    L = L_X + w·L_b,   L_b = mean_i Σ_k −log P(c_ik | ℓ_i),   P(+1 | ℓ_ik) = (tanh ℓ_ik + 1)/2
+
+    It is the guidance with a posterior whose bits are independent, which has nothing to learn. With several labels a
+    row, c_i is the majority of their centers (``classes.majority``); a row without any is not pulled.
+
+    Args:
+        weight: w.
+    """
+
+    centers: Tensor
+    tie_break: Tensor
+
+    def __init__(self, host: Objective, task: Task, *, weight: float = 1.0) -> None:
+        super().__init__(host)
+        self.weight = check_float(weight, "weight")
+        self.register_buffer("centers", task.centers.float())
+        self.register_buffer("tie_break", tie_break(task))
+
+    def forward(self, logits: Tensor, labels: Tensor, index: Tensor) -> Tensor:
+        """Return L_X + w·L_b of a batch, a scalar."""
+        pull = logits.shape[1] * center_cross_entropy(logits, labels, self.centers, self.tie_break)
+        return self.host_loss(logits, labels, index) + self.weight * pull
 
 
 class Guided(Wrapped):

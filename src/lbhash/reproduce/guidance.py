@@ -132,7 +132,7 @@ def lifts_figure(cells: Sequence[Record], scale: str) -> Callable[[], Figure]:
 def _added(method: str) -> dict[str, tuple[str, str]]:
     """Return what is compared with the plain host; with the weight 1 "balanced" is the same as "arranged"."""
     found = COMPARED if _weight(method) != 1 else COMPARED | {BALANCED: COMPARED[OWN]}
-    return {name: of for name, of in found.items() if name != ALONE or uses_centers(method, guided=False)}
+    return {name: of for name, of in found.items() if name != ALONE or uses_centers(method, "none")}
 
 
 def _weight(method: str) -> float:

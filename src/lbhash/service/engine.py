@@ -28,6 +28,7 @@ from lbhash.service.decoding import Decoder
 from lbhash.service.errors import ServiceError, blame_request
 from lbhash.service.rows import GrayRows, ImageRows, Rows, Usual, open_rows
 from lbhash.service.settings import MAX_BATCH, MAX_JSON, MAX_K, Settings
+from lbhash.training.arguments import PULL_MARKS
 from lbhash.utils.files import LockedError
 from lbhash.utils.formatting import one_line
 from lbhash.utils.serialization import json_value
@@ -137,7 +138,7 @@ class Engine:
         index, about = self.index, self.model.metadata
         return schemas.About(
             version=__version__,
-            method=f"{about.get('method', 'unknown')}{'_d' if about.get('guided') else ''}",  # as the paper writes it
+            method=about.get("method", "unknown") + PULL_MARKS.get(about.get("pull"), ""),
             kind=index.kind,
             dim=self.model.dim,
             rows=None if self.rows is None else len(self.rows),

@@ -25,6 +25,7 @@ Monitor = Literal["ratio", "map", "loss"]
 Recipe = Literal["tuned", "paper"]
 BatchNorm = Literal["freeze", "train"]
 Head = Literal["bits", "joined"]
+Pull = Literal["surrogate", "bits", "none"]
 
 
 def _setting(default: Any, text: str, check: Callable[..., Any] | None = None, **more: bool) -> Any:
@@ -73,12 +74,14 @@ def _check_centers(value: Any, name: str) -> str:
     return check_center_kind(value.lower() if isinstance(value, str) else value)
 
 
+PULL_MARKS: dict[str | None, str] = {"surrogate": "_d", "bits": "+bits"}
+"""What a pull adds to the name of a method: csq is ``csq_d`` with the paper's guidance."""
+
 METHOD = "csq"
 """The host method of rows with labels, where none is chosen."""
 
 _STORED: dict[str, tuple[type, ...]] = {
     "method": (str,),
-    "guided": (bool,),
     "centers": (str,),
     "options": (dict, NoneType),
     "guidance": (dict, NoneType),
@@ -99,7 +102,11 @@ class TrainingArguments:
         "own, installed or in the current folder; in Python also its class. Without it, csq, and for rows without "
         "labels a method that needs none.",
     )
-    guided: bool = _setting(True, "Add the paper's guidance to the method (X becomes X_D).")
+    guided: bool | None = _setting(
+        None,
+        "Another word for the pull: the paper's guidance (X becomes X_D) is 'surrogate'; no guidance is 'none'.",
+        stored=False,
+    )
     epochs: int = _whole(30, "Passes over the training rows.", 1)
     seed: int = _whole(0, "The same seed on the same machine gives the same codes, bit for bit.", 0)
     _: KW_ONLY
@@ -130,6 +137,12 @@ class TrainingArguments:
         "to 1, nothing else. Of embeddings.",
         least=0,
         most=1,
+    )
+    pull: Pull | None = _choice(
+        None,
+        "What pulls the codes onto the class centers, beside the method's own loss: 'surrogate', the paper's guidance; "
+        "'bits', a cross-entropy of each bit; or 'none'. Without it, 'surrogate'.",
+        Pull,
     )
     start: str | Path | None = _setting(
         None,
@@ -182,7 +195,7 @@ class TrainingArguments:
     )
     guidance: dict[str, Any] | None = _setting(
         None,
-        "Options of the guidance, such as {'mode': 'replace'}; the model stores the shape of a surrogate.",
+        "Options of the pull, such as {'mode': 'replace'}; the model stores the shape of a surrogate.",
         python=True,
     )
     backbone: str | Path | None = _setting(
@@ -217,7 +230,8 @@ class TrainingArguments:
 
         Raises:
             TypeError: a value is of the wrong type.
-            ValueError: a value is out of its range, or the warm-up is not shorter than the training.
+            ValueError: a value is out of its range, two contradict each other, or the warm-up is not shorter than the
+                training.
         """
         values = {}
         for one in arguments():
@@ -229,6 +243,11 @@ class TrainingArguments:
             raise ValueError(f"warmup is {made.warmup}; it must be at least 0 and below epochs ({made.epochs})")
         if made.method is None:
             made.method = METHOD
+        if made.pull is None:
+            made.pull = "none" if made.guided is False else "surrogate"
+        if made.guided not in (None, made.pull == "surrogate"):
+            raise ValueError(f"guided is {made.guided!r} and pull {made.pull!r}; leave one of the two out")
+        made.guided = made.pull == "surrogate"
         if made.patience is not None and made.monitor is None:
             made.monitor = "ratio"
         return made

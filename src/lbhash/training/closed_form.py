@@ -88,10 +88,10 @@ def fit_coder(
         )
     used = _USED | _OF_IMAGES if split.needs_backbone else _USED
     for one in arguments():
-        value = getattr(given, one.name)
+        value = getattr(settings, one.name)
         if one.name in used or (one.name == "centers" and kind.uses_centers):
             continue
-        if value != one.default and value != 0:
+        if value not in (one.default, 0, "none"):
             why = "" if settings.method is not None else "there are no labels, so that "
             what = f"the method is {method!r}, which has its own settings"
             raise ValueError(f"{one.name} is {value!r} and {why}{what}; leave {one.name} out")
@@ -118,7 +118,7 @@ def fit_coder(
         coder.views = views
         found = coder.fit(rows)
     model = found if isinstance(found, HashModel) else _model(found, rows.dim, given.bits)
-    model.metadata = plain(model_metadata(given, len(split)) | {"method": method, "guided": False}, "metadata")
+    model.metadata = plain(model_metadata(given, len(split)) | {"method": method, "pull": "none"}, "metadata")
     model.metadata |= {"coder": True, "learns_classes": kind.needs_labels}
     if backbone is not None:
         model.metadata |= {"backbone": backbone.metadata(), "augment": stored_augmentation(given)}

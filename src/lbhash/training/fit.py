@@ -74,7 +74,7 @@ def fit_split(
     if settings.progress:
         from lbhash.training.progress import EpochBar
 
-        bar = EpochBar(full_name(method, settings.guided), unit="rows" if backbone is None else "images")
+        bar = EpochBar(full_name(method, setup.arguments.pull), unit="rows" if backbone is None else "images")
         training["callbacks"] = [*training.get("callbacks", []), bar]
     trained = train(
         network,

@@ -20,7 +20,7 @@ class WithNeighbors(Wrapped):
     """A method's loss, plus ``WEIGHT`` times that of the neighbors that rows have by their embeddings.
 
     Args:
-        host: the method, plain or guided.
+        host: the method with its pull.
         rows: the training rows, in the order of ``index``.
     """
 

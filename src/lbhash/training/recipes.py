@@ -26,7 +26,8 @@ def with_recipe(given: TrainingArguments, rows: int | None = None, *, images: bo
     Raises:
         ValueError: the recipe is "tuned", and the method has no settings of its own.
     """
-    own = recommended(given.method, given.guided, given.bits)
+    assert given.pull is not None
+    own = recommended(given.method, given.pull, given.bits)
     recipe = given.recipe or ("tuned" if own and not images else "paper")
     tuned = own if recipe == "tuned" else {}
     if recipe == "tuned" and not tuned:

@@ -25,7 +25,7 @@ from lbhash.models.backbone import Backbone, backbone_device
 from lbhash.models.encoder import Encoder, load_encoder
 from lbhash.models.hash_model import HashModel
 from lbhash.models.surrogate import Surrogate
-from lbhash.training.arguments import TrainingArguments, arguments
+from lbhash.training.arguments import PULL_MARKS, TrainingArguments, arguments
 from lbhash.training.batches import labels_of
 from lbhash.training.coders import coder_of
 from lbhash.training.confusion import MOST_ROWS, confusion
@@ -97,9 +97,11 @@ def prepare(
     assert given.dropout is not None
     kind = given.centers
     share = check_validation(given.validation, given.monitor)
+    pull = given.pull
+    assert pull is not None
     options, guidance = plain(given.options, "options"), _plain_guidance(given.guidance)
     # What can be wrong is found before the confusion, which takes longest.
-    check_method(given.method, given.guided, guidance=guidance, options=options)
+    check_method(given.method, pull, guidance=guidance, options=options)
     start = _start(given, split, backbone)
     partly = _check_partly(split, given, backbone)
     checked = labeled(split.labeled(), classes)
@@ -111,7 +113,7 @@ def prepare(
     if partly:
         with cpu_settings(given.threads):
             fitted = with_guesses(fitted.embedded(), classes)
-    if not uses_centers(given.method, given.guided) and kind == ARRANGED:
+    if not uses_centers(given.method, pull) and kind == ARRANGED:
         kind = DESIGNED
 
     def ask() -> npt.NDArray[np.floating]:
@@ -129,7 +131,7 @@ def prepare(
         made = guidance
         if isinstance(given.guidance, dict) and "surrogate" in given.guidance:
             made = {**(guidance or {}), "surrogate": given.guidance["surrogate"]}
-        objective = build_objective(given.method, task, guided=given.guided, guidance=made, options=options)
+        objective = build_objective(given.method, task, pull, guidance=made, options=options)
         if partly:
             objective = WithNeighbors(objective, fitted.embedded())
         has_classifier = objective.class_scores(task.centers[:1]) is not None
@@ -139,9 +141,9 @@ def prepare(
         model = HashModel(
             dim, given.bits, given.hidden, given.dropout, classes if has_classifier else 0, metadata=metadata
         )
-    identity = {"method": full_name(given.method, given.guided), "dim": dim, "classes": classes}
+    identity = {"method": full_name(given.method, pull), "dim": dim, "classes": classes}
     identity |= {name: getattr(given, name) for name in ("bits", "hidden", "dropout")}
-    identity |= {"guided": bool(given.guided), "centers": str(given.centers)}  # as a checkpoint can store them
+    identity |= {"pull": pull, "centers": str(given.centers)}  # as a checkpoint can store them
     identity |= {"options": options, "guidance": guidance, "validation": share}
     if start is not None:
         model.head.load_state_dict(HashModel.of(start).head.state_dict())
@@ -256,15 +258,15 @@ def labeled(split: SplitT, classes: int) -> SplitT:
     return split.with_rows(split.rows, labels)
 
 
-def full_name(method: Any, guided: bool) -> str:
-    """Return the method as the paper writes it: ``csq``, or ``csq_d`` if it is guided, which a coder never is."""
-    return f"{method_name(method)}{'_d' * (bool(guided) and coder_of(method) is None)}"
+def full_name(method: Any, pull: str | None) -> str:
+    """Return the method with its pull: ``csq``, the paper's ``csq_d``, or ``csq+bits``; a coder is never pulled."""
+    return method_name(method) + ("" if coder_of(method) is not None else PULL_MARKS.get(pull, ""))
 
 
 def model_metadata(given: TrainingArguments, rows: int) -> dict[str, Any]:
     """Return what the model remembers of its training: the settings, the number of rows and the library's version."""
     values = {one.name: getattr(given, one.name) for one in arguments(stored=True, images=False, python=False)}
-    values |= {"method": stored_method(given.method), "guided": bool(given.guided), "centers": str(given.centers)}
+    values |= {"method": stored_method(given.method), "pull": given.pull, "centers": str(given.centers)}
     return values | {"backbone_lr": given.backbone_lr, "training_rows": rows, "lbhash": __version__}
 
 

@@ -14,7 +14,7 @@ import torch
 from sklearn.base import clone
 
 from lbhash.hasher import Hasher
-from lbhash.losses import PAPER, Guided, Objective, Task, build_objective, find_method, method_name
+from lbhash.losses import PAPER, PULLS, Objective, Task, build_objective, find_method, method_name
 from lbhash.models.hash_model import HashModel
 from lbhash.training.recipes import with_recipe
 from lbhash.utils.files import existing_file
@@ -41,14 +41,14 @@ def import_optuna() -> Any:
     return optuna
 
 
-def default_space(method: Any, guided: bool, bits: int) -> dict[str, BaseDistribution]:
+def default_space(method: Any, pull: str, bits: int) -> dict[str, BaseDistribution]:
     """Return what is searched if no space is given, with the ``search_space`` of the method, a name or a custom one."""
     space: dict[str, Any] = {
         "lr": {"low": 1e-4, "high": 1e-2, "log": True},
         "dropout": {"low": 0.0, "high": 0.8},
         "hidden": {"choices": [0, 256, 512, 1024]},
     }
-    if guided:
+    if pull != "none":
         space["guidance.weight"] = {"low": 0.001, "high": 3.0, "log": True}
     for name, entry in getattr(find_method(method), "search_space", {}).items():
         space[f"options.{name}"] = entry(bits) if callable(entry) else entry
@@ -133,13 +133,14 @@ def checked_space(space: Space, hasher: Hasher, classes: int) -> dict[str, BaseD
     if not space:
         raise ValueError("space is empty; it must name a setting at least")
     _build(hasher, classes)
+    pull = hasher.checked().pull
     for name, values in space.items():
         group, _, own = name.rpartition(".")
         if group not in ("", "options", "guidance") or (not group and own not in SETTINGS):
             known = ", ".join((*SETTINGS, "options.NAME", "guidance.NAME"))
             raise ValueError(f"space has {name!r}; it may have {known}")
-        if group == "guidance" and not hasher.guided:
-            raise ValueError(f"space has {name!r}, and the method is not guided; leave it out, or add the guidance")
+        if group == "guidance" and pull == "none":
+            raise ValueError(f"space has {name!r}, and pull is 'none'; leave it out, or add a pull")
         if not isinstance(values, distributions.BaseDistribution):
             raise TypeError(f"space has {name!r} with {values!r}; it must be one of Optuna's distributions")
         for value in values.choices if hasattr(values, "choices") else (values.low, values.high):
@@ -156,10 +157,11 @@ def _build(hasher: Hasher, classes: int) -> Objective:
     """Build what a hasher builds before it trains, as far as that is quick, and return the objective."""
     given = with_recipe(hasher.checked())
     assert given.dropout is not None
+    assert given.pull is not None
     with torch.random.fork_rng(devices=[]):
         HashModel(1, given.bits, given.hidden, given.dropout)
         task = Task(given.bits, classes, torch.arange(classes), torch.ones(classes, given.bits), given.epochs)
-        return build_objective(given.method, task, given.guided, given.guidance, given.options)
+        return build_objective(given.method, task, given.pull, given.guidance, given.options)
 
 
 def _own_value(hasher: Hasher, name: str) -> Any:
@@ -179,7 +181,9 @@ def _default(hasher: Hasher, name: str) -> Any:
     group, _, own = name.rpartition(".")
     if name in PAPER:
         return PAPER[name]
-    kind: Any = {"": type(hasher), "guidance": Guided, "options": find_method(hasher.checked().method)}[group]
+    given = hasher.checked()
+    assert given.pull is not None
+    kind: Any = {"": type(hasher), "guidance": PULLS[given.pull], "options": find_method(given.method)}[group]
     parameter = inspect.signature(kind).parameters.get(own)
     return None if parameter is None or parameter.default is parameter.empty else parameter.default
 

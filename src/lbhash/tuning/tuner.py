@@ -109,14 +109,16 @@ def search(
         raise ValueError(
             f"method is {hasher.method!r}, which fits a model by itself; a search is for methods with epochs"
         )
-    hasher = clone(hasher).set_params(method=hasher.checked().method)
+    given = hasher.checked()
+    assert given.pull is not None
+    hasher = clone(hasher).set_params(method=given.method, guided=None, pull=given.pull)
     check_machine(hasher.device, hasher.threads)
     for name in ("devices", "nodes"):
         if getattr(hasher, name) != 1:
             raise ValueError(f"{name} is {getattr(hasher, name)!r}; a search trains in one process, and it must be 1")
     split, count, _ = _training_rows(data, classes)
     fitted, validation = hold_out(split, held_out, seed)
-    space = spaces.default_space(hasher.method, hasher.guided, hasher.bits) if space is None else space
+    space = spaces.default_space(given.method, given.pull, hasher.bits) if space is None else space
     space = spaces.checked_space(space, hasher, count)
     # What tells a search from others, by the names that a study stores.
     settings = {

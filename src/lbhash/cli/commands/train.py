@@ -47,7 +47,7 @@ def train(
     ] = None,
     guidance_weight: Annotated[
         str | None,
-        typer.Option(help="Weight of the guidance: a number (the paper's is 1), or 'balanced' for the method's own."),
+        typer.Option(help="Weight of the pull: a number (the paper's is 1), or 'balanced' for the method's own."),
     ] = None,
     option: MethodOptions = None,
     top_k: TopK = None,
@@ -69,7 +69,7 @@ def train(
     backbone = None if images is None else images.backbone
     fixed = "without a backbone" if backbone is None else "with --freeze" if freeze else ""
     options["augment"] = augmentation(augment, crop_scale, flip, jitter, fixed)
-    options["guidance"] = guidance_options(options["guided"], guidance_weight)
+    options["guidance"] = guidance_options(options, guidance_weight)
     options["options"] = method_options(option or [])
     run: dict[str, Any] = {
         "freeze": freeze,
@@ -109,14 +109,14 @@ def train(
     typer.echo(f"next: lbhash index build {files}{' --split all' if one else ''} --out index")
 
 
-def guidance_options(guided: bool, weight: str | None) -> dict[str, float | str] | None:
-    """Return the options of the guidance; raise ``ValueError`` for a weight that is none, or of no guidance."""
+def guidance_options(settings: dict[str, Any], weight: str | None) -> dict[str, float | str] | None:
+    """Return the options of the pull; raise ``ValueError`` for a weight that is none, or of no pull."""
     from lbhash.losses.guided import BALANCED
 
     if weight is None:
         return None
-    if not guided:
-        raise ValueError(f"guidance-weight is {weight!r}, and --no-guided is given; leave one out")
+    if settings["pull"] == "none" or (settings["guided"] is False and settings["pull"] is None):
+        raise ValueError(f"guidance-weight is {weight!r}, and there is no pull; leave one out")
     if weight == BALANCED:
         return {"weight": weight}
     try:

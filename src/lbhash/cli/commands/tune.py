@@ -17,7 +17,7 @@ from lbhash.cli.commands.options import (
     print_json,
     with_options,
 )
-from lbhash.training.arguments import Recipe
+from lbhash.training.arguments import Pull, Recipe
 
 if TYPE_CHECKING:
     from lbhash.tuning import Trial, Tuning
@@ -30,7 +30,10 @@ def tune(
     out: Annotated[Path, typer.Option(help="Folder of the trials, the best settings and the model trained with them.")],
     data: Data = "digits",
     method: Annotated[str, typer.Option(help="The host method (see 'lbhash methods').")] = "csq",
-    guided: Annotated[bool, typer.Option(help="Add the guidance.")] = True,
+    guided: Annotated[
+        bool | None, typer.Option(help="Add the paper's guidance, or no pull: as of 'lbhash train'.")
+    ] = None,
+    pull: Annotated[Pull | None, typer.Option(help="The pull onto the centers: as of 'lbhash train'.")] = None,
     option: MethodOptions = None,
     bits: Annotated[int, typer.Option(help="Length of a code, 1 to 1,024.")] = 64,
     trials: Annotated[int, typer.Option(help="How many settings to try; the first are the defaults.")] = 20,
@@ -76,7 +79,8 @@ def tune(
     if top_k is not None:
         check_int(top_k, "top_k", 1, len(loaded.base.labeled()), "the size of the base")
     own = method_options(option or [])
-    hasher = Hasher(bits, method, guided, epochs, seed, options=own, recipe=recipe, device=device, threads=threads)
+    machine = {"device": device, "threads": threads}
+    hasher = Hasher(bits, method, guided, epochs, seed, pull=pull, options=own, recipe=recipe, **machine)
     options: dict[str, Any] = {"by": by, "percentile": percentile, "inter_percentile": inter_percentile, "top_k": top_k}
     options |= {"compare": compare, "held_out": held_out, "space": searched, "prune": prune, "resume": resume}
     options |= {"after_trial": lambda trial: typer.echo(_trial_line(trial, trials), err=True)}

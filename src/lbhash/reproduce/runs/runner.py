@@ -76,6 +76,11 @@ class RunConfig:
         return RECIPES[self.recipe][1]
 
     @property
+    def pull(self) -> str:
+        """What pulls the codes onto the centers."""
+        return "none" if self.guidance is None else "surrogate"
+
+    @property
     def label(self) -> str:
         """Method and recipe: ``csq``, ``csq_d``, ``csq_replaced``."""
         return self.method + RECIPES[self.recipe][0]
@@ -93,7 +98,7 @@ class RunConfig:
     def name(self, seed: int) -> str:
         """Return the name of a run's file, which says all that decides what is in it."""
         decisive: list[Any] = [self.source.fingerprint(), self.hidden, self.batch_size, self.lr, self.guidance]
-        if uses_centers(self.method, self.guidance is not None):
+        if uses_centers(self.method, self.pull):
             decisive.append(centers_fingerprint(self.source.classes(), self.bits, self.centers, seed))
         if self.recipe == "balanced":
             decisive.append(HOSTS[self.method].guidance_weight)
@@ -203,9 +208,9 @@ def outcome(config: RunConfig, seed: int) -> dict[str, Any]:
     source = config.source
     data, top_k = source.dataset(seed), source.top_k()
     split, classes = source.training(seed)
-    head = (config.bits, config.method, config.guidance is not None, config.epochs, seed)
+    head = (config.bits, config.method, None, config.epochs, seed)
     options: dict[str, Any] = {name: getattr(config, name) for name in ("hidden", "centers", "batch_size", "lr")}
-    hasher = Hasher(*head, **options, guidance=config.guidance, recipe="paper", device="cpu")
+    hasher = Hasher(*head, **options, pull=config.pull, guidance=config.guidance, recipe="paper", device="cpu")
     watch = EpochWatch(data, top_k, TRAJECTORY in config.wanted)
     hasher.fit_split(split, len(classes), callbacks=[watch])
     query, base = hasher.encode_split(data.query), hasher.encode_split(data.base)
