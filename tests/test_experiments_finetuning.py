@@ -80,14 +80,14 @@ def test_the_runs_and_the_page(place, compare):
     assert compare(recipes="plain-arranged") == ["csq-arranged"]
     assert compare(recipes="balanced") == ["csq_d-balanced"]
     for name, said in {
-        "_d": (True, "best"),
-        "_d-arranged": (True, "arranged"),
-        "_d-balanced": (True, "arranged"),
-        "-arranged": (False, "arranged"),
+        "_d": ("surrogate", "best"),
+        "_d-arranged": ("surrogate", "arranged"),
+        "_d-balanced": ("surrogate", "arranged"),
+        "-arranged": ("none", "arranged"),
     }.items():
         file = place / f"runs/images-csq{name}-8bits-16px-3epochs-seed0/config.json"
         about = json.loads(file.read_text())["metadata"]
-        assert (about["guided"], about["centers"]) == said
+        assert (about["pull"], about["centers"]) == said
         assert about["guidance"] == ({"weight": "balanced"} if "balanced" in name else None)
     assert compare(methods="dch", recipes="plain-arranged") == []  # which would be the plain one
     assert compare(methods="dch", recipes="balanced") == []  # which would be the one with arranged centers
