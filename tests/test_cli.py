@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import inspect
 import io
 import json
 import shlex
@@ -7,6 +8,7 @@ import shutil
 import sys
 from contextlib import redirect_stdout
 from pathlib import Path
+from typing import Literal, get_args, get_origin
 
 import numpy as np
 import pytest
@@ -311,7 +313,13 @@ def test_files_that_are_no_model_are_never_replaced(tmp_path, command, monkeypat
             "guidance-weight is 'balanced', and there is no pull; leave one out",
         ),
         (("--method", "csqq"), "method is 'csqq'; it must be one of hashnet, dbdh, dsdh, dch, greedyhash, csq"),
-        (("--recipe", "nosuch"), "Invalid value for '--recipe': 'nosuch' is not one of 'tuned', 'paper'"),
+        (("--recipe", "tunned"), "recipe is 'tunned'; it must be one of tuned, paper; did you mean tuned?"),
+        (("--epochs", "ten"), "epochs is 'ten'; it must be an integer"),
+        (("--lr", "small"), "lr is 'small'; it must be a number"),
+        (("--data", "Digitz"), "data is 'Digitz', and there is no such file; did you mean digits?"),
+        (("--protocol", "holdut"), "did you mean holdout?"),
+        (("--head", "joint"), "head is 'joint'; it must be one of bits, joined; did you mean joined?"),
+        (("--centers", "hadamart"), "did you mean hadamard?"),
         (("--top-k", "1598"), "top_k is 1598; it must be from 1 to the size of the base (1597)"),
         (("--out", "model"), "out is 'model', which already holds a model"),
     ],
@@ -414,6 +422,41 @@ def test_the_program_itself_refuses(tmp_path, lbhash_command):
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == "lbhash: error: data is 'no.parquet', and there is no such file\n"
     assert not list(tmp_path.iterdir())
+
+
+def test_upper_and_lower_case_are_one(tmp_path, command, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    names = {"data": "Digits", "protocol": "Holdout", "method": "CSQ", "centers": "Hadamard", "head": "Bits"}
+    names |= {"recipe": "Tuned", "schedule": "Cosine", "log": "CSV"}
+    for folder, change in (("upper", str), ("lower", str.lower)):
+        given = [part for name, value in names.items() for part in (f"--{name}", change(value))]
+        assert command("train", *given, *TINY[:2], "--epochs", 1, "--hidden", 0, "--out", folder)[0] == 0
+    upper, lower = (json.loads((tmp_path / folder / "config.json").read_text()) for folder in ("upper", "lower"))
+    assert upper["metadata"] == lower["metadata"]
+    for part in ("QUERY", "Base"):
+        assert (
+            command("encode", "--model", "upper", "--data", "DIGITS", "--split", part, "--out", f"{part}.npz")[0] == 0
+        )
+    codes = ["--queries", "QUERY.npz", "--base", "Base.npz", "--json"]
+    upper = json_of(command("evaluate", *codes, "--ties", "Stable", "--normalize", "ALL", "--empty", "Zero"))
+    assert upper == json_of(command("evaluate", *codes, "--ties", "stable", "--normalize", "all", "--empty", "zero"))
+    built = command("index", "build", "--codes", "Base.npz", "--kind", "MIH", "--out", "index", "--json")
+    assert json_of(built)["kind"] == "mih"
+
+
+def test_every_choice_of_the_command_line_takes_upper_and_lower_case():
+    from lbhash.cli.app import app
+
+    commands = [one.callback for one in app.registered_commands]
+    commands += [one.callback for group in app.registered_groups for one in group.typer_instance.registered_commands]
+    choices = 0
+    for one in commands:
+        for parameter in inspect.signature(one, eval_str=True).parameters.values():
+            kind, *more = get_args(parameter.annotation) or (None,)
+            if any(get_origin(part) is Literal for part in (kind, *get_args(kind))):
+                assert more[0].case_sensitive is False, (one.__name__, parameter.name)
+                choices += 1
+    assert choices > 20
 
 
 def test_a_traceback_on_request(command, monkeypatch):

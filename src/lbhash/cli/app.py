@@ -15,12 +15,13 @@ from lbhash.cli.commands.encode import encode
 from lbhash.cli.commands.evaluate import evaluate
 from lbhash.cli.commands.export import export
 from lbhash.cli.commands.index import index_app
-from lbhash.cli.commands.options import Json, print_json
+from lbhash.cli.commands.options import Json, choice, data_option, print_json
 from lbhash.cli.commands.reproduce import reproduce
 from lbhash.cli.commands.search import search
 from lbhash.cli.commands.serve import serve
 from lbhash.cli.commands.train import train
 from lbhash.cli.commands.tune import tune
+from lbhash.cli.usage import usage_line
 from lbhash.utils.memory import shortage
 from lbhash.utils.system import TRAINING
 
@@ -64,7 +65,7 @@ def root(
 def demo(
     out: Annotated[Path, typer.Option(help="Folder for the report, the model and the index.")] = Path("demo"),
     data: Annotated[
-        Literal["characters", "digits"], typer.Option(help="100 printed characters, or 10 handwritten digits.")
+        Literal["characters", "digits"], choice("100 printed characters, or 10 handwritten digits.")
     ] = "characters",
     seed: Annotated[int, typer.Option(help="Seed of everything.")] = 0,
     epochs: Annotated[int, typer.Option(min=1, help="Epochs of each training.")] = 30,
@@ -87,9 +88,7 @@ app.command()(export)
 def centers(
     bits: Annotated[int, typer.Option(help="Length of a code.")],
     classes: Annotated[int | None, typer.Option(help="Number of classes; not needed with --data.")] = None,
-    data: Annotated[
-        str | None, typer.Option(help="A file of embeddings with labels, whose classes are counted.")
-    ] = None,
+    data: Annotated[str | None, data_option("A file of embeddings with labels, whose classes are counted.")] = None,
     kind: Annotated[str, typer.Option(help="best, or one of the constructions that --compare lists.")] = "best",
     seed: Annotated[int, typer.Option(help="Seed of what is random.")] = 0,
     out: Annotated[
@@ -167,7 +166,7 @@ def _line_for(error: Exception) -> str | None:
     """Return the line for a user's error, or None for a bug of ours."""
     usage = getattr(error, "format_message", None)  # of Typer's errors in the arguments
     if usage is not None:
-        return " ".join(usage().replace("Value error, ", "").split())
+        return usage_line(usage(), error.__cause__)
     if isinstance(error, ModuleNotFoundError) and (missing := str(error.name).partition(".")[0]) in TRAINING:
         return f"this needs the package {missing}: pip install 'lbhash[train]'"
     if isinstance(error, (ValueError, TypeError)):

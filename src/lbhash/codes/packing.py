@@ -220,7 +220,7 @@ def codes_as(codes: npt.ArrayLike, bits: int, form: str) -> Any:
     >>> codes_as(pack([[1, -1, -1, 1]]), 4, "bits"), codes_as(pack([[1, -1, -1, 1]]), 4, "hex")
     (['1001'], ['90'])
     """
-    check_choice(form, "form", ("bits", "ubinary", "binary", "hex"))
+    form = check_choice(form, "form", ("bits", "ubinary", "binary", "hex"))
     rows = check_codes(codes)
     check_width(rows, bits)
     if form == "bits":

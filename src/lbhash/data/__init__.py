@@ -12,12 +12,14 @@ import numpy as np
 from lbhash.data.characters import characters
 from lbhash.data.dataset import SPLITS, Dataset
 from lbhash.data.holdout import hold_out, validation_dataset
+from lbhash.data.images.hub import HUB_DATASETS
 from lbhash.data.protocols import PROTOCOLS, TRAIN_TEST_PROTOCOLS, Protocol, TrainTestProtocol
 from lbhash.data.readers import SUFFIXES, check_embeddings, is_one_table, read_table
 from lbhash.data.split import EmbeddingSplit, Split, TrainingRows
 from lbhash.data.table import EmbeddingTable, Table, check_protocol
 from lbhash.utils.labels import renumbered
 from lbhash.utils.system import package_folder
+from lbhash.utils.validation import did_you_mean
 
 
 def digits() -> EmbeddingTable:
@@ -32,6 +34,22 @@ def digits() -> EmbeddingTable:
 
 DATASETS = {"digits": digits, "characters": characters}
 """The data sets that need no file, by name."""
+
+
+def known_name(data: str | Path) -> str | Path:
+    """Return the name of a data set as it is written here, in ``DATASETS`` or on the Hub; of any other data itself.
+
+    Raises ``ValueError`` if it is one word, near to a name, and there is no such file.
+    """
+    word = str(data)
+    known = [*DATASETS, *HUB_DATASETS]
+    if word in known or Path(data).exists() or not word.isalnum():
+        return data
+    if word.lower() in known:
+        return word.lower()
+    if hint := did_you_mean(word, known):
+        raise ValueError(f"data is {word!r}, and there is no such file{hint}")
+    return data
 
 
 def load_dataset(
@@ -60,6 +78,7 @@ def load_dataset(
     Raises:
         ValueError: arguments that do not go together, or what ``read_table`` and ``Dataset`` refuse.
     """
+    data = known_name(data)
     files = load_files(data, base=base, query=query, labels=labels, protocol=protocol, **reading)
     if files is None:
         return load_table(data, labels, **reading).dataset(protocol, seed)
@@ -80,7 +99,7 @@ def load_files(
 
     The arguments and errors are those of ``load_dataset``; labels may be missing. The tables have the same classes.
     """
-    check_protocol(protocol)
+    protocol = check_protocol(protocol)
     if (base is None) != (query is None):
         raise ValueError("base and query go together: give both files, or neither")
     folder = is_split_folder(data)
@@ -129,6 +148,7 @@ def _of_same_classes(tables: Sequence[EmbeddingTable]) -> list[EmbeddingTable]:
 
 def load_table(data: str | Path, labels: str | Path | None = None, **reading: Any) -> EmbeddingTable:
     """Return all rows of a data set by name or from a file; further arguments are those of ``read_table``."""
+    data = known_name(data)
     if str(data) not in DATASETS:
         return read_table(data, labels, **reading)
     if labels is not None:
@@ -145,4 +165,4 @@ def _file_in(folder: Path, split: str) -> Path:
 
 __all__ = ["DATASETS", "PROTOCOLS", "SPLITS", "TRAIN_TEST_PROTOCOLS", "Dataset", "EmbeddingSplit", "EmbeddingTable"]
 __all__ += ["Protocol", "Split", "Table", "TrainTestProtocol", "TrainingRows", "check_embeddings", "hold_out"]
-__all__ += ["is_split_folder", "load_dataset", "load_files", "load_table", "validation_dataset"]
+__all__ += ["is_split_folder", "known_name", "load_dataset", "load_files", "load_table", "validation_dataset"]

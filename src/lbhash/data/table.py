@@ -57,7 +57,7 @@ class Table(ABC, Generic[SplitT]):
             seed: of the sample.
             usable: ``bool [n]``, false for a row that must be in no split; if None, every row may be.
         """
-        check_protocol(protocol)
+        protocol = check_protocol(protocol)
         rows = np.arange(len(self)) if usable is None else np.flatnonzero(usable)
         if protocol is None and self.flags:
             self._check_flags()
@@ -156,7 +156,6 @@ def _with_unlabeled(
     return found | {split: np.sort(np.concatenate([found[split], others])) for split in taking}
 
 
-def check_protocol(protocol: str | None) -> None:
-    """Raise ``ValueError`` unless a protocol is None or a name of one."""
-    if protocol is not None:
-        check_choice(protocol, "protocol", list({**PROTOCOLS, **TRAIN_TEST_PROTOCOLS}))
+def check_protocol(protocol: str | None) -> str | None:
+    """Return the name of a protocol as ``PROTOCOLS`` has it, or None; ``ValueError`` if there is no such protocol."""
+    return protocol and check_choice(protocol, "protocol", list({**PROTOCOLS, **TRAIN_TEST_PROTOCOLS}))

@@ -238,9 +238,9 @@ def evaluate_parts(
     if not ranks:
         raise ValueError("ranks is empty; it must name at least one rank from 1 to the size of the base")
     radius = check_int(radius, "radius", 0, length, "the length of a code")
-    check_choice(ties, "ties", ("expected", "stable"))
-    check_choice(normalize, "normalize", NORMALIZE)
-    check_choice(empty, "empty", EMPTY)
+    ties = check_choice(ties, "ties", ("expected", "stable"))
+    normalize = check_choice(normalize, "normalize", NORMALIZE)
+    empty = check_choice(empty, "empty", EMPTY)
     settings: dict[str, Any] = {"ranks": ranks, "ties": ties, "normalize": normalize, "empty": empty, "radius": radius}
     if probe and wanted.ndim == 2:
         raise ValueError("probe is True, and the labels are multi-label; a linear probe takes class numbers [n] only")

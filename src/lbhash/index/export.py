@@ -38,7 +38,8 @@ def export_index(index: Index, out: str | Path, to: str = "parquet") -> dict[str
         ValueError: ``to`` is none of the formats, ``out`` has another suffix, or text in an attribute holds a character
             of number 0, which no SQL can say.
     """
-    suffix, write = FORMATS[check_choice(to, "to", tuple(FORMATS))]
+    to = check_choice(to, "to", tuple(FORMATS))
+    suffix, write = FORMATS[to]
     file = check_suffix(out, suffixes=(suffix,))
     write(index, file, to)
     columns = index.attributes_of([]).column_names

@@ -83,7 +83,7 @@ def build_index(
         TypeError, ValueError: an argument is not valid, or there is an index already. Nothing is written then.
         ConnectionError: Milvus does not answer, or refuses.
     """
-    check_build(path, kind, store_vectors=store_vectors, options=options, overwrite=overwrite)
+    kind = check_build(path, kind, store_vectors=store_vectors, options=options, overwrite=overwrite)
     ids = table.rows if ids is None else ids
     attributes = code_attributes(table) if attributes is None else attributes
     if str(path).startswith(PREFIX):
@@ -97,14 +97,19 @@ def build_index(
 
 def check_build(
     path: str | Path, kind: str = "flat", *, store_vectors: str = "", options: Options = None, overwrite: bool = False
-) -> None:
-    """Check arguments of ``build_index`` as far as possible before there are codes and without asking Milvus."""
+) -> str:
+    """Check arguments of ``build_index`` as far as possible before there are codes and without asking Milvus.
+
+    Returns the kind as ``KINDS`` has it.
+    """
+    kind = check_choice(kind, "kind", KINDS)
     if str(path).startswith(PREFIX):
         if store_vectors:
             raise ValueError(f"store_vectors is {store_vectors!r}; Milvus keeps codes and attributes only")
-        return
+        return kind
     check_free(Path(path), overwrite)
-    KINDS[check_choice(kind, "kind", KINDS)](8, options=options, store_vectors=store_vectors)
+    KINDS[kind](8, options=options, store_vectors=store_vectors)
+    return kind
 
 
 def code_attributes(table: CodeTable) -> pa.Table:

@@ -62,7 +62,7 @@ def rerank(
         TypeError, ValueError: a number or shape is not valid, the index does not store these vectors, or neither the
             caller nor the index says what the weight is.
     """
-    check_choice(by, "by", get_args(By))
+    by = check_choice(by, "by", get_args(By))
     if by != "asymmetric" and index.store_vectors != by:
         has = index.store_vectors or "no vectors"
         raise ValueError(

@@ -100,7 +100,7 @@ class LocalIndex(Index):
         learns_classes: bool | None = None,
     ) -> None:
         if store_vectors:
-            check_choice(store_vectors, "store_vectors", ("outputs", "embeddings"))
+            store_vectors = check_choice(store_vectors, "store_vectors", ("outputs", "embeddings"))
         if not (learns_classes is None or isinstance(learns_classes, bool)):
             raise TypeError(f"learns_classes is {learns_classes!r}; it must be true, false or None")
         self.bits, self.model, self.store_vectors = check_bits(bits), model, store_vectors

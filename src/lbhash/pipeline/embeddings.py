@@ -137,7 +137,7 @@ def embed_dataset(
     Raises:
         ValueError: an image is missing, which is found out before any is embedded, or damaged.
     """
-    check_choice(damaged, "damaged", ("refuse", "skip"))
+    damaged = check_choice(damaged, "damaged", ("refuse", "skip"))
     check_int(batch_size, "batch_size", 1)
     report_missing(images, damaged)
     refuse = partial(_refuse, images, progress) if damaged == "refuse" else None

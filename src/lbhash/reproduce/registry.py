@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from lbhash.reproduce.runs import Settings, UnsuitableData, command_line
 from lbhash.utils.files import check_folder
+from lbhash.utils.validation import did_you_mean
 
 if TYPE_CHECKING:
     from lbhash.reproduce.results.result import Result
@@ -123,8 +124,8 @@ def run_experiment(name: str, settings: Settings, out: str | Path) -> Result:
     Raises ``ValueError`` if it does not exist, or cannot use a setting or the data, or a file is in a folder's place.
     """
     known = experiments()
-    if name not in known:
-        raise ValueError(f"name is {name!r}; it must be one of {', '.join(known)}, or all")
+    if (name := name.lower()) not in known:
+        raise ValueError(f"name is {name!r}; it must be one of {', '.join(known)}, or all{did_you_mean(name, known)}")
     known[name].check(settings)
     check_folder(out, "out")
     check_folder(settings.runs, "runs")

@@ -58,7 +58,7 @@ class Settings:
     verify: str = "background"
 
     def __post_init__(self) -> None:
-        check_choice(self.verify, "verify", ("background", "before-serving"))
+        object.__setattr__(self, "verify", check_choice(self.verify, "verify", ("background", "before-serving")))
         for name, least in (("max_body", 1), ("max_pixels", 1), ("queue", 0)):
             check_int(getattr(self, name), name, least)
         if self.concurrency is not None:

@@ -55,9 +55,7 @@ def _number(default: float | None, text: str, *, images: bool = False, stored: b
 
 def _choice(default: str | None, text: str, kind: Any, **more: bool) -> Any:
     def check(value: Any, name: str) -> str:
-        if str(value).lower() in get_args(kind):  # 32 as well as "32"
-            return str(value).lower()
-        return check_choice(value, name, get_args(kind))
+        return check_choice(str(value) if isinstance(value, int) else value, name, get_args(kind))  # 32 as "32"
 
     return _setting(default, text, check, **more)
 

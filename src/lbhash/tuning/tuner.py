@@ -97,7 +97,7 @@ def search(
         folder with another search, or a search of which no trial is complete, is a ``TypeError`` or ``ValueError``.
     """
     trials = check_int(trials, "trials", 1)
-    check_choice(by, "by", get_args(By))
+    by = check_choice(by, "by", get_args(By))
     percentiles = (
         check_float(percentile, "percentile", 0, 100),
         check_float(inter_percentile, "inter_percentile", 0, 100),

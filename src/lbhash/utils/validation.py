@@ -60,16 +60,19 @@ def check_float(
 
 
 def check_choice(value: T, name: str, choices: Collection[T]) -> T:
-    """Return a value that is one of ``choices``, or raise ``ValueError`` with a line that lists them.
+    """Return the one of ``choices`` that a value is, in upper or lower case; else ``ValueError`` lists them all.
 
+    >>> check_choice("Cosine", "schedule", ["step", "cosine"])
+    'cosine'
     >>> check_choice("cosin", "schedule", ["step", "cosine"])
     Traceback (most recent call last):
     ValueError: schedule is 'cosin'; it must be one of step, cosine; did you mean cosine?
     """
-    if value not in choices:
-        known = list(map(str, choices))
-        raise ValueError(f"{name} is {value!r}; it must be one of {', '.join(known)}{did_you_mean(str(value), known)}")
-    return value
+    for choice in choices:
+        if choice == value or (isinstance(choice, str) and isinstance(value, str) and choice.lower() == value.lower()):
+            return choice
+    known = list(map(str, choices))
+    raise ValueError(f"{name} is {value!r}; it must be one of {', '.join(known)}{did_you_mean(str(value), known)}")
 
 
 def did_you_mean(word: str, known: Collection[str]) -> str:

@@ -7,7 +7,17 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from lbhash.cli.commands.options import Data, Json, Model, RayAddress, SplitName, encoded_data, print_json, with_options
+from lbhash.cli.commands.options import (
+    Data,
+    Json,
+    Model,
+    RayAddress,
+    SplitName,
+    choice,
+    encoded_data,
+    print_json,
+    with_options,
+)
 
 
 @with_options(encoded_data)
@@ -17,7 +27,7 @@ def encode(
         str, typer.Option(help="The file of codes, .parquet or .npz; or a folder, which is written shard by shard.")
     ],
     data: Data = "digits",
-    split: Annotated[SplitName, typer.Option(help="Which rows: all of one file, or those of a split.")] = "all",
+    split: Annotated[SplitName, choice("Which rows: all of one file, or those of a split.")] = "all",
     shard_rows: Annotated[
         int | None, typer.Option(help="Folders only: rows of a shard; 65,536, or as the folder has them, if not given.")
     ] = None,
@@ -30,11 +40,11 @@ def encode(
     ] = None,
     precision: Annotated[
         Literal["32", "bf16"] | None,
-        typer.Option(help="Folders only: precision of the backbone; bf16 is faster, and changes some bits."),
+        choice("Folders only: precision of the backbone; bf16 is faster, and changes some bits."),
     ] = None,
     engine: Annotated[
         Literal["local", "ray"] | None,
-        typer.Option(help="Folders only: this process, or a Ray cluster that sees the same files."),
+        choice("Folders only: this process, or a Ray cluster that sees the same files."),
     ] = None,
     ray_address: RayAddress = None,
     overwrite: Annotated[

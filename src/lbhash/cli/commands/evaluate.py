@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from lbhash.cli.commands.options import Json, RayAddress, print_json
+from lbhash.cli.commands.options import Json, RayAddress, choice, data_option, print_json
 
 _WHY = {
     "protocol": "which trains and encodes data",
@@ -42,15 +42,15 @@ def evaluate(
     k: Annotated[int | None, typer.Option("-k", help="How many codes vote in recognition; 100 by default.")] = None,
     ties: Annotated[
         Literal["expected", "stable"],
-        typer.Option(help="Rank tied codes in random order (the expectation), or in the order of the base (stable)."),
+        choice("Rank tied codes in random order (the expectation), or in the order of the base (stable)."),
     ] = "expected",
     normalize: Annotated[
         Literal["retrieved", "all"],
-        typer.Option(help="Divide average precision by the relevant codes retrieved, or by all."),
+        choice("Divide average precision by the relevant codes retrieved, or by all."),
     ] = "retrieved",
     empty: Annotated[
         Literal["skip", "zero"],
-        typer.Option(help="Queries without a relevant code: leave them out, or score them 0."),
+        choice("Queries without a relevant code: leave them out, or score them 0."),
     ] = "skip",
     probe: Annotated[bool, typer.Option("--probe", help="Fit a linear probe to single-label codes too.")] = False,
     curves: Annotated[Path | None, typer.Option(help="Folder for the curves as images and CSV files.")] = None,
@@ -60,7 +60,7 @@ def evaluate(
     write_qrels: Annotated[Path | None, typer.Option(help="Write what is relevant to each query as qrels.")] = None,
     engine: Annotated[
         Literal["local", "ray"] | None,
-        typer.Option(help="Count in this process, or parts of the base on a Ray cluster."),
+        choice("Count in this process, or parts of the base on a Ray cluster."),
     ] = None,
     ray_address: RayAddress = None,
     neighbors: Annotated[
@@ -72,9 +72,9 @@ def evaluate(
     ] = None,
     protocol: Annotated[
         Literal["unseen"] | None,
-        typer.Option(help="Evaluate methods and no codes: train them on some of the classes of --data, ask about all."),
+        choice("Evaluate methods and no codes: train them on some of the classes of --data, ask about all."),
     ] = None,
-    data: Annotated[str | None, typer.Option(help="Embeddings with labels, as 'lbhash train' takes them.")] = None,
+    data: Annotated[str | None, data_option("Embeddings with labels, as 'lbhash train' takes them.")] = None,
     method: Annotated[
         list[str] | None,
         typer.Option(help="A method of --protocol; may be given several times. csq_d and itq by default."),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from lbhash.cli.commands.options import Json, SplitName, encoded_data, print_json, with_options
+from lbhash.cli.commands.options import Json, SplitName, choice, data_option, encoded_data, print_json, with_options
 
 if TYPE_CHECKING:
     from lbhash.index import Index
@@ -23,12 +23,10 @@ def chosen_codes(
     model: Annotated[Path | None, typer.Option(help="A folder that 'lbhash train' wrote; with --data.")] = None,
     data: Annotated[
         str | None,
-        typer.Option(
-            help="What the model encodes, as in training: a name, a file of embeddings, or a folder of splits."
-        ),
+        data_option("What the model encodes, as in training: a name, a file of embeddings, or a folder of splits."),
     ] = None,
     split: Annotated[
-        SplitName | None, typer.Option(help="Which rows of --data; without it, all, or base if the data have splits.")
+        SplitName | None, choice("Which rows of --data; without it, all, or base if the data have splits.")
     ] = None,
     codes: Annotated[
         Path | None, typer.Option(help="Codes, .parquet, .npz, .npy or a folder, in the place of --model and --data.")
@@ -47,14 +45,14 @@ def chosen_codes(
 def build(
     out: Annotated[str, typer.Option(help="The folder of the index, or milvus+URL; it must not hold an index yet.")],
     kind: Annotated[
-        Literal["flat", "mih", "ivf", "hnsw"], typer.Option(help="flat is exact; mih, ivf and hnsw are approximate.")
+        Literal["flat", "mih", "ivf", "hnsw"], choice("flat is exact; mih, ivf and hnsw are approximate.")
     ] = "flat",
     option: Annotated[
         list[str] | None, typer.Option(help="NAME=NUMBER, an option of the kind, such as nprobe=32.")
     ] = None,
     store_vectors: Annotated[
         Literal["outputs", "embeddings"] | None,
-        typer.Option("--store-vectors", help="Store these with the codes, for 'lbhash search --rerank'."),
+        choice("Store these with the codes, for 'lbhash search --rerank'.", "--store-vectors"),
     ] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the index in OUT.")] = False,
     as_json: Json = False,

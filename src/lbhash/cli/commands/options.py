@@ -17,10 +17,30 @@ if TYPE_CHECKING:
     from lbhash.pipeline.embeddings import ImageOptions
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else on standard output.")]
+
+
+def _known_name(data: str | None) -> Any:
+    if data is None:
+        return None
+    from lbhash.data import known_name
+
+    return known_name(data)
+
+
+def data_option(text: str) -> Any:
+    """Return an option of data, where a data set may be named in upper or lower case."""
+    return typer.Option(help=text, callback=_known_name)
+
+
+def choice(text: str, *names: str) -> Any:
+    """Return an option with a few values, which may be written in upper or lower case."""
+    return typer.Option(*names, help=text, case_sensitive=False)
+
+
 Data = Annotated[
     str,
-    typer.Option(
-        help="'digits' or 'characters'; a file of embeddings (Parquet, CSV, JSON lines, Arrow, .npz or .npy), a folder "
+    data_option(
+        "'digits' or 'characters'; a file of embeddings (Parquet, CSV, JSON lines, Arrow, .npz or .npy), a folder "
         "of Parquet files, or an address; or a folder with the files train, base and query. "
         "The labels of NAME.npy are in NAME_labels.npy beside it. With a backbone: images in a file or folder, or "
         "'cifar10' or 'cifar100', which are downloaded once."
@@ -49,7 +69,8 @@ Images = Annotated[Path | None, typer.Option(help="The folder that the paths in 
 ClassList = Annotated[Path | None, typer.Option(help="A file that lists the classes (WordNet ids) of an ImageNet.")]
 SplitName = Literal["train", "base", "query", "all"]
 Damaged = Annotated[
-    Literal["refuse", "skip"], typer.Option(help="Refuse data with missing or damaged images, or skip these.")
+    Literal["refuse", "skip"],
+    choice("Refuse data with missing or damaged images, or skip these."),
 ]
 TopK = Annotated[int | None, typer.Option("--top-k", help="Evaluate mAP@k; without it, mAP over the whole base.")]
 MethodOptions = Annotated[

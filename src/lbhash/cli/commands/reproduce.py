@@ -62,7 +62,7 @@ def reproduce(
         workers=workers,
         runs=out / "runs" if runs is None else runs,
     )
-    if name == ALL:
+    if name.lower() == ALL:
         _run_all(settings, out, as_json)
         return
     result = run_experiment(name, settings, out)

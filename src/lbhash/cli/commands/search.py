@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from lbhash.cli.commands.options import Json, print_json
+from lbhash.cli.commands.options import Json, choice, data_option, print_json
 
 
 def search(
@@ -15,8 +15,8 @@ def search(
     model: Annotated[Path | None, typer.Option(help="A folder that 'lbhash train' wrote; for rows as queries.")] = None,
     data: Annotated[
         str | None,
-        typer.Option(
-            help="'digits', 'characters', a file of embeddings, or images; without it, that of the training if it was "
+        data_option(
+            "'digits', 'characters', a file of embeddings, or images; without it, that of the training if it was "
             "one of the first two."
         ),
     ] = None,
@@ -33,9 +33,7 @@ def search(
     ] = None,
     rerank: Annotated[
         Literal["asymmetric", "outputs", "embeddings"] | None,
-        typer.Option(
-            help="Rank candidates again, least scores first: all but asymmetric need 'index build --store-vectors'."
-        ),
+        choice("Rank candidates again, least scores first: all but asymmetric need 'index build --store-vectors'."),
     ] = None,
     candidates: Annotated[
         int | None, typer.Option(help="How many to rank again; 100 if not given.", show_default=False)

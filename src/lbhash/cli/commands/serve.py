@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from lbhash.cli.commands.options import Model
+from lbhash.cli.commands.options import Model, choice, data_option
 
 
 def _read_config(context: typer.Context, file: Path | None) -> Path | None:
@@ -38,7 +38,7 @@ def serve(
         ),
     ] = None,
     data: Annotated[
-        str | None, typer.Option(help="'digits', 'characters' or a file with the rows, their images and the queries.")
+        str | None, data_option("'digits', 'characters' or a file with the rows, their images and the queries.")
     ] = None,
     backbone: Annotated[
         Path | None,
@@ -73,7 +73,7 @@ def serve(
     ] = False,
     verify: Annotated[
         Literal["background", "before-serving"],
-        typer.Option(help="When the files of a large index are compared with their checksums."),
+        choice("When the files of a large index are compared with their checksums."),
     ] = "background",
     json_log: Annotated[
         bool, typer.Option("--json-log", help="Write the log as JSON lines, with one for every request.")

@@ -14,6 +14,7 @@ from lbhash.cli.commands.options import (
     Json,
     MethodOptions,
     TopK,
+    choice,
     method_options,
     new_data,
     print_json,
@@ -51,7 +52,7 @@ def train(
     ] = None,
     option: MethodOptions = None,
     top_k: TopK = None,
-    log: Annotated[Literal["csv", "tensorboard"], typer.Option(help="Log of the epochs, under OUT/logs.")] = "csv",
+    log: Annotated[Literal["csv", "tensorboard"], choice("Log of the epochs, under OUT/logs.")] = "csv",
     threads: Annotated[
         int | None,
         typer.Option(help="Threads of PyTorch on a CPU; by default 1 for embeddings, all cores for images."),

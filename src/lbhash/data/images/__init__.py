@@ -18,7 +18,7 @@ from lbhash.data.images.nuswide import LABELS, read_nuswide
 from lbhash.data.images.parquet import has_image_column, read_parquet_images
 from lbhash.data.images.stores import ArrayImages, FileImages, ImageStore, ListedImages
 from lbhash.data.images.table import ImageSplit, ImageTable
-from lbhash.utils.validation import check_choice
+from lbhash.utils.validation import check_choice, did_you_mean
 
 
 class Layout(NamedTuple):
@@ -65,7 +65,7 @@ def load_images(
     """
     path = Path(data)
     if layout is not None:
-        check_choice(layout, "layout", LAYOUTS)
+        layout = check_choice(layout, "layout", LAYOUTS)
     given = {option: value for option, value in (("images", images), ("classes", classes)) if value is not None}
     if is_hub_dataset(data):
         for option, value in {"layout": layout, **given}.items():
@@ -73,8 +73,9 @@ def load_images(
                 raise ValueError(f"{option} is {str(value)!r}, and {name} is {str(data)!r}, a data set that takes none")
         return read_hub_dataset(str(data))
     if not path.exists():
-        known = " or ".join(HUB_DATASETS)
-        raise ValueError(f"{name} is {str(data)!r}, and there is no such file or folder; it must be one, or {known}")
+        known, hint = " or ".join(HUB_DATASETS), did_you_mean(str(data), HUB_DATASETS)
+        said = f"{name} is {str(data)!r}, and there is no such file or folder; it must be one, or {known}"
+        raise ValueError(f"{said}{hint}")
     found = layout or layout_of(path)
     if found is None:
         raise ValueError(f"{name} is {str(data)!r}, which is no .parquet file and no folder of images")

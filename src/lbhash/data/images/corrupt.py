@@ -33,7 +33,7 @@ def check_images(
     images are decoded once; the result stays in the cache folder, so that the next run starts at once.
     """
     check_int(workers, "workers")
-    check_choice(damaged, "damaged", get_args(Damaged))
+    damaged = check_choice(damaged, "damaged", get_args(Damaged))
     if damaged == "refuse":
         report_missing(images)
     usable = np.ones(len(images), bool)

@@ -60,8 +60,8 @@ def average_of_grades(hist: Ranking, grades: Any, top_k: int | None, ties: Ties,
     How many relevant codes come before a cut tells nothing of their grades, so it holds for each x too.
     """
     top_k = common.check_rank(hist, top_k, "top_k")
-    check_choice(ties, "ties", common.TIES)
-    check_choice(normalize, "normalize", common.NORMALIZE)
+    ties = check_choice(ties, "ties", common.TIES)
+    normalize = check_choice(normalize, "normalize", common.NORMALIZE)
     result, over_all = np.empty(hist.queries, np.float64), normalize == "all"
     with KERNELS:
         _average(hist.total, hist.relevant, grades, top_k, ties == "expected", ties == "best", over_all, result)

@@ -23,7 +23,7 @@ def mean_over_queries(values: Floats, empty: Empty = "skip") -> float:
 
     With "skip" those queries are left out, with "zero" they count as 0. The mean is NaN if no query is left.
     """
-    check_choice(empty, "empty", EMPTY)
+    empty = check_choice(empty, "empty", EMPTY)
     if empty == "zero":
         values = np.nan_to_num(values, nan=0.0)
     values = values[~np.isnan(values)]

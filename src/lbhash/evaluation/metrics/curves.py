@@ -33,7 +33,7 @@ def precision_recall_curve(
     By rank, it is ``precision_at`` and ``recall_at`` for at most ``points`` ranks, spread evenly by their logarithm,
     since the first ones matter most. ``empty`` is as for ``mean_over_queries``.
     """
-    check_choice(by, "by", ("radius", "rank"))
+    by = check_choice(by, "by", ("radius", "rank"))
     check_rank(hist, None)
     return mean_curve(*(radius_points(hist) if by == "radius" else rank_points(hist, points)), empty)
 
@@ -59,7 +59,7 @@ def curve_ranks(base: int, points: int = POINTS) -> npt.NDArray[np.int64]:
 
 def mean_curve(at: npt.NDArray[np.int64], precision: Floats, recall: Floats, empty: Empty = "skip") -> Curve:
     """Return the mean of queries' curves, ``[queries, points]``; NaN in recall marks one without a relevant code."""
-    check_choice(empty, "empty", EMPTY)
+    empty = check_choice(empty, "empty", EMPTY)
     none = np.asarray(np.isnan(recall).any(axis=1))
     both = np.stack([precision, recall])
     both = np.where(none[:, None], 0.0, both) if empty == "zero" else both[:, ~none]

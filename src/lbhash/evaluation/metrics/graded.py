@@ -32,7 +32,7 @@ def ndcg_at(hist: Ranking, k: int | None = None, gain: Gain = "exponential") -> 
     NaN for a query to which no base code is relevant.
     """
     k = check_rank(hist, k)
-    check_choice(gain, "gain", get_args(Gain))
+    gain = check_choice(gain, "gain", get_args(Gain))
     grades = np.arange(1, hist.graded.shape[1] + 1, dtype=np.float64)
     gains = np.exp2(np.minimum(grades, 1000.0)) - 1 if gain == "exponential" else grades
     ends, best_first = np.cumsum(hist.total, axis=1), hist.graded.sum(axis=2)[:, ::-1]

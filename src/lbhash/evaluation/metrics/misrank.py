@@ -26,7 +26,7 @@ def mean_misrank(hist: Ranking, ties: Ties = "expected") -> Floats:
     them in the best order, and all in the worst: ``sum_d r_d (N_d - R_d + (n_d - r_d) / 2) / sum_d r_d``. It is NaN for
     a query to which no base code is relevant.
     """
-    check_choice(ties, "ties", TIES)
+    ties = check_choice(ties, "ties", TIES)
     check_rank(hist, None)
     relevant = hist.relevant
     wrong = hist.total - relevant

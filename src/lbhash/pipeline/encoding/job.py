@@ -51,10 +51,12 @@ class EncodingJob:
         for name in ("data", "base", "query", "labels"):
             if (path := getattr(self, name)) is not None:
                 object.__setattr__(self, name, fetched(path, name))
-        check_choice(self.split or "all", "split", (*SPLITS, "all"))
+        object.__setattr__(self, "split", self.split and check_choice(self.split, "split", (*SPLITS, "all")))
         check_int(32 if self.batch_size is None else self.batch_size, "batch_size", 1)
         check_int(0 if self.workers is None else self.workers, "workers")
-        check_choice(self.precision or "32", "precision", ("32", "bf16"))
+        object.__setattr__(
+            self, "precision", self.precision and check_choice(self.precision, "precision", ("32", "bf16"))
+        )
 
     def absolute(self) -> EncodingJob:
         """Return the same job with absolute paths, for processes that were started in another folder."""
