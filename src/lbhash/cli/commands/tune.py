@@ -34,7 +34,7 @@ def tune(
     guided: Annotated[
         bool | None, typer.Option(help="Add the paper's guidance, or no pull: as of 'lbhash train'.")
     ] = None,
-    pull: Annotated[Pull | None, typer.Option(help="The pull onto the centers: as of 'lbhash train'.")] = None,
+    pull: Annotated[Pull | None, choice("The pull onto the centers: as of 'lbhash train'.")] = None,
     option: MethodOptions = None,
     bits: Annotated[int, typer.Option(help="Length of a code, 1 to 1,024.")] = 64,
     trials: Annotated[int, typer.Option(help="How many settings to try; the first are the defaults.")] = 20,
