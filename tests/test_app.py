@@ -386,7 +386,8 @@ def test_the_largest_batch_of_an_empty_index(digits_service, tmp_path):
 @pytest.mark.parametrize(
     ("typed", "given"),
     [
-        (("--where", "label=3", "--where", "row=3,13,23"), {"where": {"label": 3, "row": [3, 13, 23]}}),
+        (("--where", "label=3", "--where", "row in (3,13,23)"), {"where": {"label": 3, "row": [3, 13, 23]}}),
+        (("--where", "20 <= row < 500, label in (3, 5)"), {"where": "20 <= row < 500 and label in (3, 5)"}),
         (
             ("--rerank", "asymmetric", "--candidates", 60, "-k", 4),
             {"rerank": "asymmetric", "candidates": 60, "k": 4},

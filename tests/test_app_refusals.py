@@ -36,7 +36,12 @@ FIELD = b"--x\r\nContent-Disposition: form-data"
         ({"row": 1, "radius": -1}, ("radius:",)),
         ({"row": 1, "radius": 17}, ("radius is 17", "(16)")),
         ({"row": 1, "where": {"color": 1}}, ("color",)),
-        ({"row": 1, "where": {"label": None}}, ("where",)),
+        ({"row": 1, "where": {"label": None}}, ("where: label must be a text, a number of 64 bits, true or false",)),
+        ({"row": 1, "where": {"row": {"<": 9}}}, ("where: row must be", "is a text, such as 'price < 20'")),
+        ({"row": 1, "where": "row < "}, ("where is 'row < '; it must be conditions such as",)),
+        ({"row": 1, "where": "row < x"}, ("where wants 'row' to be < 'x'; the column holds int64",)),
+        ({"row": 1, "where": ", ".join(["row < 9"] * 17)}, ("where: 17 columns are given; there may be 16",)),
+        ({"row": 1, "where": 3}, ("where: it must be a text, or an object with the values of columns",)),
         ({"row": 1, "where": {"label": 2**64}}, ("where",)),
         ({"row": 1, "where": {str(column): 1 for column in range(17)}}, ("where",)),
         ({"row": 1, "rerank": "magic"}, ("rerank:", "asymmetric")),
@@ -193,7 +198,7 @@ def test_json_is_small_however_large_an_image_may_be(client):
             "25,001 columns",
         ),
         (b'{"row":1,"where":{"label":[' + b"{}," * 15_000 + b"1]}}", "more than 1,000 values"),
-        (b'{"row":1,"where":{"label":[' + b"null," * 900 + b"1]}}", "where.label"),
+        (b'{"row":1,"where":{"label":[' + b"null," * 900 + b"1]}}", "where: label must be"),
     ],
 )
 def test_one_error_is_made_of_json_full_of_errors(client, monkeypatch, body, part):

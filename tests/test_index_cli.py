@@ -130,7 +130,7 @@ def test_a_table_of_the_kinds(inside, command):
 
 def test_search_by_rows_and_by_codes(inside, command):
     build(command, inside / "i")
-    where = ("--where", "label=3,5")
+    where = ("--where", "label in (3, 5)")
     rows = ("--model", "model", "--index", inside / "i", "--row", 17, "--row", 1700)
     found = json_of(command("search", *rows, "-k", 4, *where, "--json"))
     base, data = read_codes("base.parquet"), load_dataset("digits")
@@ -266,8 +266,8 @@ def test_bad_searches(inside, command):
         ((*row, "--asymmetric", "--candidates", 5), "asymmetric is given, and so is radius, rerank or candidates"),
         ((*row, "-k", 0), "k is 0; it must be at least 1"),
         ((*row, "-k", 0, "--rerank", "asymmetric"), "k is 0; it must be at least 1"),
-        ((*row, "--where", "label"), "where is 'label'; it must be NAME=VALUE"),
-        ((*row, "--where", "color=red"), "where names the attribute 'color'; the index has row, label"),
+        ((*row, "--where", "label"), "where is 'label'; it must be conditions such as price < 20"),
+        ((*row, "--where", "color=red"), "where names the attribute 'color'; the index has row (int64), label"),
         ((*row, "--rerank", "outputs"), "rerank is 'outputs' and the index keeps no vectors"),
         ((*here, "--code", "0000", "--rerank", "asymmetric"), "rerank needs rows of the data as queries"),
         ((*here, "--code", "0000", "--asymmetric"), "asymmetric needs rows of the data as queries"),

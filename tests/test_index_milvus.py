@@ -24,6 +24,7 @@ from lbhash.index.milvus import collection as milvus_module
 from lbhash.index.milvus import connection as connection_module
 from lbhash.index.milvus.address import parse_address, shown_address
 from lbhash.index.milvus.attributes import check_schema, expression, to_rows, to_table
+from lbhash.index.where import conditions
 
 needs_lite = pytest.mark.skipif(
     any(importlib.util.find_spec(name) is None for name in ("pymilvus", "milvus_lite", "pkg_resources")),
@@ -126,6 +127,8 @@ class TestSearch:
             {"tags": ["b", "c"]},
             {"tags": "a", "even": False},
             {"row": np.int64(4)},
+            "10 <= row < 40 and even = true",
+            "weight >= 0.5, seen > '1970-01-01 00:00:03', tags in (b, c)",
         ],
     )
     def test_filters(self, kinds, where):
@@ -155,8 +158,13 @@ class TestSearch:
             for index in pair[: 1 + ("vectors" not in said)]:
                 with pytest.raises((ValueError, TypeError), match=said):
                     wrong(index)
-        with pytest.raises(ValueError, match="where wants 'label' to be None, by which Milvus cannot filter"):
-            pair[0].search(code, 1, where={"label": [1, None]})
+        for where, said in (
+            ({"label": [1, None]}, "where wants 'label' to be None"),
+            ("label != 1", "where has 'not in' for 'label', a column of int64"),
+            ("label is null", "where has 'is null' for 'label', a column of int64"),
+        ):
+            with pytest.raises(ValueError, match=f"{said}, by which Milvus cannot filter"):
+                pair[0].search(code, 1, where=where)
 
 
 @pytest.fixture(scope="module")
@@ -460,7 +468,7 @@ class TestWhatIsThere:
 
         facts = said("index", "build", "--codes", tmp_path / "codes.parquet", "--out", where)
         assert (facts["kind"], facts["search"], facts["codes"]) == ("milvus", "BIN_FLAT", 20)
-        search = ("search", "--code", table.codes[3].tobytes().hex(), "-k", 7, "--where", "label=0,1")
+        search = ("search", "--code", table.codes[3].tobytes().hex(), "-k", 7, "--where", "label in (0, 1)")
         found, expected = (said(*search, "--index", index)["queries"] for index in (where, tmp_path / "flat"))
         assert found == expected
         status, out, errors = command("index", "add", "--index", where, "--codes", tmp_path / "more.parquet")
@@ -588,15 +596,19 @@ class TestAttributes:
 
     def test_expressions(self):
         schema = pa.schema([("label", pa.int64()), ("a b", pa.string()), ("tags", pa.list_(pa.int32()))])
-        assert expression(None, schema) == expression({}, None) == ""
-        assert expression({"label": ["3", "5"], "a b": 'x"y'}, schema) == (
+        assert expression([], schema) == expression([], None) == ""
+        assert expression(conditions({"label": ["3", "5"], "a b": 'x"y'}), schema) == (
             '(attributes["label"] in [3, 5]) and (attributes["a b"] in ["x\\"y"])'
         )
-        assert expression({"tags": 4}, schema) == 'json_contains_any(attributes["tags"], [4])'
-        assert expression({"label": []}, schema) is None
+        assert expression(conditions({"tags": 4}), schema) == 'json_contains_any(attributes["tags"], [4])'
+        assert (
+            expression(conditions("2 < label <= 5"), schema)
+            == '(attributes["label"] > 2) and (attributes["label"] <= 5)'
+        )
+        assert expression(conditions({"label": []}), schema) is None
         for value in (None, -(2**63)):
             with pytest.raises(ValueError, match="by which Milvus cannot filter"):
-                expression({"label": [value]}, schema)
+                expression(conditions({"label": [value]}), schema)
 
 
 def test_milvus_lite_may_take_its_time_to_start(base, monkeypatch):

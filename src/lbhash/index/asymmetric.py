@@ -14,9 +14,10 @@ import numpy.typing as npt
 
 from lbhash.codes import PackedCodes, hamming_distances, pack, unpack
 from lbhash.index.attributes import check_where
-from lbhash.index.base import Index, Where
+from lbhash.index.base import Index
 from lbhash.index.rerank import Reranked, check_real
 from lbhash.index.store import LocalIndex
+from lbhash.index.where import Where, conditions
 from lbhash.utils.system import usable_cores
 
 Floats = npt.NDArray[np.float32]
@@ -46,10 +47,11 @@ def search_outputs(index: Index, outputs: npt.ArrayLike, k: int, *, where: Where
         raise ValueError(f"index is of kind {index.kind}, which compares codes only; rank its candidates by asymmetric")
     rows = check_real(outputs, "outputs")
     codes, state = index.check(pack(rows), "outputs"), index.state
-    check_where(where or {}, state.schema)
+    chosen = conditions(where)
+    check_where(chosen, state.schema)
     parts = [agreeing(rows, codes, codes[:0], 0)]  # nothing, for an index without segments
     for segment in state.segments:
-        stored, positions = segment.scanned(where)
+        stored, positions = segment.scanned(chosen)
         found = agreeing(rows, codes, stored, min(k, len(stored)))
         parts.append(found._replace(ids=segment.ids_at(positions(found.ids))))
     scores, distances, ids = map(np.hstack, zip(*parts, strict=True))

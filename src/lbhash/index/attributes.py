@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import base64
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lbhash.index.base import Columns, Where
+from lbhash.index.base import Columns, Filter
+from lbhash.index.where import Condition
 from lbhash.utils.formatting import one_line
 
 RESERVED = ("id", "code")
@@ -58,50 +58,58 @@ def schema_from_text(text: str | None) -> pa.Schema | None:
     return pa.ipc.read_schema(pa.py_buffer(base64.b64decode(text))) if text else None
 
 
-def check_where(where: Where, schema: pa.Schema | None) -> None:
+def check_where(where: Filter, schema: pa.Schema | None) -> None:
     """Raise ``ValueError`` if a filter names a column that does not exist; without codes, there may be any."""
-    for name in where:
+    for name, *_ in where:
         if schema is not None and name not in schema.names:
-            raise ValueError(f"where names the attribute {name!r}; the index has {', '.join(schema.names) or 'none'}")
+            known = ", ".join(f"{field.name} ({field.type})" for field in schema) or "none"
+            raise ValueError(f"where names the attribute {name!r}; the index has {known}")
 
 
-def selected(column: pa.ChunkedArray, wanted: Any, name: str) -> npt.NDArray[np.bool_]:
-    """Return which rows of a column have one of the wanted values, ``bool [n]``; a list needs only one of them."""
+def selected(column: pa.ChunkedArray, condition: Condition) -> npt.NDArray[np.bool_]:
+    """Return which rows of a column fulfil a condition, ``bool [n]``."""
     import pyarrow.compute as pc
 
-    choices = wanted_values(column.type, wanted, name)
+    name, how, _ = condition
+    known = column.is_valid().to_numpy()
+    if how in ("is null", "is not null"):
+        return known if how == "is not null" else ~known
+    choices = wanted_values(column.type, condition)
     try:
-        if not is_list(column.type):
-            return _is_in(column, choices)
-        lists, found = column.combine_chunks(), np.zeros(len(column), bool)
-        found[pc.list_parent_indices(lists).to_numpy()[_is_in(pc.list_flatten(lists), choices)]] = True
-        return found
+        if is_list(column.type):
+            lists, found = column.combine_chunks(), np.zeros(len(column), bool)
+            found[pc.list_parent_indices(lists).to_numpy()[_passes(pc.list_flatten(lists), how, choices)]] = True
+        else:
+            found = _passes(column, how, choices)
+        return known & ~found if how == "not in" else found
     except pa.ArrowException:
         raise ValueError(f"where names {name!r}, a column of {column.type}, which no filter can compare") from None
 
 
-def _is_in(values: pa.Array | pa.ChunkedArray, choices: pa.Array) -> npt.NDArray[np.bool_]:
-    """Return which values are among the choices; a missing one is not."""
+def _passes(values: pa.Array | pa.ChunkedArray, how: str, choices: pa.Array) -> npt.NDArray[np.bool_]:
+    """Return which values are among the choices, or so beside the only choice; a missing one is not."""
     import pyarrow.compute as pc
 
-    return pc.fill_null(pc.is_in(values.cast(choices.type), value_set=choices), False).to_numpy(zero_copy_only=False)
+    values = values.cast(choices.type)
+    compared = {"<": pc.less, "<=": pc.less_equal, ">": pc.greater, ">=": pc.greater_equal}
+    found = compared[how](values, choices[0]) if how in compared else pc.is_in(values, value_set=choices)
+    return pc.fill_null(found, False).to_numpy(zero_copy_only=False)
 
 
-def wanted_values(kind: pa.DataType, wanted: Any, name: str) -> pa.Array:
-    """Return the values that a filter wants of a column, or of the lists in it, in the type that they are compared in.
+def wanted_values(kind: pa.DataType, condition: Condition) -> pa.Array:
+    """Return the values of a condition on a column, or on the lists in it, in the type that they are compared in.
 
     This is the column's own type; of a dictionary that of its values; float32 of float16, which Arrow does not compare.
     """
-    several = isinstance(wanted, (list, tuple, set, frozenset, np.ndarray))
-    values = [v.item() if isinstance(v, np.generic) else v for v in (wanted if several else [wanted])]
+    name, how, values = condition
     kind = kind.value_type if is_list(kind) else kind
     kind = kind.value_type if pa.types.is_dictionary(kind) else kind
     try:
         found = pa.array(values).cast(kind)
         return found.cast(pa.float32()) if pa.types.is_float16(kind) else found
-    except pa.ArrowException as error:
-        told = f"where wants {name!r} to be {wanted!r}; the column holds {kind} ({one_line(error)})"
-        raise ValueError(told) from None
+    except (pa.ArrowException, OverflowError) as error:
+        said = f"{how} " * (how != "in") + repr(values[0] if len(values) == 1 else values)
+        raise ValueError(f"where wants {name!r} to be {said}; the column holds {kind} ({one_line(error)})") from None
 
 
 def is_list(kind: pa.DataType) -> bool:

@@ -18,6 +18,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lbhash.codes import PackedCodes, check_codes, check_width
+from lbhash.index.where import Condition, Where, conditions
 from lbhash.utils.validation import check_int
 
 Columns: TypeAlias = "pa.Table | Mapping[str, Sequence[Any]]"
@@ -27,8 +28,8 @@ Ids: TypeAlias = npt.NDArray[np.int64]
 MaybeArray: TypeAlias = "npt.ArrayLike | None"
 Options: TypeAlias = "Mapping[str, Any] | None"
 
-Where = Mapping[str, Any]
-"""A filter: for each column that it names, the value, or a list of the values, that a code may have."""
+Filter: TypeAlias = Sequence[Condition]
+"""The conditions of a filter, all of which a code must fulfil."""
 
 OptionRanges = Mapping[str, tuple[int | None, int]]
 """The options of a kind by name: the default value (if None, it follows from the number of codes) and the smallest."""
@@ -173,15 +174,17 @@ class Index(ABC):
         Args:
             codes: the queries, ``uint8 [n, ceil(bits / 8)]``.
             k: how many, from 1 on.
-            where: return only codes that have one of these values in every column named, such as ``{"label": [3, 5]}``;
-                a list in a column needs only one of them. A search with a filter is exact for every kind of index.
+            where: return only codes whose attributes are so: a mapping with the value, or the values, that a column may
+                have, such as ``{"label": [3, 5]}``, or a text, such as ``"20 <= price < 50 and color in (red, blue)"``
+                (``lbhash.index.where``). Of a column of lists, one of the list must be so. A search with a filter is
+                exact for every kind of index.
         """
-        return self._search(self.check(codes), self.at_most(k), where or {})
+        return self._search(self.check(codes), self.at_most(k), conditions(where))
 
     def range_search(self, codes: npt.ArrayLike, radius: int, *, where: Where | None = None) -> Within:
         """Return all codes within ``radius`` bits of each query; every kind of index finds all of them."""
         radius = check_int(radius, "radius", 0, self.bits, "the length of a code")
-        return self._range_search(self.check(codes), radius, where or {})
+        return self._range_search(self.check(codes), radius, conditions(where))
 
     @abstractmethod
     def ids(self) -> npt.NDArray[np.int64]:
@@ -213,10 +216,10 @@ class Index(ABC):
     def _remove(self, ids: Ids) -> None: ...
 
     @abstractmethod
-    def _search(self, queries: PackedCodes, k: int, where: Where) -> Neighbors: ...
+    def _search(self, queries: PackedCodes, k: int, where: Filter) -> Neighbors: ...
 
     @abstractmethod
-    def _range_search(self, queries: PackedCodes, radius: int, where: Where) -> Within: ...
+    def _range_search(self, queries: PackedCodes, radius: int, where: Filter) -> Within: ...
 
     @abstractmethod
     def _codes_of(self, ids: Ids) -> PackedCodes: ...

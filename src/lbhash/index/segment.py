@@ -19,7 +19,7 @@ import pyarrow as pa
 from lbhash.codes import PackedCodes
 from lbhash.index import scan
 from lbhash.index.attributes import selected
-from lbhash.index.base import Neighbors, Where, Within
+from lbhash.index.base import Filter, Neighbors, Within
 from lbhash.index.files import DamagedIndexError, Stored, StoredArray, whole, write_array, write_new
 from lbhash.index.manifest import FILES
 from lbhash.index.postings import Postings
@@ -114,12 +114,12 @@ class Segment:
         """Return the ids of the codes at these positions."""
         return positions + self.first if self.names is None else np.asarray(self.names[positions])
 
-    def live(self, where: Where | None = None) -> npt.NDArray[np.int64]:
+    def live(self, where: Filter | None = None) -> npt.NDArray[np.int64]:
         """Return the positions of the codes that are not removed and that pass a filter, ``int64``, increasing."""
         mask = np.ones(self.count, bool)
         mask[self.removed] = False
-        for name, wanted in (where or {}).items():
-            mask &= selected(self.attributes()[name], wanted, name)
+        for condition in where or ():
+            mask &= selected(self.attributes()[condition.column], condition)
         return np.flatnonzero(mask)
 
     def ids(self) -> npt.NDArray[np.int64]:
@@ -186,7 +186,7 @@ class Segment:
             return live
         return live + np.searchsorted(self.removed - np.arange(len(self.removed)), live, side="right")
 
-    def nearest(self, queries: PackedCodes, k: int, where: Where | None) -> Neighbors:
+    def nearest(self, queries: PackedCodes, k: int, where: Filter | None) -> Neighbors:
         """Return the k nearest codes, or all if there are fewer. A filtered search is always a scan."""
         if not where and self.structure is not None:
             found = self._candidates(self.structure, queries, min(k, len(self)))
@@ -194,7 +194,7 @@ class Segment:
             found = self._scan(queries, k, where)
         return Neighbors(found.distances, self.ids_at(found.ids))
 
-    def within(self, queries: PackedCodes, radius: int, where: Where | None) -> Within:
+    def within(self, queries: PackedCodes, radius: int, where: Filter | None) -> Within:
         """Return the codes within a radius."""
         if not where and self._live_postings is not None:
             found = self._live_postings.within(queries, radius)
@@ -203,14 +203,14 @@ class Segment:
         found = scan.within(queries, codes, radius)
         return Within(found.limits, found.distances, self.ids_at(positions(found.ids)))
 
-    def scanned(self, where: Where | None) -> tuple[PackedCodes, Callable[[npt.NDArray], npt.NDArray]]:
+    def scanned(self, where: Filter | None) -> tuple[PackedCodes, Callable[[npt.NDArray], npt.NDArray]]:
         """Return the codes that are not removed and that pass a filter, and what makes positions of theirs there."""
         if not where:
             return self._live_codes, self._positions
         passed = self.live(where)
         return self.codes_at(passed), passed.__getitem__
 
-    def _scan(self, queries: PackedCodes, k: int, where: Where | None = None) -> Neighbors:
+    def _scan(self, queries: PackedCodes, k: int, where: Filter | None = None) -> Neighbors:
         """Return the positions of the k nearest codes, or of all if there are fewer."""
         if not where and self._live_postings is not None:
             return self._live_postings.nearest(queries, k)

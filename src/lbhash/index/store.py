@@ -24,6 +24,7 @@ from lbhash.index import scan
 from lbhash.index.attributes import as_table, check_where, schema_from_text, schema_to_text
 from lbhash.index.base import (
     Columns,
+    Filter,
     Ids,
     Index,
     MaybeArray,
@@ -31,7 +32,6 @@ from lbhash.index.base import (
     OptionRanges,
     Options,
     State,
-    Where,
     Within,
     check_options,
 )
@@ -197,12 +197,12 @@ class LocalIndex(Index):
         """Return all ids, ``int64 [len]``, increasing."""
         return _ids_of(self.state.segments)
 
-    def _search(self, queries: PackedCodes, k: int, where: Where) -> Neighbors:
+    def _search(self, queries: PackedCodes, k: int, where: Filter) -> Neighbors:
         state = self.state
         check_where(where, state.schema)
         return scan.merge_nearest([part.nearest(queries, k, where) for part in state.segments], len(queries), k)
 
-    def _range_search(self, queries: PackedCodes, radius: int, where: Where) -> Within:
+    def _range_search(self, queries: PackedCodes, radius: int, where: Filter) -> Within:
         state = self.state
         check_where(where, state.schema)
         return scan.merge_within([part.within(queries, radius, where) for part in state.segments], len(queries))

@@ -61,8 +61,8 @@ def search(
 
     The options are those of ``lbhash search``: rows of ``data`` (row 0 if there is no query; the data of the training
     if it came with lbhash), which ``model`` encodes, or ``codes`` in hexadecimal digits; the ``k`` nearest (10), or all
-    within ``radius``; filters ``NAME=VALUE`` or ``NAME=VALUE,VALUE``; what to rank so many ``candidates`` (100) ``by``
-    again (``lbhash.index.rerank``), or whether all codes are compared with the rows' real outputs
+    within ``radius``; filters, all of which must hold (``lbhash.index.where``); what to rank so many ``candidates``
+    (100) ``by`` again (``lbhash.index.rerank``), or whether all codes are compared with the rows' real outputs
     (``lbhash.index.asymmetric``); and a Parquet file for the neighbors. Return the ``index``, its ``codes`` and
     ``bits``, and the ``queries``' neighbors.
     """
@@ -86,8 +86,7 @@ def search(
         )
     if candidates is not None and by is None:
         raise ValueError(f"candidates is {candidates} without rerank; say by --rerank what to rank them by")
-    filters = _parse_filters(where)
-    found = _find(index, queries, k, radius, filters, by, candidates, asymmetric)
+    found = _find(index, queries, k, radius, " and ".join(where) or None, by, candidates, asymmetric)
     answers = []
     asked = zip(queries.rows, queries.codes, queries.labels, found, strict=True)
     for row, code, label, (distances, ids, *scores) in asked:
@@ -133,23 +132,12 @@ def _encode_rows(hasher: Hasher, data: str | None, rows: Sequence[int]) -> Queri
     return Queries(codes, list(rows), labels, outputs, embeddings, hasher.model_.soft(outputs), weight)
 
 
-def _parse_filters(texts: Sequence[str]) -> dict[str, list[str]]:
-    """Read filters as they are typed; a name may have any of its values."""
-    where: dict[str, list[str]] = {}
-    for text in texts:
-        name, equals, values = text.partition("=")
-        if not (name and equals and values):
-            raise ValueError(f"where is {text!r}; it must be NAME=VALUE or NAME=VALUE,VALUE")
-        where.setdefault(name, []).extend(values.split(","))
-    return where
-
-
 def _find(
     index: Index,
     queries: Queries,
     k: int | None,
     radius: int | None,
-    where: Mapping[str, Any],
+    where: str | None,
     by: By | None,
     candidates: int | None,
     asymmetric: bool,

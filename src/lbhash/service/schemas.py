@@ -6,9 +6,20 @@ import base64
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
-from pydantic import BaseModel, BeforeValidator, Field, StrictBool, StrictInt, StrictStr, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    Field,
+    StrictBool,
+    StrictInt,
+    StrictStr,
+    TypeAdapter,
+    ValidationError,
+    model_validator,
+)
 
 from lbhash.index.rerank import By
+from lbhash.index.where import conditions
 from lbhash.service.settings import MAX_BATCH, MAX_FOUND, MAX_K
 
 _Int64 = Annotated[StrictInt, Field(ge=-(2**63), lt=2**63)]
@@ -30,16 +41,6 @@ def _numbers(value: Any) -> Any:
         raise ValueError("it is text, but not the base64 of float32 numbers, four bytes each") from None
 
 
-def _small(value: Any) -> Any:
-    """Refuse a filter on too many columns or values before each of them is checked."""
-    if isinstance(value, dict):
-        if len(value) > _MAX_COLUMNS:
-            raise ValueError(f"{len(value):,} columns are given; there may be {_MAX_COLUMNS}")
-        if max((len(one) for one in value.values() if isinstance(one, list)), default=0) > _MAX_VALUES:
-            raise ValueError(f"a column has more than {_MAX_VALUES:,} values")
-    return value
-
-
 # Only the first error is reported. A list stops at it, since there can be as many errors as there are values.
 _Base64 = Annotated[str, Field(json_schema_extra={"contentEncoding": "base64"})]
 _Embedding = Annotated[
@@ -49,7 +50,31 @@ _Embeddings = Annotated[list[_Embedding], Field(min_length=1, max_length=MAX_BAT
 _Ids = Annotated[list[_Natural], Field(min_length=1, max_length=_MAX_VALUES, fail_fast=True)]
 _Values = Annotated[list[_Value], Field(max_length=_MAX_VALUES, fail_fast=True)]
 _Column = Annotated[list[_Value | _Values | None], Field(max_length=MAX_BATCH, fail_fast=True)]
-_Where = Annotated[dict[StrictStr, _Value | _Values], Field(max_length=_MAX_COLUMNS), BeforeValidator(_small)]
+_Choices = Annotated[dict[StrictStr, _Value | _Values], Field(max_length=_MAX_COLUMNS)]
+_CHOICES = TypeAdapter(_Choices)
+
+
+def _filter(value: Any) -> Any:
+    """Return a filter, or refuse it in one line, before an index looks at it."""
+    columns = value
+    if isinstance(value, str):
+        columns = {place: values for place, (_, _, values) in enumerate(conditions(value))}
+    elif not isinstance(value, dict):
+        raise ValueError("it must be a text, or an object with the values of columns")
+    if len(columns) > _MAX_COLUMNS:
+        raise ValueError(f"{len(columns):,} columns are given; there may be {_MAX_COLUMNS}")
+    if max((len(one) for one in columns.values() if isinstance(one, list)), default=0) > _MAX_VALUES:
+        raise ValueError(f"a column has more than {_MAX_VALUES:,} values")
+    try:
+        return value if isinstance(value, str) else _CHOICES.validate_python(value)
+    except ValidationError as error:
+        raise ValueError(
+            f"{error.errors()[0]['loc'][0]} must be a text, a number of 64 bits, true or false, or a list of these; a "
+            "filter that compares is a text, such as 'price < 20'"
+        ) from None
+
+
+_Where = Annotated[Any, BeforeValidator(_filter, json_schema_input_type=_Choices | str)]
 
 
 class _Computed(BaseModel):
@@ -101,7 +126,9 @@ class Options(BaseModel, extra="forbid"):
     k: _K | None = Field(None, description=f"The number of neighbors: by default 10, or {MAX_K:,} with a radius.")
     radius: Annotated[StrictInt, Field(ge=0)] | None = Field(None, description="The largest distance, in bits.")
     where: _Where | None = Field(
-        None, description="Only codes that have this value, or one of these, in each of these columns."
+        None,
+        description="Only codes that have this value, or one of these, in each of these columns; or as 'lbhash search' "
+        "takes it, such as 20 <= price < 50 and color in (red, blue).",
     )
     rerank: By | None = Field(None, description="Rank the nearest candidates again, by outputs or by stored vectors.")
     candidates: _K = Field(100, description="The number of codes that are ranked again; at least k.")

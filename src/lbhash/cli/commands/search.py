@@ -29,7 +29,8 @@ def search(
     ] = None,
     radius: Annotated[int | None, typer.Option(help="All codes within this distance, in the place of -k.")] = None,
     where: Annotated[
-        list[str] | None, typer.Option(help="Only codes with NAME=VALUE, or NAME=VALUE,VALUE, such as label=3.")
+        list[str] | None,
+        typer.Option(help="Only codes like 'label = 3', '20 <= price < 50', 'color in (red, blue)' or 'size is null'."),
     ] = None,
     rerank: Annotated[
         Literal["asymmetric", "outputs", "embeddings"] | None,

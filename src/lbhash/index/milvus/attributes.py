@@ -14,7 +14,8 @@ from typing import Any
 import pyarrow as pa
 
 from lbhash.index.attributes import check_where, is_list, wanted_values
-from lbhash.index.base import Where
+from lbhash.index.base import Filter
+from lbhash.index.where import Condition
 
 FIELD = "attributes"
 """The name of the JSON field."""
@@ -41,24 +42,31 @@ def to_table(rows: list[Mapping[str, Any]], schema: pa.Schema) -> pa.Table:
     return pa.Table.from_pylist(rows, schema=stored).cast(schema)
 
 
-def expression(where: Where | None, schema: pa.Schema | None) -> str | None:
-    """Return a filter as Milvus writes it, empty for no filter; None for one that no code passes."""
-    if where and schema is None:
-        return None
-    check_where(where or {}, schema)
+def expression(where: Filter, schema: pa.Schema | None) -> str | None:
+    """Return a filter as Milvus writes it, empty for no filter; None for one that no code passes.
+
+    Milvus takes a missing value for one that is not another, and cannot ask for it.
+    """
+    check_where(where, schema)
     terms = []
-    for name, wanted in (where or {}).items():
-        assert schema is not None
+    for name, how, wanted in where:
+        if schema is None:
+            return None
         kind = schema.field(name).type
-        values = wanted_values(kind, wanted, name)
+        if how in ("not in", "is null", "is not null") or (how != "in" and is_list(kind)):
+            raise ValueError(f"where has {how!r} for {name!r}, a column of {kind}, by which Milvus cannot filter")
+        values = wanted_values(kind, Condition(name, how, wanted))
         choices = values.cast(_stored(values.type, name)).to_pylist()
-        if unknown := [v for v in choices if v is None or v == -(2**63)]:
-            raise ValueError(f"where wants {name!r} to be {unknown[0]!r}, by which Milvus cannot filter")
         finite = [v for v in choices if not _infinite(v)]
+        if unknown := [v for v in choices if v is None or v == -(2**63) or (how != "in" and _infinite(v))]:
+            raise ValueError(f"where wants {name!r} to be {unknown[0]!r}, by which Milvus cannot filter")
         if not finite:
             return None
         column, inside = f"{FIELD}[{json.dumps(name, ensure_ascii=False)}]", json.dumps(finite, ensure_ascii=False)
-        terms.append(f"json_contains_any({column}, {inside})" if is_list(kind) else f"({column} in {inside})")
+        if how != "in":
+            terms.append(f"({column} {how} {inside[1:-1]})")
+        else:
+            terms.append(f"json_contains_any({column}, {inside})" if is_list(kind) else f"({column} in {inside})")
     return both(terms)
 
 

@@ -30,7 +30,18 @@ from lbhash.codes import PackedCodes, check_bits, check_codes, check_width, code
 from lbhash.codes.io import CodeTable
 from lbhash.index import scan
 from lbhash.index.attributes import as_table, schema_from_text, schema_to_text
-from lbhash.index.base import Columns, Ids, Index, MaybeArray, Neighbors, State, Where, Within, check_ids, check_options
+from lbhash.index.base import (
+    Columns,
+    Filter,
+    Ids,
+    Index,
+    MaybeArray,
+    Neighbors,
+    State,
+    Within,
+    check_ids,
+    check_options,
+)
 from lbhash.index.kinds import FlatIndex
 from lbhash.index.milvus.address import Address, parse_address
 from lbhash.index.milvus.attributes import FIELD, both, check_schema, expression, to_rows, to_table
@@ -158,7 +169,7 @@ class MilvusIndex(Index):
             copied.add(self.codes_of(ids), ids, self.attributes_of(ids).drop_columns(["id"]))
         copied.save(path)
 
-    def _search(self, queries: PackedCodes, k: int, where: Where) -> Neighbors:
+    def _search(self, queries: PackedCodes, k: int, where: Filter) -> Neighbors:
         filtered = expression(where, self.state.schema)
         if filtered is None or not len(queries):
             return Neighbors(np.empty((len(queries), 0), np.int32), np.empty((len(queries), 0), np.int64))
@@ -176,7 +187,7 @@ class MilvusIndex(Index):
         places = best.limits[:-1, None] + np.arange(width)
         return Neighbors(best.distances[places], best.ids[places])
 
-    def _range_search(self, queries: PackedCodes, radius: int, where: Where) -> Within:
+    def _range_search(self, queries: PackedCodes, radius: int, where: Filter) -> Within:
         filtered = expression(where, self.state.schema)
         if filtered is None:
             return scan.merge_within([], len(queries))
