@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv as plain_csv
 import json
 import re
 from dataclasses import replace
@@ -167,6 +168,35 @@ def test_neighbors_as_a_file(inside, command):
     assert table["query_row"].to_pylist() == [4, 4, 4, 9, 9, 9]
     assert table["id"].to_pylist() == [hit["id"] for query in found["queries"] for hit in query["neighbors"]]
     assert "6 neighbors are in " in command("search", *arguments)[1]
+    lists = Hasher.from_pretrained("model").encode(load_dataset("digits").base.embeddings[:20])
+    tagged = CodeTable(lists, 12, np.arange(20), None, "", pa.table({"tags": [["a, b", 'c"'], None] * 10}))
+    write_codes(inside / "c.parquet", tagged)
+    for where, width in ((inside / "i", 9), (inside / "c.parquet", 9)):
+        rows = ("search", "--model", "model", "--index", where, "--row", "4,9", "-k", 3)
+        assert command(*rows, "--out", out)[0] == command(*rows, "--out", inside / "n.csv")[0] == 0
+        table, (names, *lines) = pq.read_table(out), list(plain_csv.reader((inside / "n.csv").read_text().splitlines()))
+        assert (names, len(lines), len(names)) == (table.column_names, 6, width)
+        for line, row in zip(lines, table.to_pylist(), strict=True):
+            cells = [
+                json.dumps(one) if isinstance(one, list) else "" if one is None else str(one) for one in row.values()
+            ]
+            assert line == cells
+
+
+@pytest.mark.parametrize(
+    ("typed", "rows"),
+    [
+        (("0-5",), range(6)),
+        (("0:100",), range(100)),
+        ((":3", "1790:"), [0, 1, 2, *range(1790, 1797)]),
+        (("7, 3-4", "1"), [7, 3, 4, 1]),
+        (("all",), range(1797)),
+    ],
+)
+def test_many_rows_need_one_option(inside, command, typed, rows):
+    given = [part for text in typed for part in ("--row", text)]
+    found = json_of(command("search", "--model", "model", "--index", "base.parquet", *given, "-k", 1, "--json"))
+    assert [query["row"] for query in found["queries"]] == list(rows)
 
 
 @pytest.mark.parametrize("by", ["asymmetric", "embeddings"])
@@ -272,8 +302,15 @@ def test_bad_searches(inside, command):
         ((*here, "--code", "0000", "--rerank", "asymmetric"), "rerank needs rows of the data as queries"),
         ((*here, "--code", "0000", "--asymmetric"), "asymmetric needs rows of the data as queries"),
         ((*row, "--asymmetric", "-k", 0), "k is 0; it must be at least 1"),
-        ((*row, "--out", "n.csv"), "out is 'n.csv'; it must end in .parquet"),
+        ((*row, "--out", "n.txt"), "out is 'n.txt'; it must end in .parquet or .csv"),
         ((*row[:-1], 2000), "row is 2000; it must be from 0 to 1796"),
+        ((*row[:-1], "0:1798"), "row is 0:1798; it must be from 0 to 1796, the lower end first"),
+        ((*row[:-1], "5-3"), "row is 5-3; it must be from 0 to 1796, the lower end first"),
+        (
+            (*row[:-1], "-5"),
+            "row is '-5'; it must be a row counted from 0, such as 3; several, such as 3,7; a range, such",
+        ),
+        ((*row[:-1], "first"), "row is 'first'; it must be a row counted from 0"),
     ):
         assert_refused(command(*arguments), said)
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import csv
+import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -22,9 +25,11 @@ from lbhash.index.milvus.address import shown_address
 from lbhash.index.rerank import DISTANCE_WEIGHT, By
 from lbhash.pipeline.embeddings import ImageOptions
 from lbhash.pipeline.index import ids_of
-from lbhash.utils.files import fetched
+from lbhash.utils.files import fetched, replacing
 from lbhash.utils.labels import label_value
 from lbhash.utils.parquet import write_parquet
+
+_ROWS = re.compile(r"(\d+)(?:-(\d+))?|(\d*):(\d*)|all", re.ASCII)
 
 
 class Queries(NamedTuple):
@@ -47,7 +52,7 @@ def search(
     *,
     model: str | Path | None = None,
     data: str | None = None,
-    rows: Sequence[int] = (),
+    rows: Sequence[str] = (),
     codes: Sequence[str] = (),
     k: int | None = None,
     radius: int | None = None,
@@ -59,15 +64,15 @@ def search(
 ) -> dict[str, Any]:
     """Search an index, or a file of codes, for the codes that are nearest to rows of data, or to codes.
 
-    The options are those of ``lbhash search``: rows of ``data`` (row 0 if there is no query; the data of the training
-    if it came with lbhash), which ``model`` encodes, or ``codes`` in hexadecimal digits; the ``k`` nearest (10), or all
-    within ``radius``; filters, all of which must hold (``lbhash.index.where``); what to rank so many ``candidates``
-    (100) ``by`` again (``lbhash.index.rerank``), or whether all codes are compared with the rows' real outputs
-    (``lbhash.index.asymmetric``); and a Parquet file for the neighbors. Return the ``index``, its ``codes`` and
+    The options are those of ``lbhash search``: rows of ``data`` (``_parse_rows``; row 0 if there is no query; the data
+    of the training if it came with lbhash), which ``model`` encodes, or ``codes`` in hexadecimal digits; the ``k``
+    nearest (10), or all within ``radius``; filters, all of which must hold (``lbhash.index.where``); what to rank so
+    many ``candidates`` (100) ``by`` again (``lbhash.index.rerank``), or whether all codes are compared with the rows'
+    real outputs (``lbhash.index.asymmetric``); and a file for the neighbors. Return the ``index``, its ``codes`` and
     ``bits``, and the ``queries``' neighbors.
     """
     if out is not None:
-        check_suffix(out, suffixes=(".parquet",))
+        check_suffix(out, suffixes=(".parquet", ".csv"))
     if rows and codes:
         raise ValueError("row is given, and so is code; search for one or the other")
     if codes:
@@ -79,7 +84,7 @@ def search(
     else:
         hasher = load_hasher(model)
         index = _open(path, hasher)
-        queries = _encode_rows(hasher, data, rows or [0])
+        queries = _encode_rows(hasher, data, rows or ["0"])
     if asymmetric and (radius is not None or by is not None or candidates is not None):
         raise ValueError(
             "asymmetric is given, and so is radius, rerank or candidates; it ranks all codes: leave one out"
@@ -109,7 +114,7 @@ def _open(path: str, hasher: Hasher | None = None) -> Index:
     return index
 
 
-def _encode_rows(hasher: Hasher, data: str | None, rows: Sequence[int]) -> Queries:
+def _encode_rows(hasher: Hasher, data: str | None, asked: Sequence[str]) -> Queries:
     """Encode rows of a data file, of embeddings or of images, as queries."""
     if data is None:
         data = hasher.model_.metadata.get("data")
@@ -120,16 +125,33 @@ def _encode_rows(hasher: Hasher, data: str | None, rows: Sequence[int]) -> Queri
         table: Table[Any] = ImageOptions().table(data, hasher)
     else:
         table = load_table(data, **hasher.model_.columns_of(data))
-    for row in rows:
-        if not 0 <= row < len(table):
-            raise ValueError(f"row is {row}; it must be from 0 to {len(table) - 1}")
+    rows = _parse_rows(asked, len(table))
     split: Split = table.split(np.asarray(rows, np.int64))
     embedded = split.embedded(hasher.backbone_ if split.needs_backbone else None)
     codes, embeddings = hasher.encode_split(embedded), embedded.take(slice(None))
     labels = [None if table.labels is None else label_value(table.labels[row], table.class_names) for row in rows]
     outputs = hasher.model_.outputs(embeddings)
     weight = DISTANCE_WEIGHT * hasher.model_.learns_classes
-    return Queries(codes, list(rows), labels, outputs, embeddings, hasher.model_.soft(outputs), weight)
+    return Queries(codes, rows, labels, outputs, embeddings, hasher.model_.soft(outputs), weight)
+
+
+def _parse_rows(texts: Sequence[str], count: int) -> list[int]:
+    """Read rows as they are typed: ``3``, ``1,2``, ``0-5`` with both ends, ``0:6`` as Python has it, ``all``."""
+    rows: list[int] = []
+    for word in (word.strip() for text in texts for word in text.split(",")):
+        match = _ROWS.fullmatch(word)
+        if match is None:
+            raise ValueError(
+                f"row is {word!r}; it must be a row counted from 0, such as 3; several, such as 3,7; a range, such as "
+                "0-5 with both ends or 0:6 without the last; or all"
+            )
+        row, last, start, end = match.groups()
+        first, stop = int(row or start or 0), int(last or row) + 1 if row else int(end or count)
+        if not first < stop <= count:
+            order = "" if row == word else ", the lower end first"
+            raise ValueError(f"row is {word}; it must be from 0 to {count - 1}{order}")
+        rows += range(first, stop)
+    return rows
 
 
 def _find(
@@ -170,7 +192,7 @@ def _find(
 
 
 def _write_neighbors(out: str | Path, answers: Sequence[Mapping[str, Any]]) -> None:
-    """Write the answers to a Parquet file: one row for each neighbor, with its query's position."""
+    """Write the answers to a Parquet or CSV file: one row for each neighbor, with its query's position."""
     import pyarrow as pa
 
     lines = [
@@ -183,4 +205,11 @@ def _write_neighbors(out: str | Path, answers: Sequence[Mapping[str, Any]]) -> N
     columns = {name: pa.array([line[name] for line in lines], kind) for name, kind in own.items()}
     for name in lines[0]["attributes"] if lines else ():
         columns[f"attribute_{name}" if name in own else name] = pa.array([line["attributes"][name] for line in lines])
-    write_parquet(out, pa.table(columns))
+    if Path(out).suffix == ".parquet":
+        write_parquet(out, pa.table(columns))
+        return
+    with replacing(out) as temporary, temporary.open("w", encoding="utf-8", newline="") as opened:
+        writer = csv.writer(opened, lineterminator="\n")
+        writer.writerow(columns)
+        for row in zip(*(column.to_pylist() for column in columns.values()), strict=True):
+            writer.writerow([json.dumps(cell) if isinstance(cell, list) else cell for cell in row])

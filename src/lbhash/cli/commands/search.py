@@ -21,7 +21,7 @@ def search(
         ),
     ] = None,
     row: Annotated[
-        list[int] | None, typer.Option(help="A query: a row of DATA, counted from 0; may be given several times.")
+        list[str] | None, typer.Option(help="Queries: rows of DATA, counted from 0, such as 3, 0-5, 0:100 or all.")
     ] = None,
     code: Annotated[list[str] | None, typer.Option(help="A query: the hexadecimal digits of a code.")] = None,
     k: Annotated[
@@ -46,7 +46,7 @@ def search(
             help="Compare all codes with the real outputs of the rows, not with their codes; least scores come first.",
         ),
     ] = False,
-    out: Annotated[Path | None, typer.Option(help="Write the neighbors as .parquet.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Write the neighbors as .parquet or .csv.")] = None,
     as_json: Json = False,
 ) -> None:
     """Find the codes nearest to rows of data, or to codes."""
