@@ -171,16 +171,14 @@ def test_neighbors_as_a_file(inside, command):
     lists = Hasher.from_pretrained("model").encode(load_dataset("digits").base.embeddings[:20])
     tagged = CodeTable(lists, 12, np.arange(20), None, "", pa.table({"tags": [["a, b", 'c"'], None] * 10}))
     write_codes(inside / "c.parquet", tagged)
-    for where, width in ((inside / "i", 9), (inside / "c.parquet", 9)):
+    for where in (inside / "i", inside / "c.parquet"):
         rows = ("search", "--model", "model", "--index", where, "--row", "4,9", "-k", 3)
         assert command(*rows, "--out", out)[0] == command(*rows, "--out", inside / "n.csv")[0] == 0
         table, (names, *lines) = pq.read_table(out), list(plain_csv.reader((inside / "n.csv").read_text().splitlines()))
-        assert (names, len(lines), len(names)) == (table.column_names, 6, width)
+        assert (names, len(lines)) == (table.column_names, 6)
         for line, row in zip(lines, table.to_pylist(), strict=True):
-            cells = [
-                json.dumps(one) if isinstance(one, list) else "" if one is None else str(one) for one in row.values()
-            ]
-            assert line == cells
+            cells = [json.dumps(one) if isinstance(one, list) else one for one in row.values()]
+            assert line == ["" if cell is None else str(cell) for cell in cells]
 
 
 @pytest.mark.parametrize(
