@@ -7,6 +7,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from sklearn.datasets import load_digits
 
 from lbhash.data import (
@@ -74,7 +76,7 @@ def test_files_are_splits(folder, write_parquet):
 
 def test_files_that_do_not_go_together(folder, write_parquet):
     train, others = write_splits(write_parquet)
-    for data, given, message in (
+    for data, files, message in (
         (
             folder,
             {"protocol": "holdout"},
@@ -87,7 +89,7 @@ def test_files_that_do_not_go_together(folder, write_parquet):
         (train, {**others, "query": "no.parquet"}, r"query is 'no.parquet', and there is no such file"),
     ):
         with pytest.raises(ValueError, match=message):
-            load_dataset(data, **given)
+            load_dataset(data, **files)
     for embeddings, columns, message in (
         (X[45:, :5], {"label": Y[45:]}, "the query split have 5 numbers and those of the train split 6"),
         (X[45:], {"labels": [[int(y)] for y in Y[45:]]}, "the query split and the train split have different kinds"),
@@ -123,7 +125,7 @@ def test_label_lists_of_several_files_get_as_many_columns(folder, write_parquet)
 @pytest.mark.parametrize(
     ("name", "per_class", "sizes", "disjoint"),
     [
-        ("holdout", 50, (45, 45, 5), False),
+        ("holdout", 50, (40, 5, 5), True),
         ("digits", 120, (80, 100, 20), False),
         ("characters", 80, (40, 72, 8), False),
         ("cifar10", 700, (500, 100, 100), True),
@@ -193,9 +195,12 @@ def test_every_label_gets_a_query(seed):
         hot[made.choice(200, 2 + label // 4, replace=False), label] = 1
     hot[made.integers(200), 11] = 1
     rows = PROTOCOLS["holdout"].split(hot, seed)
-    assert (len(rows["query"]), len(rows["base"])) == (20, 180)
+    assert [len(rows[split]) for split in SPLITS] == [160, 20, 20]
     assert not np.intersect1d(rows["query"], rows["base"]).size
-    assert hot[rows["query"]].any(axis=0).all()
+    for split in ("query", "base"):  # of each label that has three rows
+        assert hot[rows[split]][:, hot.sum(axis=0) > 2].any(axis=0).all()
+    rare = hot[:, hot.sum(axis=0) < 3].any(axis=1)
+    assert set(np.flatnonzero(rare)) <= set(rows["train"])
     for split in SPLITS:
         np.testing.assert_array_equal(rows[split], PROTOCOLS["holdout"].split(hot, seed)[split])
 
@@ -205,8 +210,8 @@ def test_too_few_rows_for_a_protocol(folder, write_parquet):
         Protocol("", query=2, train=4).split(np.repeat([0, 1], [7, 6]), seed=0)
     with pytest.raises(ValueError, match="the data set has 9 rows; the protocol needs more than 12"):
         Protocol("", query=2, train=4).split(np.ones((9, 2)), seed=0)
-    hot = np.repeat(np.eye(30, dtype=np.uint8), 2, axis=0)  # more labels than queries
-    assert hot[PROTOCOLS["holdout"].split(hot, 0)["query"]].sum(axis=0).tolist().count(1) == 6
+    hot = np.repeat(np.eye(30, dtype=np.uint8), 3, axis=0)  # more labels than queries
+    assert hot[PROTOCOLS["holdout"].split(hot, 0)["query"]].sum(axis=0).tolist().count(1) == 9
 
 
 @pytest.mark.parametrize(
@@ -313,18 +318,35 @@ def test_files_without_embeddings_or_labels(folder, write_parquet):
     assert load_dataset("d.parquet").query.rows.tolist() == list(range(2, 60, 3))
 
 
-def test_a_class_without_a_query(folder, write_parquet):
+def test_a_class_may_be_without_a_query(folder, write_parquet):
     query = (np.arange(60) > 40) & (Y != 1)
     write_parquet("d.parquet", X, label=Y, in_train=~query, in_base=~query, in_query=query)
-    with pytest.raises(ValueError, match=r"class 1 has no query in d.parquet \(1 of 3 classes have none\)") as error:
-        load_dataset("d.parquet")
-    check_line(error, "leave such a class out, or mark one of its rows in_query")
-    lists = [[int(y)] for y in Y]
-    write_parquet("d.parquet", X, labels=lists, in_train=~query, in_base=~query, in_query=query)
-    with pytest.raises(ValueError, match="class 1 has no query"):
-        load_dataset("d.parquet")
+    dataset = load_dataset("d.parquet")
+    assert set(dataset.train.labels) - set(dataset.query.labels) == {1}
     with pytest.raises(ValueError, match="the query split of d has no row"):
         Dataset("d", "", *(EmbeddingSplit(X, np.arange(n), Y[:n]) for n in (60, 60, 0)))
+
+
+@given(st.lists(st.integers(1, 40), min_size=1, max_size=8), st.integers(0, 9))
+def test_data_without_splits_have_queries_new_base_rows_and_training_rows(sizes, seed):
+    labels = np.random.default_rng(seed).permutation(np.repeat(np.arange(len(sizes)), sizes))
+    if max(sizes) < 3:
+        with pytest.raises(ValueError, match="no class has 3 rows"):
+            PROTOCOLS["holdout"].split(labels, seed)
+        return
+    rows = PROTOCOLS["holdout"].split(labels, seed)
+    assert sorted(np.concatenate([rows[split] for split in SPLITS])) == list(range(len(labels)))  # none is in two
+    for label, size in enumerate(sizes):
+        share = 0 if size < 3 else max(1, round(size / 10))
+        counts = [int((labels[rows[split]] == label).sum()) for split in SPLITS]
+        assert counts == [size - 2 * share, share, share]
+
+
+def test_base_rows_that_are_trained_on(folder):
+    rows, parts = np.arange(60), (np.arange(30), np.arange(20, 50), np.arange(50, 60))
+    one = Dataset("d", "", *(EmbeddingSplit(X, part, Y[part]) for part in parts))
+    files = Dataset("d", "files", *(EmbeddingSplit(X[part], rows[: len(part)], Y[part]) for part in parts))
+    assert one.trained_base().tolist() == files.trained_base().tolist() == [row < 30 for row in range(20, 50)]
 
 
 def test_bad_flags(folder, write_parquet):
@@ -504,7 +526,7 @@ def test_arrays_that_are_no_embeddings(folder):
     [
         ("label", [0, 0.5, 2], "column 'label' of data is 0.5 in row 1; it must hold classes, and no measurements"),
         ("label", ["", None, ""], "labels of data are missing in every row; name others, or none"),
-        ("label", ["a", "b", "c"], "protocol is 'holdout', the default of such data: class 'a' has 1 rows"),
+        ("label", ["a", "b", "c"], "protocol is 'holdout', the default of such data: no class has 3 rows"),
         ("labels", [[0], None, [1]], "column 'labels' of data is missing in row 1"),
         ("labels", [[0], [1, 1], [1]], "column 'labels' of data names a class twice in row 1"),
     ],

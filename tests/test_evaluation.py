@@ -1,5 +1,6 @@
 import json
 import math
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -101,7 +102,9 @@ def test_a_column_of_labels_is_a_vector(classes):
 def test_class_numbers_may_be_far_apart():
     near = evaluate(QUERIES, QUERY_LABELS, BASE, BASE_LABELS)
     far = evaluate(QUERIES, QUERY_LABELS * 10**15 + 7, BASE, BASE_LABELS * 10**15 + 7)
-    assert far.as_dict() == near.as_dict()
+    of_far, of_near = far.as_dict(), near.as_dict()
+    of_near["by_class"]["label"] = [label * 10**15 + 7 for label in of_near["by_class"]["label"]]
+    assert of_far == of_near
 
 
 @pytest.mark.parametrize("form", [list, np.array, lambda names: np.array(names, object), pd.Series])
@@ -111,12 +114,36 @@ def test_labels_may_be_names(form):
     order = sorted({*queries, *base})
     numbers = [[order.index(name) for name in labels] for labels in (queries, base)]
     wanted = evaluate(QUERIES, numbers[0], BASE, numbers[1], bits=12)
-    assert_same_report(evaluate(QUERIES, form(queries), BASE, form(base), bits=12), wanted)
+    named = wanted.by_class._replace(label=np.array(order)[wanted.by_class.label])
+    assert_same_report(evaluate(QUERIES, form(queries), BASE, form(base), bits=12), replace(wanted, by_class=named))
     assert bound(BASE, form(base), bits=12).ratio == bound(BASE, BASE_LABELS, bits=12).ratio
     several = [[[name] for name in labels] for labels in (queries, base)]
     assert evaluate(QUERIES, several[0], BASE, several[1], bits=12).map == wanted.map
     with pytest.raises(ValueError, match="query_labels are names, such as 'bird' and base_labels are numbers; both"):
         evaluate(QUERIES, form(queries), BASE, BASE_LABELS, bits=12)
+
+
+@pytest.mark.parametrize("several", [False, True])
+@pytest.mark.parametrize("empty", ["skip", "zero"])
+def test_figures_of_each_class_are_those_of_its_queries_alone(several, empty):
+    asked, held = (np.eye(5, dtype=np.uint8)[labels] for labels in (np.minimum(QUERY_LABELS, 4), BASE_LABELS))
+    if several:  # and a second label each, the next class
+        asked, held = asked | np.roll(asked, 1, axis=1), held | np.roll(held, 1, axis=1)
+    labels = (asked, held) if several else (asked.argmax(axis=1), held.argmax(axis=1))
+    found = evaluate(QUERIES, labels[0], BASE, labels[1], bits=12, empty=empty).by_class
+    values = {}
+    for label in range(5):
+        ours = asked[:, label] == 1
+        if empty == "skip":
+            ours &= (asked @ held.T).any(axis=1)
+        if ours.any():
+            related = (asked[ours] @ held.T).any()
+            alone = evaluate(QUERIES[ours], labels[0][ours], BASE, labels[1], bits=12, empty=empty) if related else None
+            values[label] = (ours.sum(), held[:, label].sum(), alone.map if alone else 0.0)
+    assert found.label.tolist() == list(values)
+    np.testing.assert_allclose(np.transpose([found.queries, found.base, found.map]), [*values.values()])
+    whole = evaluate(QUERIES, labels[0], BASE, labels[1], bits=12, empty=empty)
+    assert whole.map_macro == pytest.approx(np.mean([value for _, _, value in values.values()]))
 
 
 def test_a_linear_probe_on_request():

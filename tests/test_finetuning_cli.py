@@ -122,10 +122,11 @@ def test_index_and_search_know_the_backbone(here, command, tmp_path):
         "index", "build", "--model", "model", "--data", "images", "--split", "base", "--out", index
     )
     assert status == 0, err
-    status, out, err = command(
-        "index", "add", "--index", index, "--model", "model", "--data", "images", "--split", "query"
-    )
-    assert status == 0, err
+    for split in ("query", "train"):
+        status, out, err = command(
+            "index", "add", "--index", index, "--model", "model", "--data", "images", "--split", split
+        )
+        assert status == 0, err
     table = load_images("images")
     assert json.loads(command("index", "info", "--index", index, "--json")[1])["codes"] == len(table)
     status, out, err = command(

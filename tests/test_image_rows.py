@@ -104,7 +104,7 @@ def test_a_split_of_images(tmp_path):
     table = load_images(write_stripes(tmp_path / "images", 48))
     dataset = table.dataset(seed=3)
     assert (dataset.name, dataset.protocol, dataset.classes, dataset.multi_label) == ("images", "holdout", 4, False)
-    rows = np.sort(np.concatenate([dataset.base.rows, dataset.query.rows]))
+    rows = np.sort(np.concatenate([dataset.train.rows, dataset.base.rows, dataset.query.rows]))
     assert rows.tolist() == list(range(48))
     np.testing.assert_array_equal(dataset.train.labels, table.labels[dataset.train.rows])
     some = dataset.train.where(dataset.train.labels != 1)

@@ -18,22 +18,65 @@ if TYPE_CHECKING:
     from lbhash.index.sizing import Size
     from lbhash.pipeline.unseen import UnseenReport
 
-RESULT_COLUMNS = ("method", "mAP", "over ties", "D_inter", "D_intra", "ratio", "k-NN", "seconds")
-"""The columns of a table of results. "over ties" is mAP in the worst and in the best order of tied codes."""
+WEAKEST = 5
+"""The classes that a report names."""
 
 
-def result_row(metrics: Mapping[str, Any]) -> list[str]:
-    """Return the cells of ``RESULT_COLUMNS`` for the contents of a ``metrics.json``."""
-    found = metrics["bound"]
-    bound = [number(found["inter"]), number(found["intra"]), number(found["ratio"], 3)]
-    ties = f"{metrics['map_worst']:.4f}–{metrics['map_best']:.4f}"
-    last = [number(metrics["knn_accuracy"], 4), f"{metrics['train_seconds']:.1f}"]
-    return [metrics["method"], f"{metrics['map']:.4f}", ties, *bound, *last]
+def print_figures(metrics: Mapping[str, Any]) -> None:
+    """Print what ``train_model`` found of labeled data: on new rows, on rows that were trained on, by class."""
+    console = Console(highlight=False)
+    split, bits = metrics["split"], metrics["bits"]
+    console.print(
+        f"{metrics['data']}: {metrics['method']}, {bits} bits ({-(-bits // 8)} bytes a row), "
+        f"trained in {metrics['train_seconds']:.1f} s",
+        *_split_lines(metrics),
+        sep="\n",
+    )
+    table = Table("searched in", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    for name in ("mAP", "over ties", "macro mAP", "k-NN"):
+        table.add_column(name, justify="right", no_wrap=True)
+    found = {"new rows": metrics["new_rows"], "rows that were trained on": metrics["trained_rows"]}
+    if split["new"] and split["trained_base"]:
+        found["the base, which holds both"] = metrics
+    for name, figures in found.items():
+        if figures is not None:
+            ties = f"{figures['map_worst']:.3f}–{figures['map_best']:.3f}"
+            macro, votes = (number(figures[value], 3) for value in ("map_macro", "knn_accuracy"))
+            style = "bold" if name == "new rows" else ""
+            table.add_row(name, f"{figures['map']:.3f}", ties, macro, votes, style=style)
+    console.print(table)
+    if metrics["new_rows"] is None:
+        console.print("every base row was trained on, so that no figure tells how new rows are found")
+    bound = metrics["bound"]
+    parts = {"D_inter": number(bound["inter"]), "D_intra": number(bound["intra"]), "ratio": number(bound["ratio"], 3)}
+    console.print(", ".join(f"{name} {value}" for name, value in parts.items()), "of the base")
+    scored = [one for one in metrics["classes"] if one["map"] is not None]
+    if len(scored) > WEAKEST:
+        print_weakest([(one["class"], one["map"], one["train"]) for one in scored], "rows to train")
 
 
-def print_metrics(rows: Iterable[Mapping[str, Any]], title: str) -> None:
-    """Print a table of results, a line for each run."""
-    print_table(RESULT_COLUMNS, map(result_row, rows), title)
+def _split_lines(metrics: Mapping[str, Any]) -> Iterator[str]:
+    """Yield how many rows are in which split, and how many classes are too small for their share of it."""
+    split = metrics["split"]
+    yield (
+        f"{split['classes']:,} classes: {split['train']:,} training rows, {split['query']:,} queries, "
+        f"{split['new']:,} new rows"
+    )
+    if split["only_train"]:
+        why = "of one or two rows only train" if metrics["protocol"] == "holdout" else "have no query"
+        yield f"{split['only_train']:,} classes {why}: no figure has them"
+    if split["few"]:
+        yield f"{split['few']:,} classes of fewer than ten rows give one query and one new row each"
+
+
+def print_weakest(classes: Iterable[tuple[Any, float, int]], rows: str) -> None:
+    """Print the classes of the lowest mAP: name, mAP and number of rows of each, which are called ``rows``."""
+    table = Table("weakest classes", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    for name in ("mAP", rows):
+        table.add_column(name, justify="right", no_wrap=True)
+    for label, precision, count in sorted(classes, key=lambda one: one[1])[:WEAKEST]:
+        table.add_row(str(label), f"{precision:.3f}", f"{count:,}")
+    Console(highlight=False).print(table)
 
 
 def print_table(names: Sequence[str], rows: Iterable[Sequence[str]], title: str) -> None:
@@ -114,6 +157,7 @@ def print_report(report: Report) -> None:
     table = Table(show_header=False, box=SIMPLE_HEAD)
     table.add_row(f"mAP{depth}, {order}", f"{report.map:.4f}")
     table.add_row("  from the worst to the best order of ties", f"{report.map_worst:.4f} to {report.map_best:.4f}")
+    table.add_row(f"  mean over the {len(report.by_class.map):,} classes (macro mAP)", f"{report.map_macro:.4f}")
     table.add_row("  lowest that its mis-ranks allow, whole base", f"{report.map_floor:.4f}")
     if report.largest_grade > 1:
         for name in ("ndcg", "acg", "wap"):
@@ -139,6 +183,11 @@ def print_report(report: Report) -> None:
     without = {"skip": "left out", "zero": "scored 0"}[report.empty]
     table.add_row(f"queries without a relevant code ({without})", f"{report.empty_queries:,}")
     Console().print(table)
+    classes = report.by_class
+    if len(classes.label) > WEAKEST:
+        print_weakest(
+            zip(*(part.tolist() for part in (classes.label, classes.map, classes.base)), strict=True), "base codes"
+        )
 
 
 def print_run(found: Mapping[str, Any]) -> None:

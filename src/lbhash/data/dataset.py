@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
-from lbhash.data.split import Split, classes_of
+from lbhash.data.split import Split
 from lbhash.utils.labels import has_label
 from lbhash.utils.validation import check_choice
 
@@ -21,9 +22,7 @@ class Dataset(Generic[SplitT_co]):
     """Train, base and query of one data set under one protocol: splits of embeddings or of images.
 
     Raises:
-        ValueError: a split is empty, the splits differ in having labels, in their kind or in dimension, or some
-            classes of the training split have queries and others none, so that no figure would tell how those are
-            found. (Where none has, the figures are of classes that the model has never seen.)
+        ValueError: a split is empty, or the splits differ in having labels, in their kind or in dimension.
     """
 
     name: str
@@ -57,18 +56,20 @@ class Dataset(Generic[SplitT_co]):
                 raise ValueError(
                     f"no row of the {name} split of {self.name} has a label; give some, or none to any split"
                 )
-        trained = classes_of(np.asarray(self.train.labels))
-        absent = np.setdiff1d(trained, classes_of(np.asarray(self.query.labels)))
-        if 0 < len(absent) < len(trained):
-            first = self.class_names[absent[0]] if self.class_names else absent[0]
-            raise ValueError(
-                f"class {first} has no query in {self.name} ({len(absent)} of {self.classes} classes have none); "
-                "every class of the train split must have one: leave such a class out, or mark one of its rows in_query"
-            )
 
     def split(self, name: str) -> SplitT_co:
         """Return the split of that name: train, base or query."""
         return getattr(self, check_choice(name, "split", SPLITS))
+
+    def trained_base(self) -> npt.NDArray[np.bool_]:
+        """Return which base rows are trained on, ``bool [n]``.
+
+        Embeddings of several files have no row in common but by their numbers, which are then compared.
+        """
+        if self.train.of_one_table(self.base):
+            return np.isin(self.base.rows, self.train.rows)
+        base, train = (_row_hashes(split) for split in (self.base, self.train))
+        return np.isin(base, train)
 
     @property
     def multi_label(self) -> bool:
@@ -82,3 +83,11 @@ class Dataset(Generic[SplitT_co]):
             return 0
         labels = [np.asarray(self.split(name).labels) for name in SPLITS]
         return max(one.shape[1] if one.ndim == 2 else int(one.max()) + 1 for one in labels)
+
+
+def _row_hashes(split: Split) -> npt.NDArray[np.uint64]:
+    """Return a number for each row of embeddings, the same for equal rows and else, almost surely, another."""
+    weights = np.random.default_rng(0).integers(1, 2**64, split.input_dim(), dtype=np.uint64)
+    return np.concatenate(
+        [(chunk + np.float32(0)).view(np.uint32).astype(np.uint64) @ weights for chunk in split.chunks()]
+    )

@@ -22,7 +22,7 @@ class Protocol:
     """
 
     summary: str  # the rule in words
-    query: float  # rows of each class that are queries; if below 1, a fraction of the class
+    query: int  # rows of each class that are queries
     train: int | None  # rows of each class to train on; if None, the whole base
     disjoint: bool = False  # whether the training rows are kept out of the base
     whole: bool = False  # whether query and train count rows of the whole data set, and not of each class
@@ -39,8 +39,7 @@ class Protocol:
             groups = [(f"class {label}", np.flatnonzero(labels == label), 1) for label in np.unique(labels)]
         found: dict[str, list[npt.NDArray[np.int64]]] = {"train": [], "base": [], "query": []}
         for name, rows, classes in groups:  # each is sampled from on its own
-            wanted = self.query * (len(rows) if self.query < 1 else classes)
-            queries = max(1, round(wanted))
+            queries = self.query * classes
             trains = 0 if self.train is None else self.train * classes
             if len(rows) <= queries + trains:
                 raise ValueError(
@@ -56,6 +55,48 @@ class Protocol:
             found["train"].append(rest if self.train is None else rest[:trains])
             found["base"].append(rest[trains:] if self.disjoint else rest)
         return {split: np.sort(np.concatenate(rows)) for split, rows in found.items()}
+
+
+@dataclass(frozen=True)
+class HoldoutProtocol:
+    """The rule for data without splits: queries, base rows that are not trained on, and training rows.
+
+    A class of fewer than ten rows gives one query and one base row, and a class of one or two rows only trains, so that
+    no file is refused for a small class. With several labels a row, as many rows are sampled from all; a label of three
+    rows or more gets a query and a base row where that is possible, and rows with a rarer one train if others suffice.
+    """
+
+    summary: str  # the rule in words
+    share: float = 0.1  # of each class that is queries; as much is base, and the rest trains
+    disjoint = True  # no base row is trained on
+
+    def split(self, labels: npt.NDArray, seed: int) -> dict[str, npt.NDArray[np.int64]]:
+        """Return what ``Protocol.split`` does; raises ``ValueError`` if no class has three rows."""
+        rng = np.random.default_rng(check_int(seed, "the seed of the split"))
+        rows = np.arange(len(labels))
+        groups = [rows] if labels.ndim == 2 else [np.flatnonzero(labels == label) for label in np.unique(labels)]
+        found: dict[str, list[npt.NDArray[np.int64]]] = {"train": [], "base": [], "query": []}
+        for group in groups:
+            count = max(1, round(self.share * len(group))) if len(group) >= FEWEST else 0
+            order = rng.permutation(group)
+            if labels.ndim == 2:
+                hot = labels != 0
+                rare = hot.sum(axis=0) < FEWEST
+                order = order[np.argsort(hot[order][:, rare].any(axis=1), kind="stable")]
+                hot = hot & ~rare
+                order = _with_a_query_each(order, count, hot)
+                hot[order[:count]] = False
+                order[count:] = _with_a_query_each(order[count:], count, hot)
+            for split, part in zip(("query", "base", "train"), np.split(order, [count, 2 * count]), strict=True):
+                found[split].append(part)
+        splits = {split: np.sort(np.concatenate(parts)) for split, parts in found.items()}
+        if not len(splits["query"]):
+            raise ValueError(f"no class has {FEWEST} rows, which a query, a base row and a training row need; add rows")
+        return splits
+
+
+FEWEST = 3
+"""The rows of the smallest class that ``HoldoutProtocol`` takes a query and a base row from."""
 
 
 def trained_classes(labels: npt.NDArray, seed: int, share: float = 0.5) -> npt.NDArray[np.int64]:
@@ -89,12 +130,13 @@ class UnseenProtocol:
         """Return what ``Protocol.split`` does. With an odd number of classes one more is trained on."""
         trained = np.isin(labels, trained_classes(labels, seed))
         asked = np.flatnonzero(~trained)
-        found = PROTOCOLS["holdout"].split(labels[asked], seed)
-        return {"train": np.flatnonzero(trained), "base": asked[found["base"]], "query": asked[found["query"]]}
+        query = PROTOCOLS["holdout"].split(labels[asked], seed)["query"]
+        base = np.delete(asked, query)
+        return {"train": np.flatnonzero(trained), "base": base, "query": asked[query]}
 
 
-PROTOCOLS: dict[str, Protocol | UnseenProtocol] = {
-    "holdout": Protocol("a tenth of every class is query, the rest base and train", query=0.1, train=None),
+PROTOCOLS: dict[str, Protocol | HoldoutProtocol | UnseenProtocol] = {
+    "holdout": HoldoutProtocol("a tenth of every class is query, a tenth base, the rest train; none is in two"),
     "unseen": UnseenProtocol("half of the classes train; of the others a tenth is query, the rest base"),
     "digits": Protocol("20 queries and 80 training rows a class, the base holds the training rows", 20, 80),
     "characters": Protocol("8 queries and 40 training rows a class, the base holds the training rows", 8, 40),

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lbhash.data.dataset import SPLITS, Dataset
-from lbhash.data.protocols import PROTOCOLS, TRAIN_TEST_PROTOCOLS, Protocol
+from lbhash.data.protocols import PROTOCOLS, TRAIN_TEST_PROTOCOLS, UnseenProtocol
 from lbhash.data.split import EmbeddingSplit, SplitT
 from lbhash.utils.labels import has_label
 from lbhash.utils.validation import check_choice
@@ -53,7 +53,8 @@ class Table(ABC, Generic[SplitT]):
         Args:
             protocol: a name of ``PROTOCOLS``, or for a table with a published test set of ``TRAIN_TEST_PROTOCOLS``.
                 If None, the table's flags count; if it has none, its own protocol. Rows without labels are sampled
-                as if they were of one class, where the protocol allows it.
+                as if they were of one class, where the protocol allows it. By ``holdout`` all but the queries are
+                then train and base: how many neighbors codes keep depends on how many rows there are.
             seed: of the sample.
             usable: ``bool [n]``, false for a row that must be in no split; if None, every row may be.
         """
@@ -69,7 +70,7 @@ class Table(ABC, Generic[SplitT]):
         labels = np.zeros(len(rows), np.int64) if self.labels is None else self.labels[rows]
         published = self.test_rows is not None and chosen in TRAIN_TEST_PROTOCOLS
         known = has_label(labels)
-        if not known.all() and not (published or isinstance(PROTOCOLS.get(chosen), Protocol)):
+        if not known.all() and isinstance(PROTOCOLS.get(chosen), UnseenProtocol):
             said = f"protocol is {chosen!r}, and {len(known) - known.sum():,} rows of {self.name} have no label"
             raise ValueError(
                 f"{said}; leave them out, or say by the columns in_train, in_base and in_query what is what"
@@ -90,6 +91,8 @@ class Table(ABC, Generic[SplitT]):
                 raise ValueError(line) from None
             said = f"protocol is {chosen!r}, the default of such data: {line} (or another protocol)"
             raise ValueError(said) from None
+        if self.labels is None and chosen == "holdout":
+            found["train"] = found["base"] = np.delete(np.arange(len(rows)), found["query"])
         return chosen, {split: rows[found[split]] for split in SPLITS}
 
     def dataset(

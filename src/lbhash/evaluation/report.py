@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial, reduce
 from html import escape
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -33,6 +33,19 @@ VOTES = 100
 Order = Literal["expected", "stable"]
 
 
+class ClassFigures(NamedTuple):
+    """How each class is found that a scored query has, in the order of the classes' numbers or names; all ``[C]``."""
+
+    label: npt.NDArray
+    """The class: its number, or its name if the labels are names."""
+    queries: npt.NDArray[np.int64]
+    """Its queries."""
+    base: npt.NDArray[np.int64]
+    """Its base codes."""
+    map: Floats
+    """The mean AP@k of its queries."""
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Report:
     """What ``evaluate`` measures.
@@ -49,6 +62,10 @@ class Report:
     """mAP@k in the worst order of tied codes."""
     map_floor: float
     """Mean of the lowest AP over the whole base that each query's largest mis-rank leaves possible."""
+    map_macro: float
+    """Mean over the classes of each one's mAP@k (``by_class``), so that a small class counts as much as a large one."""
+    by_class: ClassFigures
+    """Queries, base codes and mAP@k of each class that a scored query has."""
     top_k: int
     """Length of the ranked list that mAP, NDCG, ACG and WAP are computed on."""
     ties: str
@@ -107,7 +124,7 @@ class Report:
     """The most labels that a query and a base code share; 1 for single-label data."""
 
     def summary(self) -> list[tuple[str, str]]:
-        """Return the ten lines that people read first: what is measured, and the figure."""
+        """Return the lines that people read first: what is measured, and the figure."""
         at = "" if self.top_k == self.base else f"@{self.top_k:,}"
         rank = f"the first {self.ranks[-1]:,}"
         within = f"{self.precision_within_radius:.4f}, {self.recall_within_radius:.4f}"
@@ -115,6 +132,7 @@ class Report:
         return [
             (f"mAP{at}, ties {self.ties}", f"{self.map:.4f}"),
             ("  worst to best order of ties", f"{self.map_worst:.4f} to {self.map_best:.4f}"),
+            ("  mean over classes (macro)", f"{self.map_macro:.4f}"),
             ("R-precision", f"{self.r_precision:.4f}"),
             (f"precision, recall of {rank}", f"{self.precision_at[-1]:.4f}, {self.recall_at[-1]:.4f}"),
             (f"precision, recall within radius {self.radius}", within),
@@ -124,6 +142,12 @@ class Report:
             ("ratio", number(bound.ratio, 3)),
             ("queries, base codes, bits", f"{self.queries:,}, {self.base:,}, {self.bits}"),
         ]
+
+    def named(self, classes: Sequence[Any] | npt.NDArray) -> Report:
+        """Return the report with the class of each number in ``by_class``; as it is if there are none."""
+        if not len(classes):
+            return self
+        return replace(self, by_class=self.by_class._replace(label=np.asarray(classes)[self.by_class.label]))
 
     def __repr__(self) -> str:
         lines = self.summary()
@@ -142,6 +166,7 @@ class Report:
         """Return the report as JSON has it: plain numbers and lists and None for NaN or infinity."""
         figures = {name: value for name, value in vars(self).items() if not isinstance(value, (tuple, Bound))}
         figures |= {"ranks": self.ranks, "bound": self.bound, "bound_99.9": self.bound.at_percentile()}
+        figures["by_class"] = self.by_class._asdict()
         for name, by, curve in (("curve", "radius", self.curve), ("rank_curve", "rank", self.rank_curve)):
             figures[name] = {by: curve.at, "precision": curve.precision, "recall": curve.recall}
         return {name: _plain(value) for name, value in figures.items()}
@@ -189,8 +214,8 @@ def evaluate(
             queries, no base codes, or no query to which a base code is relevant.
     """
     (base, queries), length = as_packed_alike(bits, base_codes=base_codes, query_codes=query_codes)
-    wanted, labels = read_label_pair(query_labels, base_labels)
-    return evaluate_parts(
+    wanted, labels, names = read_label_pair(query_labels, base_labels)
+    report = evaluate_parts(
         *_labeled(queries, wanted, "query"),
         [_labeled(base, labels, "base")],
         top_k,
@@ -203,6 +228,7 @@ def evaluate(
         probe=probe,
         bits=length,
     )
+    return report.named(names)
 
 
 def evaluate_parts(
@@ -278,6 +304,8 @@ def evaluate_parts(
     if probe:
         predicted = linear_probe_predict(queries, base[0].codes, base[0].labels, length)
         probe_accuracy = float(np.mean(predicted == wanted))
+    bound = bound_of_parts(counting, classes, length)
+    by_class = _by_class(wanted, np.where(scored, np.nan_to_num(figures["map"]), np.nan), classes, bound)
     for name, values in figures.items():  # in their means, a query without a relevant base code counts as 0
         mean = np.nan_to_num(values[scored], nan=0.0).mean(axis=0)
         settings[name] = mean if mean.ndim else float(mean)
@@ -285,7 +313,9 @@ def evaluate_parts(
         **settings,
         mean_misrank=mean_misrank,
         top_k=top_k,
-        bound=bound_of_parts(counting, classes, length),
+        map_macro=float(by_class.map.mean()),
+        by_class=by_class,
+        bound=bound,
         knn_accuracy=knn_accuracy,
         k=k,
         probe_accuracy=probe_accuracy,
@@ -376,6 +406,22 @@ def _by_radius(ranking: Ranking, top_k: int, radius: int, normalize: Normalize) 
         "curve_precision": points.precision,
         "curve_recall": points.recall,
     }
+
+
+def _by_class(wanted: Labels, precision: Floats, classes: Classes, found: Bound) -> ClassFigures:
+    """Return the figures of each class by the AP of each query, NaN for one that is not scored."""
+    scored = ~np.isnan(precision)
+    labels, values = wanted[scored], precision[scored]
+    sums: Any
+    if labels.ndim == 2:
+        asked = np.flatnonzero(labels.any(axis=0))
+        queries, sums = labels[:, asked].sum(axis=0, dtype=np.int64), values @ labels[:, asked]
+    else:
+        asked, members = np.unique(labels, return_inverse=True)
+        queries, sums = np.bincount(members).astype(np.int64), np.bincount(members, values)
+    sizes = dict(zip(classes.tolist(), found.intra_counts.sum(axis=1).tolist(), strict=True))
+    base = np.array([sizes.get(label, 0) for label in asked.tolist()])
+    return ClassFigures(asked, queries, base, sums / queries)
 
 
 def _plain(value: Any) -> Any:

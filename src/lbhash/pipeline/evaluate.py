@@ -95,7 +95,7 @@ def evaluate_files(
                 f"{name} has no labels; an evaluation needs them, or the embeddings that were encoded (--neighbors)"
             )
     left, right = _labeled(left, "queries"), _labeled(right, "base")
-    wanted, labels = in_one_order(
+    wanted, labels, names = in_one_order(
         (np.asarray(left.labels), left.class_names),
         (np.asarray(right.labels), right.class_names),
         "labels of queries are {}, and those of base {}",
@@ -110,6 +110,7 @@ def evaluate_files(
             report = evaluate_parts(left.codes, wanted, parts, share=share, **options)
     else:
         report = evaluate(left.codes, wanted, right.codes, labels, **options)
+    report = report.named(names)
     if write_run is not None:
         runs.write_run(write_run, left, right, options.get("top_k"))
     if write_qrels is not None:

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from lbhash.data import Dataset, EmbeddingSplit
-from lbhash.evaluation.neighbors import NeighborReport, evaluate_neighbors
+from lbhash.data import Dataset
+from lbhash.evaluation.neighbors import evaluate_neighbors
 from lbhash.evaluation.recognition import classifier_predict
-from lbhash.evaluation.report import Report, evaluate
 from lbhash.losses import PAPER
 from lbhash.pipeline.columns import label_columns
 from lbhash.pipeline.embeddings import ImageOptions
+from lbhash.pipeline.figures import figures_of
 from lbhash.pipeline.splits import check_images_alone, open_embedded
 from lbhash.training.arguments import arguments
 from lbhash.utils.files import check_folder, write_json
@@ -26,7 +26,7 @@ from lbhash.utils.system import peak_memory, usable_cores
 from lbhash.utils.validation import check_int
 
 if TYPE_CHECKING:
-    from lbhash.codes import PackedCodes
+    from lbhash.hasher import Hasher
 
 MOST_QUERIES = 1000
 """The most queries of data without labels whose neighbors are looked for."""
@@ -168,19 +168,12 @@ def train_model(
         print(f"{hasher.name} has no settings of its own: trained with those of --recipe paper", file=sys.stderr)
     # Without it a resumed run has the metrics of one that was never interrupted.
     rate = None if training is None else training.pop("rows_per_second")
-    asked, held = dataset.query.labeled(), dataset.base.labeled()
+    asked = dataset.query.labeled()
     if unlabeled:  # whose neighbors the embeddings tell
-        backbone = hasher.backbone_ if held.needs_backbone else None
-        bar = "embedding" if progress else ""
-        asked, held = (part.embedded(backbone, workers=hasher.workers, progress=bar) for part in (asked, held))
-    query, base = hasher.encode_split(asked), hasher.encode_split(held)
-    if unlabeled:
-        report: Report | NeighborReport = _neighbors(asked, query, held, base, hasher.bits)
+        figures = _neighbors(dataset, hasher, "embedding" if progress else "")
     else:
-        k = None
-        if not dataset.multi_label:  # more voters than a class has rows would outvote it with others
-            k = min(100, int(np.median(np.unique(held.labels, return_counts=True)[1])))
-        report = evaluate(query, asked.labels, base, held.labels, top_k, k=k, bits=hasher.bits)
+        query = hasher.encode_split(asked)
+        figures = figures_of(dataset, hasher, query, top_k)
     recognized = None
     seen = np.isin(asked.labels, classes)
     if hasher.model_.classifier is not None and not dataset.multi_label and seen.any():
@@ -196,7 +189,7 @@ def train_model(
         "train_seconds": round(seconds, 2),
         "training": training,
         **(_of_images(rate) if dataset.train.needs_backbone else {}),
-        **report.as_dict(),
+        **figures,
         "classifier_accuracy": recognized,  # of the method's own classifier, where it has one
     }
     hasher.classes_ = np.asarray(dataset.class_names)[classes] if dataset.class_names else classes
@@ -227,13 +220,14 @@ def _all_equal(split: Any) -> bool:
     return all((chunk == first).all() for chunk in split.chunks())
 
 
-def _neighbors(
-    asked: EmbeddingSplit, query: PackedCodes, held: EmbeddingSplit, base: PackedCodes, bits: int
-) -> NeighborReport:
+def _neighbors(dataset: Dataset, hasher: Hasher, bar: str) -> dict[str, Any]:
     """Return what the codes of some queries keep of the neighbors in the embeddings."""
-    most = min(MOST_QUERIES, len(query))
-    chosen = np.sort(np.random.default_rng(0).permutation(len(query))[:most])
-    return evaluate_neighbors(query[chosen], asked.take(chosen), base, held.take(slice(None)), bits=bits)
+    backbone = hasher.backbone_ if dataset.base.needs_backbone else None
+    few = dataset.query.subsample(MOST_QUERIES)
+    asked, held = (part.embedded(backbone, workers=hasher.workers, progress=bar) for part in (few, dataset.base))
+    codes = [hasher.encode_split(part) for part in (asked, held)]
+    rows = [part.take(slice(None)) for part in (asked, held)]
+    return evaluate_neighbors(codes[0], rows[0], codes[1], rows[1], bits=hasher.bits).as_dict()
 
 
 def _of_images(rate: float | None) -> dict[str, Any]:

@@ -79,19 +79,18 @@ def numbered_labels(labels: Any, name: str = "labels") -> tuple[Labels, npt.NDAr
     return numbers, np.arange(numbers.shape[1]) if numbers.ndim == 2 and not len(values) else values
 
 
-def read_label_pair(query_labels: Any, base_labels: Any) -> tuple[Labels, Labels]:
+def read_label_pair(query_labels: Any, base_labels: Any) -> tuple[Labels, Labels, Classes]:
     """Return the labels of queries and of the base, as ``read_labels`` does, with the same number for a class in both.
 
+    The third is the class of each number, or nothing if the numbers are those that were given.
+
     >>> read_label_pair(["dog"], ["cat", "dog"])
-    (array([1]), array([0, 1]))
+    (array([1]), array([0, 1]), array(['cat', 'dog'], dtype='<U3'))
     """
     left, right = _read(query_labels, "query_labels"), _read(base_labels, "base_labels")
-    if len(left[1]) or len(right[1]):
-        pair = in_one_order(left, right, "query_labels are {} and base_labels are {}")
-    else:
-        pair = left[0], right[0]
-    given = query_labels, base_labels
-    return _of_one_kind(*pair, lists=all(_rows_of_lists(one, "labels") is not None for one in given))
+    asked, held, classes = in_one_order(left, right, "query_labels are {} and base_labels are {}")
+    lists = all(_rows_of_lists(one, "labels") is not None for one in (query_labels, base_labels))
+    return *_of_one_kind(asked, held, lists=lists), classes
 
 
 def rows_with_label(labels: Labels, what: str) -> npt.NDArray[np.int64]:
@@ -245,14 +244,14 @@ def has_label(labels: Labels) -> npt.NDArray[np.bool_]:
 
 def in_one_order(
     left: tuple[Labels, Classes], right: tuple[Labels, Classes], said: str, advice: str = ""
-) -> tuple[Labels, Labels]:
-    """Return two sets of labels, each given with the classes of its numbers, with one number a class.
+) -> tuple[Labels, Labels, Classes]:
+    """Return two sets of labels, each given with the classes of its numbers, with one number a class, and the classes.
 
     Labels without classes are numbers of classes. ``said`` has two ``{}``, for what each set is where only one of them
     has names.
     """
     if not (len(left[1]) or len(right[1])):
-        return left[0], right[0]
+        return left[0], right[0], np.array([])
     sides = [one if len(one[1]) else _own_classes(one[0]) for one in (left, right)]
     texts = [bool(len(one[1])) and isinstance(one[1][0], str) for one in sides]
     if texts[0] != texts[1]:
@@ -262,7 +261,7 @@ def in_one_order(
         raise ValueError(f"{said.format(*kinds)}; both must be the same{advice}")
     order = sorted({*sides[0][1], *sides[1][1]})
     (labels, names), (others, more) = sides
-    return renumbered(labels, names, order), renumbered(others, more, order)
+    return renumbered(labels, names, order), renumbered(others, more, order), np.array(order)
 
 
 def _own_classes(labels: Labels) -> tuple[Labels, npt.NDArray[Any]]:

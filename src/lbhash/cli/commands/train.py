@@ -86,12 +86,12 @@ def train(
     if as_json:
         print_json(metrics)
         return
-    from lbhash.cli.tables import print_metrics, print_training, print_unlabeled
+    from lbhash.cli.tables import print_figures, print_training, print_unlabeled
 
     if "neighbors" in metrics:
         print_unlabeled(metrics)
     else:
-        print_metrics([metrics], title=f"{metrics['data']}, {metrics['bits']} bits, {metrics['queries']:,} queries")
+        print_figures(metrics)
     if metrics["training"] is None:
         typer.echo(f"model and metrics.json are in {out}")
     else:

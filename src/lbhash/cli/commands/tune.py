@@ -59,7 +59,7 @@ def tune(
 
     Images are embedded once, by a backbone that is not fine-tuned.
     """
-    from lbhash.cli.tables import print_metrics
+    from lbhash.cli.tables import print_figures
     from lbhash.hasher import Hasher
     from lbhash.models.folder import check_replaces_ours
     from lbhash.pipeline.splits import open_embedded
@@ -91,7 +91,7 @@ def tune(
         print_json(found.as_dict() | {"trials": [trial.as_dict() for trial in found.trials], "metrics": metrics})
         return
     print_tuning(found)
-    print_metrics([metrics], title=f"{loaded.name}, {bits} bits, trained on all training rows")
+    print_figures(metrics)
     typer.echo(f"trials.csv, best.json and model are in {out}")
 
 

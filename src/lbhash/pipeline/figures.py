@@ -1,0 +1,100 @@
+"""What the codes of a trained model are worth: on new rows first, and on the rows that it was trained on."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from lbhash.codes import PackedCodes
+from lbhash.data import Dataset
+from lbhash.data.split import classes_of
+from lbhash.evaluation.report import Report, evaluate
+from lbhash.utils.labels import Labels, has_label
+
+if TYPE_CHECKING:
+    from lbhash.hasher import Hasher
+
+_KEPT = ("map", "map_worst", "map_best", "map_macro", "knn_accuracy", "k", "top_k", "base")
+"""The figures of a report that are stored for new rows and for rows that were trained on."""
+
+
+def figures_of(dataset: Dataset, hasher: Hasher, query: PackedCodes, top_k: int | None) -> dict[str, Any]:
+    """Evaluate the queries of labeled data against the base, its new rows, and the rows that were trained on.
+
+    Args:
+        dataset: what the model was trained on.
+        hasher: just fitted to its train split.
+        query: the codes of the queries that have a label.
+        top_k: mAP@k; over all rows if None, or if there are fewer.
+
+    Returns:
+        The report on the base, ``Report.as_dict``. Beside it ``split``, how many rows and classes are in which split;
+        ``new_rows`` and ``trained_rows``, some figures of the base rows that were not trained on, and of the
+        training rows: None where no query has a relevant one; and ``classes``, rows and mAP of each class.
+    """
+    asked, held = dataset.query.labeled(), dataset.base.labeled()
+    wanted, labels, codes = np.asarray(asked.labels), np.asarray(held.labels), hasher.encode_split(held)
+    trained = dataset.train.labeled()
+    known, train = (has_label(np.asarray(split.labels)) for split in (dataset.base, dataset.train))
+    new = ~dataset.trained_base()[known]
+
+    def report(codes: PackedCodes, labels: Labels, top_k: int | None) -> Report:
+        k = None
+        if labels.ndim == 1:  # more voters than a class has rows would outvote it with others
+            k = min(100, int(np.median(np.unique(labels, return_counts=True)[1])))
+        return evaluate(query, wanted, codes, labels, top_k, k=k, bits=hasher.bits)
+
+    def some(codes: PackedCodes, labels: Labels) -> Report | None:
+        if not np.intersect1d(classes_of(wanted), classes_of(labels)).size:
+            return None
+        return report(codes, labels, None if top_k is None else min(top_k, len(codes)))
+
+    whole = report(codes, labels, top_k)
+    parts = {
+        "new_rows": whole if new.all() else some(codes[new], labels[new]),
+        "trained_rows": some(hasher.train_codes_[train], np.asarray(trained.labels)),
+    }
+    classes = _classes(dataset, new, parts)
+    counts = {
+        "train": len(dataset.train),
+        "query": len(dataset.query),
+        "new": int(new.sum()),
+        "trained_base": int((~new).sum()),
+        "classes": len(classes),
+        "only_train": sum(one["train"] > 0 and one["query"] == 0 for one in classes),
+        "few": sum(one["query"] == one["new"] == 1 and one["train"] < 8 for one in classes),
+    }
+    kept = {name: part and {own: part.as_dict()[own] for own in _KEPT} for name, part in parts.items()}
+    return {"split": counts, **kept, "classes": classes, **whole.as_dict()}
+
+
+def _classes(dataset: Dataset, new: npt.NDArray[np.bool_], parts: dict[str, Report | None]) -> list[dict[str, Any]]:
+    """Return for each class its name or number, its rows in each split, and its mAP on either kind of row."""
+    base = dataset.base.labeled()
+    rows = {"train": dataset.train.labels, "query": dataset.query.labels, "new": np.asarray(base.labels)[new]}
+    sizes = {split: _sizes(np.asarray(labels)) for split, labels in rows.items()}
+    precision = {
+        name: {} if part is None else dict(zip(part.by_class.label.tolist(), part.by_class.map.tolist(), strict=True))
+        for name, part in parts.items()
+    }
+    return [
+        {
+            "class": dataset.class_names[label] if dataset.class_names else label,
+            **{split: found.get(label, 0) for split, found in sizes.items()},
+            "map": precision["new_rows"].get(label),
+            "map_trained": precision["trained_rows"].get(label),
+        }
+        for label in sorted({*sizes["train"], *sizes["query"], *sizes["new"]})
+    ]
+
+
+def _sizes(labels: npt.NDArray) -> dict[int, int]:
+    """Return how many rows each class has, by its number."""
+    classes = classes_of(labels)
+    if labels.ndim == 2:
+        counts = labels[:, classes].sum(axis=0, dtype=np.int64)
+    else:
+        counts = np.unique(labels[has_label(labels)], return_counts=True)[1]
+    return dict(zip(classes.tolist(), counts.tolist(), strict=True))
