@@ -232,6 +232,10 @@ def test_no_redirect_leads_to_the_host_that_a_request_names(client):
 
 def test_wrong_methods_and_places(client):
     assert_refused(client.get("/search"), 405)
+    for path in ("/", "/docs", "/static/app.js", "/health", "/ready", "/metrics", "/v1/about", "/v1/row/3/image"):
+        asked, read = client.head(path), client.get(path)
+        assert (asked.status_code, asked.headers["content-type"]) == (200, read.headers["content-type"])
+    assert client.head("/search").status_code == 405
     assert_refused(client.post("/health"), 405)
     assert_refused(client.get("/nothing"), 404)
 

@@ -91,9 +91,12 @@ class Security:
         async def receive_whole() -> Message:
             return whole.pop() if whole else await receive()
 
+        # HEAD is answered as GET is, and the server leaves the body out; FastAPI's routes would refuse it.
+        read = {**scope, "method": "GET"} if scope["method"] == "HEAD" else scope
         try:
-            await self.app(scope, receive_whole, send_with_headers)
+            await self.app(read, receive_whole, send_with_headers)
         finally:
+            scope["route"] = read.get("route")
             self._bodies.give_back(size)
 
     def _check_host(self, headers: Headers) -> None:
