@@ -3,6 +3,7 @@ from __future__ import annotations
 import base64
 import io
 import json
+import shutil
 
 import numpy as np
 import pytest
@@ -16,7 +17,7 @@ from lbhash.codes.io import CodeTable
 from lbhash.data import load_dataset, load_table
 from lbhash.evaluation.report import evaluate
 from lbhash.index import FlatIndex, build_index, open_index
-from lbhash.service import Settings, create_app
+from lbhash.service import Settings, background, create_app
 from lbhash.service.rows import GrayRows, Usual, open_rows
 from lbhash.service.settings import MAX_BATCH
 from lbhash.service.summary import neighborly, principal
@@ -266,6 +267,32 @@ def test_without_data_and_backbone(digits_service):
         assert (summary["map"], summary["confused"]) == (None, None)
         assert len(summary["classes"]) == 10
         assert "no data" in summary["notes"][0]
+
+
+def test_an_index_of_every_query_is_shown_with_the_figures_of_the_training(tmp_path, digits_service, hasher):
+    shutil.copytree(digits_service.model, tmp_path / "model")
+    table = load_table("digits")
+    codes = CodeTable(hasher.encode(table.embeddings), BITS, np.arange(1797), table.labels)
+    settings = Settings(tmp_path / "model", tmp_path / "index", "digits")
+    build_index(codes, tmp_path / "index")
+    dataset = load_dataset("digits")
+    query, base = (hasher.encode_split(part) for part in (dataset.query, dataset.base))
+    report = evaluate(query, dataset.query.labels, base, dataset.base.labels, bits=BITS)
+    metrics = tmp_path / "model" / "metrics.json"
+    metrics.write_text(json.dumps(report.as_dict()))
+    with TestClient(create_app(settings), base_url=HOME) as client:
+        summary = wait_for(client, "/summary", lambda body: body["state"] != "computing")
+        wanted = [report.map, report.map_worst, report.map_best, report.knn_accuracy, report.precision_within_radius]
+        figures = [summary[name] for name in ("map", "map_worst", "map_best", "knn_accuracy", "precision_within_2")]
+        assert figures == pytest.approx(wanted)
+        assert (summary["codes"], summary["queries"], len(summary["classes"])) == (1797, None, 10)
+        after = "what is said of queries is the evaluation after the training, of 200 queries in 1,597 codes"
+        assert summary["notes"] == [f"the index holds every query of the data; {after}"]
+        for damaged in ({**report.as_dict(), "map": 7}, {"neighbor_map": [0.5]}, []):
+            metrics.write_text(json.dumps(damaged))
+            notes, served = [], client.app.state.service.engine
+            assert background._evidence(served, served.index, notes).trained == {}
+            assert notes == ["no mAP: the index holds every query of the data"]
 
 
 def test_an_index_that_does_not_answer_is_a_503(client, monkeypatch):

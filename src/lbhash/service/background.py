@@ -7,6 +7,7 @@ import json
 import logging
 from collections.abc import Callable
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -57,7 +58,7 @@ class Background:
         notes: list[str] = []
         try:
             evidence = await asyncio.to_thread(_evidence, self._engine, index, notes)
-            numbers = {} if evidence is None else json.loads(await _compute(summarize, evidence))
+            numbers = {} if evidence is None else json.loads(await _compute(summarize, evidence)) | evidence.trained
             self.summary = Summary(state="ready", generation=index.generation, notes=notes, **numbers)
         except Exception as error:
             log.warning(_FAILED, "summary", index.generation, error)
@@ -117,9 +118,31 @@ def _evidence(engine: Engine, index: Index, notes: list[str]) -> Evidence | None
     try:
         codes, query_labels = _queries(engine, index, notes)
     except ValueError as error:
-        notes.append(f"no mAP: {error}")
-        return evidence
+        trained, queries, base = _of_training(engine.settings.model)
+        after = (
+            f"what is said of queries is the evaluation after the training, of {queries:,} queries in {base:,} codes"
+        )
+        notes.append(f"{error}; {after}" if trained else f"no mAP: {error}")
+        return evidence._replace(trained=trained)
     return evidence._replace(query_codes=codes, query_labels=query_labels)
+
+
+def _of_training(model: str | Path) -> tuple[dict[str, float], int, int]:
+    """Return the figures of queries that a training left beside its model, and its numbers of queries and base codes.
+
+    There are none if the model was not trained by ``lbhash train``, or without labels.
+    """
+    try:
+        found = json.loads((Path(model) / "metrics.json").read_text(encoding="utf-8"))
+        figures = {name: float(found[name]) for name in ("map", "map_worst", "map_best")}
+        more = {"knn_accuracy": found["knn_accuracy"]}
+        more["precision_within_2"] = found["precision_within_radius"] if found["radius"] == 2 else None
+        figures |= {name: float(value) for name, value in more.items() if value is not None}
+        if all(0 <= value <= 1 for value in figures.values()):
+            return figures, int(found["queries"]), int(found["base"])
+    except (OSError, LookupError, TypeError, ValueError):
+        pass
+    return {}, 0, 0
 
 
 def _queries(engine: Engine, index: Index, notes: list[str]) -> tuple[Any, list[Any]]:

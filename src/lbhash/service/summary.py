@@ -16,13 +16,17 @@ MAX_QUERIES = 1000
 
 
 class Evidence(NamedTuple):
-    """What the numbers are computed from: codes ``uint8 [n, bytes]``, and a class number or a list of them for each."""
+    """What the numbers are computed from: codes ``uint8 [n, bytes]``, and a class number or a list of them for each.
+
+    ``trained`` has the model's own figures, which stand in the place of those that need queries where there are none.
+    """
 
     codes: Any
     labels: list[Any]
     bits: int
     query_codes: Any = None
     query_labels: list[Any] | None = None
+    trained: dict[str, float] = {}  # noqa: RUF012
 
 
 def summarize(evidence: Evidence) -> bytes:
