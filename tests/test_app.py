@@ -193,14 +193,18 @@ def test_the_summary_is_an_evaluation_of_the_index(client, digits_service, hashe
     body = wait_for(client, "/summary", lambda body: body["state"] != "computing")
     dataset = load_dataset("digits")
     codes = [hasher.encode_split(part) for part in (dataset.query, dataset.base)]
-    report = evaluate(codes[0], dataset.query.labels, codes[1], dataset.base.labels, bits=BITS)
+    new = ~np.isin(dataset.base.rows, dataset.train.rows)
+    report = evaluate(codes[0], dataset.query.labels, codes[1][new], dataset.base.labels[new], bits=BITS)
+    whole = evaluate(codes[0], dataset.query.labels, codes[1], dataset.base.labels, bits=BITS)
     assert body["state"] == "ready"
-    for name in ("map", "map_worst", "map_best", "knn_accuracy", "queries"):
+    assert body["notes"] == ["mAP and what else is of queries: in 797 new rows, which were not trained on"]
+    for name in ("map", "map_worst", "map_best", "map_macro", "knn_accuracy", "queries", "base"):
         assert body[name] == pytest.approx(getattr(report, name))
     for name in ("inter", "intra", "ratio"):
-        assert body[name] == getattr(report.bound, name)
-    assert [one["intra"] for one in body["classes"]] == report.bound.intra_per_class.tolist()
-    far = report.bound.inter_matrix() + 99 * np.eye(10)
+        assert body[name] == getattr(whole.bound, name)
+    assert [one["map"] for one in body["classes"]] == report.by_class.map.tolist()
+    assert [one["intra"] for one in body["classes"]] == whole.bound.intra_per_class.tolist()
+    far = whole.bound.inter_matrix() + 99 * np.eye(10)
     assert [one["inter"] for one in body["classes"]] == far.min(axis=0).tolist()
     wrong = round((1 - report.knn_accuracy) * report.queries)
     shown = [one["queries"] for one in body["confused"]]
@@ -269,30 +273,30 @@ def test_without_data_and_backbone(digits_service):
         assert "no data" in summary["notes"][0]
 
 
-def test_an_index_of_every_query_is_shown_with_the_figures_of_the_training(tmp_path, digits_service, hasher):
+def test_an_index_of_queries_alone_is_shown_with_the_figures_of_the_training(tmp_path, digits_service, hasher):
     shutil.copytree(digits_service.model, tmp_path / "model")
-    table = load_table("digits")
-    codes = CodeTable(hasher.encode(table.embeddings), BITS, np.arange(1797), table.labels)
+    part = load_dataset("digits").query
+    codes = CodeTable(hasher.encode_split(part), BITS, part.rows, part.labels)
     settings = Settings(tmp_path / "model", tmp_path / "index", "digits")
     build_index(codes, tmp_path / "index")
     dataset = load_dataset("digits")
     query, base = (hasher.encode_split(part) for part in (dataset.query, dataset.base))
     report = evaluate(query, dataset.query.labels, base, dataset.base.labels, bits=BITS)
     metrics = tmp_path / "model" / "metrics.json"
-    metrics.write_text(json.dumps(report.as_dict()))
+    metrics.write_text(json.dumps(report.as_dict() | {"new_rows": None}))
     with TestClient(create_app(settings), base_url=HOME) as client:
         summary = wait_for(client, "/summary", lambda body: body["state"] != "computing")
         wanted = [report.map, report.map_worst, report.map_best, report.knn_accuracy, report.precision_within_radius]
         figures = [summary[name] for name in ("map", "map_worst", "map_best", "knn_accuracy", "precision_within_2")]
         assert figures == pytest.approx(wanted)
-        assert (summary["codes"], summary["queries"], len(summary["classes"])) == (1797, None, 10)
+        assert (summary["codes"], summary["queries"], len(summary["classes"])) == (200, None, 10)
         after = "what is said of queries is the evaluation after the training, of 200 queries in 1,597 codes"
-        assert summary["notes"] == [f"the index holds every query of the data; {after}"]
+        assert summary["notes"] == [f"the index holds nothing but the queries of the data; {after}"]
         for damaged in ({**report.as_dict(), "map": 7}, {"neighbor_map": [0.5]}, []):
             metrics.write_text(json.dumps(damaged))
             notes, served = [], client.app.state.service.engine
             assert background._evidence(served, served.index, notes).trained == {}
-            assert notes == ["no mAP: the index holds every query of the data"]
+            assert notes == ["no mAP: the index holds nothing but the queries of the data"]
 
 
 def test_an_index_that_does_not_answer_is_a_503(client, monkeypatch):

@@ -116,7 +116,7 @@ def _evidence(engine: Engine, index: Index, notes: list[str]) -> Evidence | None
         notes.append(f"{int((~known).sum()):,} codes without a label are left out")
     evidence = Evidence(index.codes_of(ids[known]), [label for label in labels if label is not None], index.bits)
     try:
-        codes, query_labels = _queries(engine, index, notes)
+        codes, query_labels, searched = _queries(engine, index, ids[known], notes)
     except ValueError as error:
         trained, queries, base = _of_training(engine.settings.model)
         after = (
@@ -124,7 +124,7 @@ def _evidence(engine: Engine, index: Index, notes: list[str]) -> Evidence | None
         )
         notes.append(f"{error}; {after}" if trained else f"no mAP: {error}")
         return evidence._replace(trained=trained)
-    return evidence._replace(query_codes=codes, query_labels=query_labels)
+    return evidence._replace(query_codes=codes, query_labels=query_labels, searched=searched)
 
 
 def _of_training(model: str | Path) -> tuple[dict[str, float], int, int]:
@@ -134,19 +134,25 @@ def _of_training(model: str | Path) -> tuple[dict[str, float], int, int]:
     """
     try:
         found = json.loads((Path(model) / "metrics.json").read_text(encoding="utf-8"))
-        figures = {name: float(found[name]) for name in ("map", "map_worst", "map_best")}
-        more = {"knn_accuracy": found["knn_accuracy"]}
-        more["precision_within_2"] = found["precision_within_radius"] if found["radius"] == 2 else None
+        new = found["new_rows"] or found
+        figures = {name: float(new[name]) for name in ("map", "map_worst", "map_best", "map_macro")}
+        more = {"knn_accuracy": new["knn_accuracy"]}
+        if found["radius"] == 2 and new["base"] == found["base"]:
+            more["precision_within_2"] = found["precision_within_radius"]
         figures |= {name: float(value) for name, value in more.items() if value is not None}
         if all(0 <= value <= 1 for value in figures.values()):
-            return figures, int(found["queries"]), int(found["base"])
+            return figures, int(found["queries"]), int(new["base"])
     except (OSError, LookupError, TypeError, ValueError):
         pass
     return {}, 0, 0
 
 
-def _queries(engine: Engine, index: Index, notes: list[str]) -> tuple[Any, list[Any]]:
-    """Return codes and labels of some queries that are not in the index; raise ``ValueError`` if there are none."""
+def _queries(engine: Engine, index: Index, ids: Any, notes: list[str]) -> tuple[Any, list[Any], Any]:
+    """Return codes and labels of some queries, and which of the ids they are searched in: rows that are new, if any is.
+
+    Raises:
+        ValueError: there are no queries, or no other rows.
+    """
     about, data = engine.model.metadata, engine.settings.data
     if data is None:
         raise ValueError("the service has no data to take queries from")
@@ -156,18 +162,23 @@ def _queries(engine: Engine, index: Index, notes: list[str]) -> tuple[Any, list[
     dataset = load_dataset(data, protocol=protocol, seed=about.get("split_seed", 0))
     if protocol is None and dataset.protocol != "flags":
         raise ValueError("neither the model nor the data say which rows are queries")
-    query, ids = dataset.query, index.ids()
+    query = dataset.query
     if query.labels is None:
         raise ValueError("the data have no labels")
     table = index.attributes_of(ids)
     held = table["row"].to_pylist() if "row" in table.column_names else ids.tolist()  # without rows, ids are rows
-    places = np.flatnonzero(~np.isin(query.rows, [row for row in held if isinstance(row, int)]))
-    if not len(places):
-        raise ValueError("the index holds every query of the data")
-    sampled = _sample(places, MAX_QUERIES, "queries", notes)
-    return engine.model.encode(query.take(sampled)), [
-        label_value(label, dataset.class_names) for label in query.labels[sampled]
-    ]
+    rows = np.array([row if isinstance(row, int) else -1 for row in held])
+    searched = ~np.isin(rows, query.rows)
+    new = searched & ~np.isin(rows, dataset.train.rows)
+    if not searched.any():
+        raise ValueError("the index holds nothing but the queries of the data")
+    if not new.any():
+        notes.append("every row that is searched was trained on, so that mAP says nothing of new rows")
+    elif not new.all():
+        notes.append(f"mAP and what else is of queries: in {int(new.sum()):,} new rows, which were not trained on")
+    sampled = _sample(np.arange(len(query)), MAX_QUERIES, "queries", notes)
+    labels = [label_value(label, dataset.class_names) for label in query.labels[sampled]]
+    return engine.model.encode(query.take(sampled)), labels, new if new.any() else searched
 
 
 def _axes(plane: Any) -> dict[str, list[float]]:

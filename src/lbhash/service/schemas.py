@@ -292,7 +292,7 @@ class About(_Loaded):
 
 
 class ClassNumbers(BaseModel):
-    """The distances of the bound for one class, in bits."""
+    """The distances of the bound for one class, in bits, and its mAP."""
 
     label: int | str
     codes: int
@@ -300,6 +300,7 @@ class ClassNumbers(BaseModel):
     intra_mean: float
     inter: float | None = Field(description="The distance of its center from the nearest other center.")
     nearest: int | str | None = Field(description="The class of that other center.")
+    map: float | None = Field(default=None, description="The mAP of its queries.")
 
 
 class Confusion(BaseModel):
@@ -317,9 +318,15 @@ class Summary(_Computed):
     notes: list[str] = []
     codes: int | None = None
     queries: int | None = None
+    base: int | None = Field(
+        default=None, description="How many codes the queries are searched in: of new rows, if any."
+    )
     map: float | None = None
     map_worst: float | None = None
     map_best: float | None = None
+    map_macro: float | None = Field(
+        default=None, description="The mean over the classes of the queries of each one's mAP."
+    )
     knn_accuracy: float | None = None
     precision_within_2: float | None = None
     inter: float | None = None

@@ -19,6 +19,7 @@ class Evidence(NamedTuple):
     """What the numbers are computed from: codes ``uint8 [n, bytes]``, and a class number or a list of them for each.
 
     ``trained`` has the model's own figures, which stand in the place of those that need queries where there are none.
+    The queries are searched in the codes that are true in ``searched``, ``bool [n]``.
     """
 
     codes: Any
@@ -27,6 +28,7 @@ class Evidence(NamedTuple):
     query_codes: Any = None
     query_labels: list[Any] | None = None
     trained: dict[str, float] = {}  # noqa: RUF012
+    searched: Any = slice(None)
 
 
 def summarize(evidence: Evidence) -> bytes:
@@ -46,7 +48,11 @@ def summarize(evidence: Evidence) -> bytes:
             query_labels, base_labels = asked, labels
         else:
             query_labels, base_labels = check_label_pair(evidence.query_labels, evidence.labels)
-        summary = _of_classes(evidence, base_labels) | _of_queries(evidence, query_labels, base_labels)
+        summary = _of_classes(evidence, base_labels)
+        figures, by_class = _of_queries(evidence, query_labels, base_labels)
+        summary |= figures
+        for row in summary["classes"]:
+            row["map"] = by_class.get(row["label"])
     for row in [*summary["classes"], *(summary.get("confused") or ())] if names else ():
         row |= {key: names[row[key]] for key in ("label", "nearest", "taken_for") if row.get(key) is not None}
     return json.dumps(summary, allow_nan=False).encode()
@@ -79,17 +85,20 @@ def _of_classes(evidence: Evidence, labels: Any) -> dict[str, Any]:
     return {"codes": len(evidence.codes), "classes": classes, **finite}
 
 
-def _of_queries(evidence: Evidence, query_labels: Any, base_labels: Any) -> dict[str, Any]:
-    """Return the figures of the evaluation, and which classes are frequently confused."""
+def _of_queries(evidence: Evidence, query_labels: Any, base_labels: Any) -> tuple[dict[str, Any], dict[int, float]]:
+    """Return the figures of the evaluation, with the classes that are frequently confused; and each class's mAP."""
     from lbhash.evaluation.recognition import knn_predict
     from lbhash.evaluation.report import VOTES, evaluate
 
-    report = evaluate(evidence.query_codes, query_labels, evidence.codes, base_labels, bits=evidence.bits)
-    figures = {name: getattr(report, name) for name in ("queries", "map", "map_worst", "map_best", "knn_accuracy")}
+    codes, labels = evidence.codes[evidence.searched], base_labels[evidence.searched]
+    report = evaluate(evidence.query_codes, query_labels, codes, labels, bits=evidence.bits)
+    named = ("queries", "base", "map", "map_worst", "map_best", "map_macro", "knn_accuracy")
+    figures = {name: getattr(report, name) for name in named}
     figures |= {"precision_within_2": report.precision_within_radius, "confused": None}
+    by_class = dict(zip(report.by_class.label.tolist(), report.by_class.map.tolist(), strict=True))
     if base_labels.ndim == 2:
-        return figures
-    voted = knn_predict(evidence.query_codes, evidence.codes, base_labels, min(VOTES, len(evidence.codes)))
+        return figures, by_class
+    voted = knn_predict(evidence.query_codes, codes, labels, min(VOTES, len(codes)))
     pairs = sorted(zip(query_labels.tolist(), voted.tolist(), strict=True))
     queries = Counter(label for label, _ in pairs)
     wrong = Counter(pair for pair in pairs if pair[0] != pair[1]).most_common(12)
@@ -97,7 +106,7 @@ def _of_queries(evidence: Evidence, query_labels: Any, base_labels: Any) -> dict
         {"label": label, "taken_for": other, "queries": count, "share": count / queries[label]}
         for (label, other), count in wrong
     ]
-    return figures
+    return figures, by_class
 
 
 def principal(signs: Any) -> Any:

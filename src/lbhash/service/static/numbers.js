@@ -52,7 +52,7 @@ export function showNumbers(found) {
   const said = {
     computing: "being computed …",
     failed: "could not be computed",
-    ready: found.queries ? `${count(found.queries)} queries on ${count(found.codes)} codes` : none ? "none" : "",
+    ready: found.queries ? `${count(found.queries)} queries on ${count(found.base)} of ${count(found.codes)} codes` : none ? "none" : "",
   };
   $("numbers-status").textContent = said[found.state];
   $("notes").replaceChildren(...found.notes.map((note) => element("li", { textContent: note })));
@@ -61,6 +61,8 @@ export function showNumbers(found) {
     tiles.push(tile("mAP", three(found.map), `${three(found.map_worst)} to ${three(found.map_best)} over the order of ties`,
       "Mean average precision: how close to the front the codes of the query's class are when all codes are ordered by distance. 1 is best.",
       range(found.map_worst, found.map, found.map_best)));
+    tiles.push(tile("Macro mAP", three(found.map_macro), "the mean over the classes",
+      "Each class's own mAP, and the mean of these: a small class counts as much as a large one."));
   }
   if (found.ratio !== null) {
     tiles.push(tile("Ratio", three(found.ratio), `min D_inter ${distance(found.inter)} over max D_intra ${distance(found.intra)}`,
@@ -75,7 +77,7 @@ export function showNumbers(found) {
   $("tiles").replaceChildren(...tiles);
   $("classes").hidden = !found.classes.length;
   $("classes").querySelector("tbody").replaceChildren(...found.classes.map((row) =>
-    cells(element("tr"), chip(row.label), count(row.codes), distance(row.inter), row.nearest === null ? "–" : chip(row.nearest),
+    cells(element("tr"), chip(row.label), three(row.map), count(row.codes), distance(row.inter), row.nearest === null ? "–" : chip(row.nearest),
       distance(row.intra), distance(row.intra_mean))));
   $("confused").hidden = !found.confused?.length;
   $("confused").querySelector("tbody").replaceChildren(...(found.confused ?? []).map((row) =>
