@@ -14,6 +14,11 @@ from lbhash.index import open_index
 NAMES = [name for name, _, _ in METHODS]
 
 
+def new_rows(data):
+    """The base rows that are not trained on, which the demo searches."""
+    return data.base.where(~np.isin(data.base.rows, data.train.rows))
+
+
 @pytest.fixture(scope="module")
 def demo(tmp_path_factory):
     """A demo of one epoch on the digits: its folder."""
@@ -30,14 +35,14 @@ def test_the_report_is_one_file_of_its_own(demo):
     assert all(source.startswith("data:image/png;base64,iVBOR") for source in sources)
     assert len(sources) == 2 + 3 * 8
     assert sorted(map(len, sources))[-2] > 10_000
-    rows = re.findall(r"<tr(?: class=\"ours\")?><td>([^<]*)</td>((?:<td>[^<]*</td>){4})</tr>", page)
+    rows = re.findall(r"<tr(?: class=\"ours\")?><td>([^<]*)</td>((?:<td>[^<]*</td>){6})</tr>", page)
     assert [name for name, _ in rows] == NAMES
 
 
 def test_it_leaves_a_model_and_an_index_of_the_base(demo):
     assert {file.name for file in demo.iterdir()} == {"index", "model", "report.html"}
     hasher, index = Hasher.from_pretrained(demo / "model"), open_index(demo / "index")
-    base = load_dataset("digits").base
+    base = new_rows(load_dataset("digits"))
     assert (hasher.name, hasher.bits, hasher.head, len(index)) == ("csq_d", 16, "joined", len(base))
     distances, rows = index.search(hasher.encode_split(base), 1)
     assert not distances.any()
@@ -49,9 +54,13 @@ def test_it_leaves_a_model_and_an_index_of_the_base(demo):
 def test_the_page_says_what_its_codes_say(demo):
     page, data = (demo / "report.html").read_text(), load_dataset("digits")
     hasher, index = Hasher.from_pretrained(demo / "model"), open_index(demo / "index")
-    query, base = hasher.encode_split(data.query), hasher.encode_split(data.base)
-    report = evaluate(query, data.query.labels, base, data.base.labels)
+    query, base = hasher.encode_split(data.query), new_rows(data)
+    report = evaluate(query, data.query.labels, hasher.encode_split(base), base.labels)
     assert f"<td>{NAMES[-1]}</td><td>{report.map:.3f}</td>" in page
+    classes = re.findall(r"<tr><td>(\d)</td><td>([01]\.\d+)</td><td>(\d+)</td></tr>", page)
+    order = np.argsort(report.by_class.map, kind="stable")
+    assert [int(label) for label, _, _ in classes] == report.by_class.label[order].tolist()
+    assert [value for _, value, _ in classes] == [f"{value:.3f}" for value in report.by_class.map[order]]
     bits = [re.findall(r'<i class="b([01])( off)?">', card) for card in page.split("<figure")[1:]]
     labels = re.findall(r'<img alt="(\w)" src', page)
     wrong = re.findall(r'<figure class="(query|wrong|)">', page)
@@ -70,14 +79,15 @@ def test_the_page_says_what_its_codes_say(demo):
 def test_the_pairs_are_those_that_a_vote_confuses(demo):
     page, data = (demo / "report.html").read_text(), load_dataset("digits")
     hasher = Hasher.from_pretrained(demo / "model")
-    query, base = hasher.encode_split(data.query), hasher.encode_split(data.base)
+    held = new_rows(data)
+    query, base = hasher.encode_split(data.query), hasher.encode_split(held)
     distances = np.unpackbits(query[:, None] ^ base[None], axis=2).sum(axis=2)
     pairs = Counter()
     for row, label in zip(distances, data.query.labels, strict=True):
         limit = np.sort(row)[19]
         near, tied = row < limit, row == limit
         share = (20 - near.sum()) / tied.sum()
-        votes = np.bincount(data.base.labels, weights=near + tied * share, minlength=10)
+        votes = np.bincount(held.labels, weights=near + tied * share, minlength=10)
         guess = int(np.argmax(np.round(votes, 9)))
         if guess != label:
             pairs[tuple(sorted((int(label), guess)))] += 1
@@ -100,5 +110,6 @@ def test_it_shows_characters_and_says_what_comes_next(tmp_path, capsys):
     assert "100 classes" in said
     assert "seed 1" in said
     index, dataset = open_index(tmp_path / "index"), load_dataset("characters", seed=1)
-    labels = [dataset.class_names[label] for label in dataset.base.labels]
-    assert index.attributes_of(dataset.base.rows)["label"].to_pylist() == labels
+    base = new_rows(dataset)
+    labels = [dataset.class_names[label] for label in base.labels]
+    assert index.attributes_of(base.rows)["label"].to_pylist() == labels

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -31,7 +32,7 @@ METHODS: tuple[tuple[str, str, dict[str, Any]], ...] = (
     ("joined csq_d", "the same, tuned and joined with a linear model", {"head": "joined"}),
 )
 """Name, description and settings of each line of the table; ours, chosen on held-out training rows, is the last."""
-COLUMNS = ("method", "mAP", "over ties", "unseen mAP", "seconds")
+COLUMNS = ("method", "mAP", "over ties", "macro mAP", "trained on", "unseen mAP", "seconds")
 NEIGHBORS = 7
 QUERIES = 3
 
@@ -43,9 +44,10 @@ def run_demo(out: str | Path, data: Data = "characters", seed: int = 0, epochs: 
     """
     folder, console = Path(out), Console()
     dataset, bits = load_dataset(data, seed=seed), BITS[data]
+    dataset = replace(dataset, base=dataset.base.where(~dataset.trained_base()))
     console.print(
         f"{TITLES[data]}: {dataset.classes} classes, {len(dataset.train):,} pictures to train, "
-        f"{len(dataset.base):,} in the base, {len(dataset.query):,} queries; "
+        f"{len(dataset.base):,} new ones in the base, {len(dataset.query):,} queries; "
         f"codes of {bits} bits, {epochs} epochs, seed {seed}\n",
         soft_wrap=True,
     )
@@ -56,7 +58,8 @@ def run_demo(out: str | Path, data: Data = "characters", seed: int = 0, epochs: 
             hasher.set_params(epochs=epochs)
         runs.append(_run(name, about, hasher, dataset))
     hasher, searched = runs[-1].hasher, runs[-1].name
-    print_table(COLUMNS, [run.cells() for run in runs], title=f"{TITLES[data]}, {bits} bits, mAP over the whole base")
+    print_table(COLUMNS, [run.cells() for run in runs], title=f"{TITLES[data]}, {bits} bits, mAP in new rows")
+    console.print("macro mAP: the mean over the classes; trained on: mAP in the training rows", style="dim")
     console.print("unseen mAP: of half of the classes, by a training that had only the other half", style="dim")
 
     hasher.model_.metadata |= {"data": data, "protocol": dataset.protocol, "split_seed": seed}
@@ -106,8 +109,9 @@ def _run(name: str, about: str, hasher: Hasher, dataset: Dataset) -> Run:
     seconds = time.perf_counter() - started
     query, base = hasher.encode_split(dataset.query), hasher.encode_split(dataset.base)
     report = evaluate(query, dataset.query.labels, base, dataset.base.labels, bits=hasher.bits)
+    known = evaluate(query, dataset.query.labels, hasher.train_codes_, dataset.train.labels, bits=hasher.bits)
     (unseen,) = evaluate_unseen(dataset, hasher, draws=1, seed=hasher.seed).unseen
-    return Run(name, about, hasher, query, base, report, unseen.map, seconds)
+    return Run(name, about, hasher, query, base, report, known.map, unseen.map, seconds)
 
 
 def _print_images(console: Console, dataset: Dataset, found: list[Neighborhood], name: str) -> None:

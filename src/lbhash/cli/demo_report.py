@@ -38,14 +38,16 @@ class Run:
     hasher: Hasher
     query: PackedCodes
     base: PackedCodes
-    report: Report
+    report: Report  # in new rows
+    trained: float  # mAP in the rows that were trained on
     unseen: float  # mAP of classes that a second training did not have
     seconds: float
 
     def cells(self) -> list[str]:
         """Return the cells of the table."""
         ties = f"{self.report.map_worst:.3f}–{self.report.map_best:.3f}"
-        return [self.name, f"{self.report.map:.3f}", ties, f"{self.unseen:.3f}", f"{self.seconds:.1f}"]
+        figures = [f"{value:.3f}" for value in (self.report.map_macro, self.trained, self.unseen)]
+        return [self.name, f"{self.report.map:.3f}", ties, *figures, f"{self.seconds:.1f}"]
 
 
 class Neighborhood(NamedTuple):
@@ -90,6 +92,10 @@ def write_report(
     values |= {"confused_apart": np.mean([one.distance for one in confused]) if confused else None}
     values |= {"best": max(runs, key=lambda run: run.report.map).name}
     values |= {"best_unseen": max(runs, key=lambda run: run.unseen).name}
+    names, found_classes = class_names(dataset), report.by_class
+    rows = zip(found_classes.label.tolist(), found_classes.map.tolist(), found_classes.base.tolist(), strict=True)
+    classes = sorted(rows, key=lambda row: row[1])
+    values["weakest"] = [(names[label], precision, count) for label, precision, count in classes]
     values["runs"] = [(run.name, run.about, run.cells()) for run in runs]
     values["searches"] = [search_cards(dataset, hood, report.bits) for hood in found]
     curves = precision_recall_figure({run.name: run.report for run in runs})
