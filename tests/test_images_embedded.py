@@ -319,7 +319,7 @@ FROZEN = ["--backbone", "B", "--freeze"]
         ([*FROZEN, "--labels", "l.npy"], "labels is 'l.npy' and the data are images, which are one file or folder"),
         ([*FROZEN, "--layout", "x"], "layout is 'x'; it must be one of parquet, lists, cifar"),
         (["--layout", "coco"], "layout is 'coco' without a backbone; it is for images: give --backbone too"),
-        (["--damaged", "skip"], "damaged is 'skip' without a backbone; it is for images: give --backbone too"),
+        (["--damaged", "skip"], "data is 'images', which holds images; give what embeds them (--backbone FOLDER)"),
         ([*FROZEN, "--data", "none"], "data is 'none', and there is no such file or folder"),
     ],
 )

@@ -190,6 +190,7 @@ class Hasher(TrainingArguments):
         self.classes_ = np.arange(classes)
         self.centers_: Any = found.centers
         self.train_codes_ = self.encode_split(found.split)
+        _warn(split, self.train_codes_)
         self.train_labels_: Any = found.split.labels
         self.n_features_in_ = self.model_.dim
         return self
@@ -418,6 +419,21 @@ class Hasher(TrainingArguments):
 
 if Hasher.__doc__:  # Python leaves docstrings out where it is asked to
     Hasher.__doc__ = Hasher.__doc__.replace(" " * 8 + "ARGUMENTS", described())
+
+
+def _warn(split: Split, codes: PackedCodes) -> None:
+    """Say on standard error what is odd about training rows and their codes: rows of zeros, one code for all."""
+    from lbhash.training.distributed import is_main_process
+
+    if not is_main_process():
+        return
+    if not split.needs_backbone:
+        zeros = sum(int((~chunk.any(axis=1)).sum()) for chunk in split.chunks())
+        if zeros:
+            print(f"{zeros:,} of {len(split):,} training rows are all zero, and have one code", file=sys.stderr)
+    if len(codes) > 1 and (codes == codes[0]).all():
+        said = f"all {len(codes):,} codes of the training rows are equal, which finds nothing"
+        print(f"{said}; look at the embeddings, or take more bits or another method", file=sys.stderr)
 
 
 def _matrix(X: Any) -> Any:

@@ -143,7 +143,7 @@ def _of_same_classes(tables: Sequence[EmbeddingTable]) -> list[EmbeddingTable]:
             for table in tables
         ]
     classes = max((t.labels.shape[1] for t in tables if t.labels is not None and t.labels.ndim == 2), default=0)
-    return [replace(table, labels=table.split().widened(classes).labels) for table in tables]
+    return [replace(table, labels=table.split(np.arange(len(table))).widened(classes).labels) for table in tables]
 
 
 def load_table(data: str | Path, labels: str | Path | None = None, **reading: Any) -> EmbeddingTable:

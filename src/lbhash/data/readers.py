@@ -35,12 +35,14 @@ from lbhash.utils.files import existing_file, fetched, read_npy
 from lbhash.utils.formatting import one_line
 from lbhash.utils.labels import has_label, read_labels
 from lbhash.utils.memory import check_memory, check_npz
+from lbhash.utils.validation import check_choice
 
 TABLES = (".csv", ".jsonl", ".ndjson", ".arrow", ".feather")  # that are read at once
 SUFFIXES = (".parquet", ".npz", ".npy", *TABLES)
 EMBEDDINGS = ("embedding", "embeddings", "vector", "vectors", "features", "emb", "X")
 LABELS = ("label", "labels", "category", "class", "target", "y")
 _NUMBERED = re.compile(r"(.*?)(\d+)")  # a name with a number at its end
+_NAMED = 5  # damaged rows
 NO_COLUMN = "none"
 """The name of no label column, for data whose labels do not count."""
 
@@ -53,6 +55,7 @@ def read_table(
     stream: bool = False,
     embedding_column: str | None = None,
     label_column: str | None = None,
+    damaged: str = "refuse",
 ) -> EmbeddingTable:
     """Read embeddings, labels and split flags.
 
@@ -72,6 +75,8 @@ def read_table(
         embedding_column: the column or array of the embeddings; if None, the first of ``EMBEDDINGS`` that is there, or
             else the only column of lists of numbers, or else the columns of one name and a number each.
         label_column: that of the labels, or ``none``; if None, the first of ``LABELS`` that is there.
+        damaged: ``refuse`` embeddings that are NaN, infinite or beyond float32, or ``skip`` such rows, which are then
+            in no split, and say how many there are.
 
     Raises:
         TypeError, ValueError: the file is missing, damaged, empty or holds something else; an embedding is NaN,
@@ -79,8 +84,9 @@ def read_table(
     """
     path = fetched(path, name)
     asked = (embedding_column, label_column)
+    check_choice(damaged, "damaged", ("refuse", "skip"))
     try:
-        return _read_table(path, labels, name, asked, stream=stream)
+        return _read_table(path, labels, name, asked, stream=stream, skip=damaged == "skip")
     except (TypeError, ValueError) as error:
         if type(error) not in (TypeError, ValueError) or repr(str(path)) in str(error):
             raise
@@ -88,7 +94,13 @@ def read_table(
 
 
 def _read_table(
-    path: str | Path, labels: str | Path | None, name: str, asked: tuple[str | None, str | None], *, stream: bool
+    path: str | Path,
+    labels: str | Path | None,
+    name: str,
+    asked: tuple[str | None, str | None],
+    *,
+    stream: bool,
+    skip: bool,
 ) -> EmbeddingTable:
     """Read a table as ``read_table`` says; not every message has the name of the file."""
     folder = Path(path).is_dir() and is_one_table(Path(path))
@@ -111,8 +123,14 @@ def _read_table(
         table = replace(table, labels=numbered, class_names=names)
     if table.labels is not None and len(table.labels) != len(table):
         raise ValueError(f"{name} has {len(table)} embeddings and {len(table.labels)} labels")
-    later = stream and table.embeddings.ndim == 2
-    check_embeddings(table.embeddings[:1] if later else table.embeddings, f"embeddings of {name}")
+    later = (stream or skip) and table.embeddings.ndim == 2
+    check_embeddings(table.embeddings[: not skip] if later else table.embeddings, f"embeddings of {name}")
+    if skip and (rows := _damaged_rows(table.embeddings)).size:
+        said = _damage(table.embeddings, rows, f"embeddings of {name}")
+        if len(rows) == len(table):
+            raise ValueError(f"{said}; no row is left")
+        print(f"{said} of {len(table):,}; they are left out", file=sys.stderr)
+        table = replace(table, damaged=np.isin(np.arange(len(table)), rows))
     if not len(table):
         raise ValueError(f"{name} is {str(path)!r}, which has no row")
     if table.labels is not None and not has_label(table.labels).any():
@@ -141,17 +159,33 @@ def check_embeddings(
         raise ValueError(f"{name} has shape {embeddings.shape}; it must be [n, dim]")
     if embeddings.dtype.kind not in "uif":
         raise TypeError(f"{name} holds {embeddings.dtype}; it must hold numbers")
-    if embeddings.dtype.kind != "f":
-        return
-    for start in range(0, len(embeddings), 8192):
-        chunk = embeddings[start : start + 8192]
-        with np.errstate(over="ignore"):
-            finite = np.isfinite(chunk.astype(np.float32, copy=False)).all(axis=1)  # which is what a model is given
-        if not finite.all():
-            at = int(np.flatnonzero(~finite)[0])
-            what = "beyond the range of float32" if np.isfinite(chunk[at]).all() else "NaN or infinite"
-            row = start + at if rows is None else rows[start + at]
-            raise ValueError(f"{name} is {what} in row {row}; every number must be finite")
+    damaged = _damaged_rows(embeddings)
+    if len(damaged):
+        said = _damage(embeddings, damaged, name, rows)
+        raise ValueError(f"{said}; every number must be finite: mend them, or leave them out (damaged 'skip')")
+
+
+def _damaged_rows(embeddings: npt.NDArray) -> npt.NDArray[np.int64]:
+    """Return the rows that are NaN, infinite or beyond float32."""
+    found = [np.empty(0, np.int64)]
+    for start in range(0, len(embeddings) if embeddings.dtype.kind == "f" else 0, 8192):
+        with np.errstate(over="ignore"):  # float32 is what a model is given
+            finite = np.isfinite(embeddings[start : start + 8192].astype(np.float32, copy=False)).all(axis=1)
+        found.append(start + np.flatnonzero(~finite))
+    return np.concatenate(found)
+
+
+def _damage(
+    embeddings: npt.NDArray, damaged: npt.NDArray[np.int64], name: str, rows: npt.NDArray[np.int64] | None = None
+) -> str:
+    """Return what is wrong with damaged rows, and which the first ones are, by the numbers in ``rows`` if given."""
+    first = embeddings[damaged[:1]]
+    what = "beyond the range of float32" if np.isfinite(first).all() else "NaN or infinite"
+    numbers = (damaged if rows is None else rows[damaged]).tolist()
+    if len(numbers) == 1:
+        return f"{name} is {what} in row {numbers[0]}"
+    named = ", ".join(map(str, numbers[:_NAMED])) + (", …" if len(numbers) > _NAMED else "")
+    return f"{name} is {what} in {len(numbers):,} rows ({named})"
 
 
 def _read_columns(file: Path, name: str, asked: tuple[str | None, str | None], *, stream: bool) -> EmbeddingTable:

@@ -23,6 +23,7 @@ class Table(ABC, Generic[SplitT]):
     labels: npt.NDArray | None  # int64 [n] (a row may be UNLABELED), or multi-hot uint8 [n, C]; None if there are none
     name: str  # where the rows come from, for messages
     flags: dict[str, npt.NDArray[np.bool_]]  # of each split bool [n], if the data say which rows are in it
+    damaged: npt.NDArray[np.bool_] | None = None  # [n], rows that are in no split
     test_rows: npt.NDArray[np.bool_] | None = None  # [n], the test or validation set that the data were published with
     class_names: tuple[str, ...] = ()  # by number, if the classes have names
     protocol: str = "holdout"  # if neither flags nor the user say which rows are train, base and query
@@ -56,10 +57,10 @@ class Table(ABC, Generic[SplitT]):
                 as if they were of one class, where the protocol allows it. By ``holdout`` all but the queries are
                 then train and base: how many neighbors codes keep depends on how many rows there are.
             seed: of the sample.
-            usable: ``bool [n]``, false for a row that must be in no split; if None, every row may be.
+            usable: ``bool [n]``, false for a row that must be in no split; if None, all that are not ``damaged``.
         """
         protocol = check_protocol(protocol)
-        rows = np.arange(len(self)) if usable is None else np.flatnonzero(usable)
+        rows = self._undamaged() if usable is None else np.flatnonzero(usable)
         if protocol is None and self.flags:
             self._check_flags()
             return "flags", {split: rows[self.flags[split][rows]] for split in SPLITS}
@@ -104,6 +105,9 @@ class Table(ABC, Generic[SplitT]):
             self.name, chosen, **{split: self.split(rows[split]) for split in SPLITS}, class_names=self.class_names
         )
 
+    def _undamaged(self) -> npt.NDArray[np.int64]:
+        return np.arange(len(self)) if self.damaged is None else np.flatnonzero(~self.damaged)
+
     def _class_of(self, number: re.Match[str]) -> str:
         return f"class {self.class_names[int(number[1])]!r} "
 
@@ -133,6 +137,7 @@ class EmbeddingTable(Table[EmbeddingSplit]):
     protocol: str = "holdout"
     test_rows: npt.NDArray[np.bool_] | None = None
     class_names: tuple[str, ...] = ()
+    damaged: npt.NDArray[np.bool_] | None = None
 
     def __len__(self) -> int:
         return len(self.embeddings)
@@ -142,8 +147,8 @@ class EmbeddingTable(Table[EmbeddingSplit]):
         return f"row {row} of {self.name}"
 
     def split(self, rows: npt.NDArray[np.int64] | None = None) -> EmbeddingSplit:
-        """Return these rows as a split; if None, all rows."""
-        rows = np.arange(len(self)) if rows is None else rows
+        """Return these rows as a split; if None, all that are not damaged."""
+        rows = self._undamaged() if rows is None else rows
         return EmbeddingSplit(self.embeddings, rows, None if self.labels is None else self.labels[rows])
 
 

@@ -32,12 +32,14 @@ def open_embedded(
     *,
     protocol: str | None = None,
     split_seed: int = 0,
+    damaged: str = "refuse",
     **files: Any,
 ) -> tuple[Dataset, dict[str, Any]]:
     """Load train, base and query as embeddings; also return what a model remembers of how they were made.
 
     ``images`` says how images are embedded; it is None for embeddings. All else is as in ``load_dataset``, which takes
-    the files ``base``, ``query`` and ``labels``.
+    the files ``base``, ``query`` and ``labels``. ``damaged`` says what
+    becomes of damaged rows of embeddings, and ``images`` has its own.
     """
     data = fetched(data, "data")
     if images is not None:
@@ -47,7 +49,7 @@ def open_embedded(
         return embedded.dataset(protocol, split_seed), metadata
     if holds_images(data):
         raise ValueError(f"data is {str(data)!r}, which holds images; give what embeds them (--backbone FOLDER)")
-    return load_dataset(data, **files, protocol=protocol, seed=split_seed), {}
+    return load_dataset(data, **files, protocol=protocol, seed=split_seed, damaged=damaged), {}
 
 
 def count_classes(classes: int | None, data: str | None) -> int:

@@ -44,6 +44,7 @@ def train_files(
     label_column: str | None = None,
     split_seed: int = 0,
     images: ImageOptions | None = None,
+    damaged: str = "refuse",
     freeze: bool = False,
     threads: int | None = None,
     **training: Any,
@@ -67,7 +68,9 @@ def train_files(
                 raise ValueError(f"{said} {why}; it is for a backbone that is fine-tuned")
         files = {"base": base, "query": query, "labels": labels}
         files |= {"embedding_column": embedding_column, "label_column": label_column}
-        dataset, metadata = open_embedded(data, images, **files, protocol=protocol, split_seed=split_seed)
+        dataset, metadata = open_embedded(
+            data, images, **files, protocol=protocol, split_seed=split_seed, damaged=damaged
+        )
         metadata |= {name: files[name] for name in ("embedding_column", "label_column") if files[name] is not None}
         if dataset.train.labels is None and label_column is None and (columns := label_columns(data)):
             has = ", ".join(columns[:20])
@@ -156,8 +159,6 @@ def train_model(
             f"every training row of {dataset.name} has the label {name}; there is nothing to learn from one class: "
             "give the right column by --label-column"
         )
-    if not dataset.train.needs_backbone and _all_equal(dataset.train) and is_main_process():
-        print(f"all training rows of {dataset.name} are equal; their codes will be, too", file=sys.stderr)
     hasher.fit_split(part, len(classes), directory=folder, resume=resume, logger=log)
     seconds = time.perf_counter() - started
     if not is_main_process():
@@ -212,12 +213,6 @@ def _tell_unlabeled(dataset: Dataset) -> None:
         missing = len(split) - len(split.labeled())
         if missing:
             print(f"{missing:,} of {len(split):,} {name} rows have no label: they are {done}", file=sys.stderr)
-
-
-def _all_equal(split: Any) -> bool:
-    """Return whether all rows of a split of embeddings are the same; it reads on only while they are."""
-    first = split.take(slice(0, 1))
-    return all((chunk == first).all() for chunk in split.chunks())
 
 
 def _neighbors(dataset: Dataset, hasher: Hasher, bar: str) -> dict[str, Any]:

@@ -70,7 +70,7 @@ ClassList = Annotated[Path | None, typer.Option(help="A file that lists the clas
 SplitName = Literal["train", "base", "query", "all"]
 Damaged = Annotated[
     Literal["refuse", "skip"],
-    choice("Refuse data with missing or damaged images, or skip these."),
+    choice("Refuse data with damaged images or embeddings (missing, NaN, infinite), or skip these."),
 ]
 TopK = Annotated[int | None, typer.Option("--top-k", help="Evaluate mAP@k; without it, mAP over the whole base.")]
 MethodOptions = Annotated[
@@ -107,13 +107,13 @@ def new_data(
         ValueError: another option is for images, and there is no backbone.
     """
     chosen = _image_options(backbone, layout, images, class_list, damaged)
-    given = {"layout": layout, "images": images, "class-list": class_list, "damaged": damaged}
+    given = {"layout": layout, "images": images, "class-list": class_list}
     for name, value in given.items():
-        if backbone is None and value not in (None, "refuse"):
+        if backbone is None and value is not None:
             raise ValueError(f"{name} is {str(value)!r} without a backbone; it is for images: give --backbone too")
     files: dict[str, Any] = {"base": base, "query": query, "labels": labels}
     files |= {"embedding_column": embedding_column, "label_column": label_column}
-    return {**files, "protocol": protocol, "split_seed": split_seed, "images": chosen}
+    return {**files, "protocol": protocol, "split_seed": split_seed, "images": chosen, "damaged": damaged}
 
 
 def encoded_data(
@@ -145,6 +145,8 @@ def encoded_data(
     chosen = _image_options(backbone, layout, images, class_list, damaged)
     files: dict[str, Any] = {"base": base, "query": query, "labels": labels, "columns": tuple(columns or ())}
     files |= {"embedding_column": embedding_column, "label_column": label_column}
+    if damaged != "refuse":
+        files["damaged"] = damaged
     return {**files, "protocol": protocol, "split_seed": split_seed, "images": chosen}
 
 
@@ -155,8 +157,8 @@ def _image_options(
     class_list: Path | None,
     damaged: Literal["refuse", "skip"],
 ) -> ImageOptions | None:
-    """Return the settings of images, or None if no option is about images."""
-    if backbone is layout is images is class_list is None and damaged == "refuse":
+    """Return the settings of images, or None if no option is about images alone."""
+    if backbone is layout is images is class_list is None:
         return None
     from lbhash.pipeline.embeddings import ImageOptions
 

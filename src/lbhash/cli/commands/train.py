@@ -103,7 +103,8 @@ def train(
     }
     if images is not None:
         given |= {"--backbone": backbone if freeze else None, "--layout": images.layout, "--images": images.images}
-        given |= {"--class-list": images.classes, "--damaged": None if images.damaged == "refuse" else images.damaged}
+        given |= {"--class-list": images.classes}
+    given |= {"--damaged": None if options["damaged"] == "refuse" else options["damaged"]}
     files = shlex.join(word for option, value in given.items() if value is not None for word in (option, str(value)))
     # Of one file all rows, queries too: they were held out for the evaluation, not from the collection.
     one = options["base"] is None and options["query"] is None and (images is not None or not is_split_folder(data))

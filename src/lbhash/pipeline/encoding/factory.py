@@ -30,7 +30,9 @@ def open_source(
     """
     column_schema(job.data, job.columns, one_file=job.base is None and job.query is None)
     hasher = load_hasher(job.model) if hasher is None else hasher
-    images = ImageOptions() if job.images is None and holds_images(job.data) else job.images
+    images = job.images
+    if images is None and holds_images(job.data):
+        images = ImageOptions(damaged=job.damaged)
     if images is None:
         return _open_embeddings(job, hasher, stream)
     check_images_alone(base=job.base, query=job.query, labels=job.labels)
@@ -58,7 +60,7 @@ def _open_embeddings(job: EncodingJob, hasher: Hasher, stream: bool) -> Embeddin
         what = f"data is the folder {str(job.data)!r}" if Path(job.data).is_dir() else "base or query is given"
         raise ValueError(f"split is 'all' and {what}; all takes one file, and of several split must be one of them")
     # Labels decide which rows a split has: the columns of the training's data are those of the training.
-    reading: dict[str, Any] = {"stream": stream, **hasher.model_.columns_of(job.data)}
+    reading: dict[str, Any] = {"stream": stream, "damaged": job.damaged, **hasher.model_.columns_of(job.data)}
     for name in ("embedding_column", "label_column"):
         if getattr(job, name) is not None:
             reading[name] = getattr(job, name)

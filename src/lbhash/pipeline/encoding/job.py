@@ -27,6 +27,7 @@ class EncodingJob:
         precision: of the backbone. If None, 32.
         workers: processes that decode images beside the model. If None, as ``workers_of`` says.
         embedding_column, label_column: of a file of embeddings, as for ``lbhash.data.load_table``.
+        damaged: whether damaged images, or rows of embeddings, are refused or skipped; ``images`` has its own.
         unreadable: rows whose image is known to be damaged or missing, which no split has. If None, nobody has looked.
     """
 
@@ -46,6 +47,7 @@ class EncodingJob:
     unreadable: tuple[int, ...] | None = None
     embedding_column: str | None = None
     label_column: str | None = None
+    damaged: Literal["refuse", "skip"] = "refuse"
 
     def __post_init__(self) -> None:
         for name in ("data", "base", "query", "labels"):

@@ -1,0 +1,102 @@
+"""Rows of embeddings that are NaN or infinite are named, and left out where that is asked for; odd ones are said."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from lbhash import Hasher
+from lbhash.codes.io import read_codes
+from lbhash.data import load_dataset, load_table
+from lbhash.index import open_index
+
+DAMAGED = [3, 40, 41, 77, 100, 131, 159]
+SKIP = ("--damaged", "skip")
+
+
+@pytest.fixture(scope="module")
+def damaged(tmp_path_factory, write_parquet, blobs):
+    """A file of 160 rows, of which seven are damaged."""
+    x = blobs.x.copy()
+    x[DAMAGED, 5] = [np.nan, np.inf, -np.inf, np.nan, np.nan, np.inf, np.nan]
+    return write_parquet(tmp_path_factory.mktemp("damaged") / "d.parquet", x, label=blobs.y)
+
+
+def test_damaged_rows_are_counted_and_named(damaged, command, tmp_path, blobs):
+    said = "is NaN or infinite in 7 rows (3, 40, 41, 77, 100, …)"
+    status, out, errors = command("train", "--data", damaged, "--method", "ridge", "--out", tmp_path / "m")
+    assert (status, out) == (2, "")
+    assert f"embeddings of data {said}; every number must be finite" in errors
+    x = np.stack(pq.read_table(damaged)["embedding"].to_pylist())
+    with pytest.raises(ValueError, match=r"^X is NaN or infinite in 7 rows \(3, 40, 41, 77, 100, …\)"):
+        Hasher(8, "ridge").fit(x, blobs.y)
+    with pytest.raises(ValueError, match="damaged is 'leave'; it must be one of refuse, skip"):
+        load_table(damaged, damaged="leave")
+
+
+@pytest.mark.parametrize("form", ["parquet", "npy"])
+def test_damaged_rows_are_left_out_everywhere(damaged, command, tmp_path, form):
+    file = damaged
+    if form == "npy":
+        file, table = tmp_path / "d.npy", pq.read_table(damaged)
+        np.save(file, np.stack(table["embedding"].to_pylist()))
+        np.save(tmp_path / "d_labels.npy", table["label"].to_numpy())
+    given = ("--model", tmp_path / "m", "--data", file, *SKIP)
+    status, out, errors = command(
+        "train", "--data", file, "--method", "ridge", "--bits", 8, *SKIP, "--out", tmp_path / "m"
+    )
+    assert status == 0, errors
+    assert "in 7 rows (3, 40, 41, 77, 100, …) of 160; they are left out" in errors
+    assert "--damaged skip" in out
+    data = load_dataset(file, damaged="skip")
+    rows = np.concatenate([data.split(split).rows for split in ("train", "base", "query")])
+    whole = np.setdiff1d(np.arange(160), DAMAGED)
+    assert sorted(rows) == whole.tolist()
+    for split, wanted in (("all", whole), ("query", data.query.rows)):
+        status, _, errors = command("encode", *given, "--split", split, "--out", tmp_path / f"{split}.npz")
+        assert status == 0, errors
+        assert read_codes(tmp_path / f"{split}.npz").rows.tolist() == wanted.tolist()
+        status, _, errors = command("encode", *given, "--split", split, "--out", tmp_path / split)  # read as needed
+        assert status == 0, errors
+        assert read_codes(tmp_path / split).rows.tolist() == wanted.tolist()
+    status, _, errors = command("index", "build", *given, "--split", "all", "--out", tmp_path / "index")
+    assert status == 0, errors
+    assert open_index(tmp_path / "index").ids().tolist() == whole.tolist()
+    status, _, errors = command("encode", *given[:4], "--split", "all", "--out", tmp_path / "refused.npz")
+    assert status == 2
+    assert "(3, 40, 41, 77, 100, …)" in errors
+
+
+def test_files_of_splits_may_have_damaged_rows(command, tmp_path, write_parquet, blobs):
+    for name, rows, row in (("train", 120, 4), ("base", 160, 9), ("query", 30, 0)):
+        x = blobs.x[:rows].copy()
+        x[row] = np.nan
+        column = pa.array([[int(label)] for label in blobs.y[:rows]])
+        write_parquet(tmp_path / f"{name}.parquet", x, labels=column)
+    status, _, errors = command("train", "--data", tmp_path, "--method", "ridge", *SKIP, "--out", tmp_path / "m")
+    assert status == 0, errors
+    split = json.loads((tmp_path / "m" / "metrics.json").read_text())["split"]
+    assert (split["train"], split["query"]) == (119, 29)
+    assert split["trained_base"] == 118  # the row that is damaged in either file is not in both
+
+
+def test_nothing_is_left(command, tmp_path, write_parquet, blobs):
+    file = write_parquet(tmp_path / "d.parquet", np.full_like(blobs.x, np.nan), label=blobs.y)
+    status, _, errors = command("train", "--data", file, *SKIP, "--out", tmp_path / "m")
+    assert status == 2
+    assert "no row is left" in errors
+
+
+def test_rows_of_zeros_and_equal_codes_are_said(capsys, blobs):
+    x = blobs.x.copy()
+    x[:11] = 0
+    Hasher(8, "ridge").fit(x, blobs.y)
+    assert "11 of 160 training rows are all zero" in capsys.readouterr().err
+    Hasher(8, "ridge").fit(blobs.x, blobs.y)
+    assert capsys.readouterr().err == ""
+    Hasher(8, "lsh").fit(np.ones_like(x))
+    assert "all 160 codes of the training rows are equal, which finds nothing" in capsys.readouterr().err
