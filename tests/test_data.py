@@ -546,7 +546,7 @@ def test_files_that_are_not_there_or_of_no_form(folder):
         (folder, None, "data is .* which is a folder; it must be a file"),
         ("d.npy", "no.npy", "labels is 'no.npy', and there is no such file"),
         ("d.txt", None, "data is 'd.txt'; it must end in .parquet, .npz, .npy"),
-        ("digits", "y.npy", "labels is 'y.npy' and data is 'digits', which has labels of its own"),
+        ("digits", "y.npy", "labels is 'y.npy' and data is 'digits', which has embeddings and labels of its own"),
     ):
         with pytest.raises(ValueError, match=message):
             load_table(data, labels)

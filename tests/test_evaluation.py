@@ -119,7 +119,7 @@ def test_labels_may_be_names(form):
     assert bound(BASE, form(base), bits=12).ratio == bound(BASE, BASE_LABELS, bits=12).ratio
     several = [[[name] for name in labels] for labels in (queries, base)]
     assert evaluate(QUERIES, several[0], BASE, several[1], bits=12).map == wanted.map
-    with pytest.raises(ValueError, match="query_labels are names, such as 'bird' and base_labels are numbers; both"):
+    with pytest.raises(ValueError, match="query_labels are names, such as 'bird', and base_labels are numbers; both"):
         evaluate(QUERIES, form(queries), BASE, BASE_LABELS, bits=12)
 
 

@@ -69,7 +69,7 @@ def test_pairs():
         check_label_pair([0, 1], [[0], [1]])
     with pytest.raises(ValueError, match="query_labels has 2 label columns and base_labels has 3"):
         check_label_pair(np.eye(2), np.eye(3))
-    with pytest.raises(ValueError, match=r"^query_labels are names, such as 'cat' and base_labels are numbers; both"):
+    with pytest.raises(ValueError, match=r"^query_labels are names, such as 'cat', and base_labels are numbers; both"):
         read_label_pair(["cat", "dog"], [-1, 1])
     query, base, _ = read_label_pair([5, -2], [-2, 0, 7])  # one of which has no negative number
     assert (query.tolist(), base.tolist()) == ([2, 0], [0, 1, 3])

@@ -18,7 +18,8 @@ from lbhash.data.images import ImageSplit, ImageTable, ListedImages
 from lbhash.models.encoder import load_encoder
 from lbhash.models.folder import check_model_folder
 from lbhash.training.arguments import METHOD, TrainingArguments, arguments, described, stored_arguments
-from lbhash.utils.arrays import as_matrix, check_unmasked
+from lbhash.utils.arrays import as_matrix, check_unmasked, held
+from lbhash.utils.files import check_folder
 from lbhash.utils.formatting import one_line
 from lbhash.utils.labels import has_label, numbered_labels, renumbered, rows_with_label
 from lbhash.utils.system import TRAINING, check_packages
@@ -71,6 +72,10 @@ class Hasher(TrainingArguments):
     def __init__(self, *args: Any, **settings: Any) -> None:
         if unknown := sorted(settings.keys() - {one.name for one in arguments()}):
             raise TypeError(_no_setting(unknown[0]))
+        named = [one.name for one in arguments() if not one.kw_only]
+        if len(args) > len(named):
+            said = f"a Hasher has {len(args)} settings without a name; it must be at most {len(named)}"
+            raise TypeError(f"{said} ({', '.join(named)}), name the others")
         super().__init__(*args, **settings)
 
     def fit(self, X: npt.ArrayLike, y: npt.ArrayLike | None = None) -> Hasher:
@@ -103,7 +108,9 @@ class Hasher(TrainingArguments):
         from sklearn.utils.validation import validate_data
 
         X, kinds = _matrix(X), [np.float32, np.float64, np.uint8, np.float16]
-        if numbers := isinstance(X, np.ndarray) and X.dtype.kind in "uif" and X.shape[1] > 0:
+        if isinstance(X, np.ndarray) and X.dtype.kind in "USTMm":
+            raise TypeError(f"X holds {held(X)}; it must hold numbers")
+        if numbers := isinstance(X, np.ndarray) and X.dtype.kind in "uif":
             check_embeddings(X, "X")  # before scikit-learn, which names no row
         rows = np.asarray(validate_data(self, X, dtype=kinds))
         if not numbers:
@@ -148,6 +155,7 @@ class Hasher(TrainingArguments):
         from lbhash.training.coders import learns_classes
 
         if not isinstance(images, ImageTable):
+            _check_images(images)
             images = ImageTable(ListedImages(list(images)), None, "images")
         labels = images.labels if y is None else y
         known, classes = None, np.arange(0)
@@ -289,6 +297,7 @@ class Hasher(TrainingArguments):
         from lbhash.models.folder import check_replaces_ours
 
         self._check_fitted()
+        check_folder(directory, "directory")
         check_replaces_ours(directory, "directory")
         self.model_.metadata["classes"] = self.classes_.tolist()
         if self.model_.has_tuned_backbone:
@@ -438,8 +447,10 @@ def _warn(split: Split, codes: PackedCodes) -> None:
 
 def _matrix(X: Any) -> Any:
     """Return embeddings as an array, or a table as it is; ``ValueError`` if they are not ``[n, dim]`` or are masked."""
-    if X is None or isinstance(X, (str, bytes, dict)) or np.isscalar(X):
+    if X is None or isinstance(X, (str, bytes, dict, set)) or np.isscalar(X):
         raise ValueError(f"X is {X!r}; it must be embeddings [n, dim]")
+    if hasattr(X, "toarray"):
+        raise TypeError("X is sparse; it must be dense: X.toarray()")
     X = as_matrix(X, "X")
     check_unmasked(X, "X")
     X = np.asarray(X) if isinstance(X, (list, tuple)) else X
@@ -448,7 +459,25 @@ def _matrix(X: Any) -> Any:
     if getattr(X, "ndim", 2) == 1:  # scikit-learn would print all of it
         what = f"X has the shape {X.shape}, and must have rows, [n, dim]"
         raise ValueError(f"{what}. Reshape your data: of one row, X.reshape(1, -1)")
-    return X
+    for axis, what in enumerate(("sample", "feature")):  # the words are those that scikit-learn's checks look for
+        if getattr(X, "shape", (1, 1))[axis] == 0:
+            shape = tuple(map(int, X.shape))
+            raise ValueError(f"X is empty: 0 {what}(s) (shape={shape}) while a minimum of 1 is required, [n, dim]")
+    return _numbers(X) if getattr(getattr(X, "dtype", None), "kind", "") == "O" else X
+
+
+def _numbers(X: npt.NDArray) -> npt.NDArray[np.float64]:
+    """Return the numbers of an array of objects; ``TypeError`` names the first row with something else."""
+    try:
+        return X.astype(np.float64)
+    except (TypeError, ValueError):
+        for (row, *_), item in np.ndenumerate(X):
+            try:
+                float(item)
+            except (TypeError, ValueError):
+                said = f"X has {item!r} in row {row}; each value of this argument must be a number"
+                raise TypeError(f"{said}, or a string of a number") from None
+        raise
 
 
 def _no_setting(name: str) -> str:
@@ -459,6 +488,16 @@ def _no_setting(name: str) -> str:
 def load_hasher(model: str | Path) -> Hasher:
     """Load the hasher of a folder that ``train_model`` wrote."""
     return Hasher.from_pretrained(check_model_folder(model))
+
+
+def _check_images(images: Any) -> None:
+    """Raise ``TypeError`` unless images are a list of PIL images or of bytes."""
+    what = "a table of images, or a list of PIL images or of the bytes of image files"
+    if isinstance(images, (str, bytes)) or not isinstance(images, Sequence):
+        raise TypeError(f"images is {images!r}; it must be {what}")
+    for row, image in enumerate(images):
+        if _images([image]) is None:
+            raise TypeError(f"images has {image!r} in row {row}; it must be {what}")
 
 
 def _images(X: Any) -> Iterator[Image | bytes] | None:

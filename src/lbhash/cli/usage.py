@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from lbhash.utils.fields import wrong_field
 from lbhash.utils.validation import did_you_mean
 
 _WRONG = re.compile(r"Invalid value for '(?:-\w / )?-{0,2}([\w-]+).*?': (.*?)\.?")
 _CHOICE = re.compile(r"('.*') is not one of (.*)")
 _KIND = re.compile(r"('.*') is not a valid (\w+).*")
 _KINDS = {"int": "an integer", "integer": "an integer", "float": "a number", "boolean": "true or false"}
-_LIMITS = {"ge": "at least", "gt": "above", "le": "at most", "lt": "below"}
 
 
 def usage_line(said: str, cause: Any) -> str:
@@ -25,16 +25,11 @@ def usage_line(said: str, cause: Any) -> str:
     if wrong is None:
         return said
     name, why = wrong.groups()
-    if hasattr(cause, "errors"):  # of Pydantic, by which newer versions of Typer read numbers
-        first = cause.errors()[0]
-        limits = [f"{word} {first['ctx'][key]}" for key, word in _LIMITS.items() if key in first.get("ctx", {})]
-        if limits or first["type"].endswith("_parsing"):
-            must = limits[0] if limits else _KINDS.get(first["type"].removesuffix("_parsing"), "another value")
-            value = first["input"]
-            return f"{name} is {value if limits else repr(value)}; it must be {must}"
     if choice := _CHOICE.fullmatch(why):
         known = re.findall(r"'(.*?)'", choice[2])
         return f"{name} is {choice[1]}; it must be one of {', '.join(known)}{did_you_mean(choice[1][1:-1], known)}"
+    if hasattr(cause, "errors"):  # of Pydantic, by which newer versions of Typer read numbers
+        return wrong_field(cause.errors()[0], name)
     if kind := _KIND.fullmatch(why):
         return f"{name} is {kind[1]}; it must be {_KINDS.get(kind[2], 'another value')}"
     return said

@@ -20,7 +20,7 @@ import pyarrow as pa
 from lbhash.codes import PackedCodes, as_packed, check_bits, code_bytes
 from lbhash.codes.shards import complete_shards
 from lbhash.utils.checksums import check_file, read_npz, write_npz
-from lbhash.utils.files import existing_file, read_npy
+from lbhash.utils.files import check_path, existing_file, read_npy
 from lbhash.utils.formatting import one_line
 from lbhash.utils.labels import UNLABELED, has_label, read_labels, renumbered
 from lbhash.utils.memory import check_memory, check_npz, check_parquet
@@ -113,7 +113,7 @@ def read_codes(
     Raises:
         ValueError: the file is missing, damaged, or holds no codes; or the folder is not complete.
     """
-    folder = Path(path).is_dir()
+    folder = check_path(path, name).is_dir()
     file = Path(path) if folder else check_suffix(existing_file(path, name), name, READABLE)
     try:
         if folder:

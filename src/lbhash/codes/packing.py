@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from lbhash.utils.arrays import as_array
+from lbhash.utils.arrays import as_array, held
 from lbhash.utils.validation import check_choice, check_int
 
 __all__ = [
@@ -57,7 +57,8 @@ def check_codes(codes: npt.ArrayLike, name: str = "codes") -> PackedCodes:
     array = as_array(codes, name)
     if array.dtype != np.uint8:
         raise TypeError(
-            f"{name} holds {array.dtype}; packed codes are uint8: lbhash.codes.as_packed makes them of ±1 or 0/1"
+            f"{name} {'is' if array.ndim == 0 else 'holds'} {held(array)}; packed codes are uint8: "
+            "lbhash.codes.as_packed makes them of ±1 or 0/1"
         )
     if array.ndim != 2 or not 1 <= array.shape[1] <= code_bytes(MAX_BITS):
         raise ValueError(f"{name} has shape {array.shape}; packed codes are [n, 1 to {code_bytes(MAX_BITS)} bytes]")
@@ -103,6 +104,8 @@ def pack(signs: npt.ArrayLike) -> PackedCodes:
     if array.ndim != 2:
         raise ValueError(f"signs has shape {array.shape}; it must be [n, bits]")
     check_bits(array.shape[1], "the number of columns of signs")
+    if array.dtype.kind not in "biuf":
+        raise TypeError(f"signs holds {held(array)}; it must hold numbers")
     if np.issubdtype(array.dtype, np.floating) and np.isnan(array).any():
         row = int(np.flatnonzero(np.isnan(array).any(axis=1))[0])
         raise ValueError(f"signs holds NaN (first in row {row}); its values must be numbers")
@@ -126,7 +129,8 @@ def as_packed(array: npt.ArrayLike, bits: int | None = None, name: str = "codes"
     """
     given = as_array(array, name)
     if given.ndim != 2 or given.dtype.kind not in "biuf":
-        raise ValueError(f"{name} is {given.dtype} {list(given.shape)}; it must be [n, bits] of ±1 or 0/1, or packed")
+        shape = f" {list(given.shape)}" if given.ndim else ""
+        raise ValueError(f"{name} is {held(given)}{shape}; it must be [n, bits] of ±1 or 0/1, or packed")
     packed = given.dtype == np.uint8 and (given.max(initial=0) > 1 if bits is None else given.shape[1] != bits)
     if packed:
         codes = check_codes(given, name)

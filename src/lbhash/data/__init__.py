@@ -14,9 +14,10 @@ from lbhash.data.dataset import SPLITS, Dataset
 from lbhash.data.holdout import hold_out, validation_dataset
 from lbhash.data.images.hub import HUB_DATASETS
 from lbhash.data.protocols import PROTOCOLS, TRAIN_TEST_PROTOCOLS, Protocol, TrainTestProtocol
-from lbhash.data.readers import SUFFIXES, check_embeddings, is_one_table, read_table
+from lbhash.data.readers import NO_COLUMN, SUFFIXES, check_embeddings, is_one_table, read_table
 from lbhash.data.split import EmbeddingSplit, Split, TrainingRows
 from lbhash.data.table import EmbeddingTable, Table, check_protocol
+from lbhash.utils.files import check_path
 from lbhash.utils.labels import renumbered
 from lbhash.utils.system import package_folder
 from lbhash.utils.validation import did_you_mean
@@ -41,7 +42,7 @@ def known_name(data: str | Path) -> str | Path:
 
     Raises ``ValueError`` if it is one word, near to a name, and there is no such file.
     """
-    word = str(data)
+    word = str(check_path(data, "data"))
     known = [*DATASETS, *HUB_DATASETS]
     if word in known or Path(data).exists() or not word.isalnum():
         return data
@@ -151,9 +152,13 @@ def load_table(data: str | Path, labels: str | Path | None = None, **reading: An
     data = known_name(data)
     if str(data) not in DATASETS:
         return read_table(data, labels, **reading)
-    if labels is not None:
-        raise ValueError(f"labels is {str(labels)!r} and data is {str(data)!r}, which has labels of its own; give one")
-    return DATASETS[str(data)]()
+    columns = {name: reading.get(name) for name in ("embedding_column", "label_column")}
+    for name, value in {"labels": labels, **columns}.items():
+        if value is not None and (name, value) != ("label_column", NO_COLUMN):
+            said = f"{name} is {str(value)!r} and data is {str(data)!r}, which has embeddings and labels of its own"
+            raise ValueError(f"{said}; leave one of the two out")
+    table = DATASETS[str(data)]()
+    return table if columns["label_column"] is None else replace(table, labels=None, class_names=())
 
 
 def _file_in(folder: Path, split: str) -> Path:

@@ -30,7 +30,7 @@ from lbhash.data.arrow import (
 from lbhash.data.dataset import SPLITS
 from lbhash.data.streamed import StreamedEmbeddings
 from lbhash.data.table import EmbeddingTable
-from lbhash.utils.arrays import as_matrix, check_unmasked
+from lbhash.utils.arrays import as_matrix, check_unmasked, held
 from lbhash.utils.files import existing_file, fetched, read_npy
 from lbhash.utils.formatting import one_line
 from lbhash.utils.labels import has_label, read_labels
@@ -158,7 +158,7 @@ def check_embeddings(
     if embeddings.ndim != 2 or embeddings.shape[1] == 0:
         raise ValueError(f"{name} has shape {embeddings.shape}; it must be [n, dim]")
     if embeddings.dtype.kind not in "uif":
-        raise TypeError(f"{name} holds {embeddings.dtype}; it must hold numbers")
+        raise TypeError(f"{name} holds {held(embeddings)}; it must hold numbers")
     damaged = _damaged_rows(embeddings)
     if len(damaged):
         said = _damage(embeddings, damaged, name, rows)

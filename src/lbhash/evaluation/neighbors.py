@@ -10,10 +10,12 @@ import numpy as np
 import numpy.typing as npt
 
 from lbhash.codes import PackedCodes, as_packed_alike, check_codes, hamming_distances
+from lbhash.data.readers import check_embeddings
 from lbhash.data.split import EmbeddingSplit
 from lbhash.evaluation.metrics import average_precision, recall_at
 from lbhash.evaluation.ranking import Ranking, distance_counts
-from lbhash.utils.validation import check_int
+from lbhash.utils.arrays import held
+from lbhash.utils.validation import check_ints
 
 NEIGHBORS = (10, 100)
 _CHUNK = 1 << 16  # base rows at a time
@@ -72,10 +74,9 @@ def evaluate_neighbors(
         widths = f"{rows[0].shape[1]} numbers a row and base_embeddings {rows[1].shape[1]}"
         raise ValueError(f"query_embeddings has {widths}; they must be equal")
     k = sorted({min(count, len(base)) for count in NEIGHBORS}) if k is None else k
-    if not len(k):
+    k = check_ints(k, "k", 1, len(base), "the size of the base")
+    if not k:
         raise ValueError("k is empty; it must hold a number of neighbors at least")
-    for count in k:
-        check_int(count, "k", 1, len(base), "the size of the base")
     nearest = nearest_by_cosine(*rows, max(k))
     total = distance_counts(query, base, length)
     pairs = zip(query, nearest, strict=True)
@@ -142,10 +143,11 @@ def _unit(rows: npt.NDArray) -> npt.NDArray[np.float32]:
 def _embeddings(given: npt.ArrayLike, codes: PackedCodes, whose: str) -> npt.NDArray:
     rows = np.asarray(given)
     if rows.ndim != 2 or rows.dtype.kind not in "fiu" or len(rows) != len(codes):
-        shape = f"{rows.dtype} {list(rows.shape)}"
+        shape = f"{held(rows)} {list(rows.shape)}"
         raise ValueError(f"{whose}_embeddings is {shape}; it must be numbers [{len(codes)}, dim], a row for each code")
     if not len(rows):
         raise ValueError(f"{whose}_embeddings has no row; there must be one at least")
+    check_embeddings(rows, f"{whose}_embeddings")
     return rows
 
 

@@ -22,7 +22,7 @@ from lbhash.evaluation.ranking import CHUNK, RankHistogram, Ranking, check_lengt
 from lbhash.evaluation.recognition import linear_probe_predict, predict_from_counts
 from lbhash.utils.formatting import number
 from lbhash.utils.labels import Labels, check_label_pair, read_label_pair, rows_with_label
-from lbhash.utils.validation import check_choice, check_int
+from lbhash.utils.validation import check_choice, check_int, check_ints
 
 RANKS = (1, 10, 100, 1000)
 """The default ranks K, as far as the base reaches."""
@@ -260,7 +260,7 @@ def evaluate_parts(
     top_k = size if top_k is None else check_int(top_k, "top_k", 1, size, of)
     k = min(VOTES, size) if k is None else check_int(k, "k", 1, size, of)
     ranks = [rank for rank in RANKS if rank <= size] if ranks is None else ranks
-    ranks = tuple(sorted({check_int(rank, "ranks", 1, size, of) for rank in ranks}))
+    ranks = tuple(sorted(set(check_ints(ranks, "ranks", 1, size, of))))
     if not ranks:
         raise ValueError("ranks is empty; it must name at least one rank from 1 to the size of the base")
     radius = check_int(radius, "radius", 0, length, "the length of a code")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+from collections.abc import Mapping
 
 import numpy as np
 import numpy.typing as npt
@@ -25,6 +26,8 @@ def as_table(attributes: Columns | None, count: int, schema: pa.Schema | None) -
         table = attributes
     else:
         columns = {}
+        if not isinstance(attributes or {}, Mapping):
+            raise TypeError(f"attributes is {attributes!r}; it must be a dict of columns, or a table of Arrow")
         for name, values in (attributes or {}).items():
             try:
                 columns[name] = values if isinstance(values, (pa.Array, pa.ChunkedArray)) else pa.array(values)

@@ -19,6 +19,7 @@ import pyarrow as pa
 
 from lbhash.codes import PackedCodes, check_codes, check_width
 from lbhash.index.where import Condition, Where, conditions
+from lbhash.utils.arrays import held
 from lbhash.utils.validation import check_int
 
 Columns: TypeAlias = "pa.Table | Mapping[str, Sequence[Any]]"
@@ -292,7 +293,7 @@ def check_ids(ids: npt.ArrayLike, count: int | None = None, *, repeat: bool = Fa
     if wrong := [value for value in extremes if not 0 <= value < 2**63]:
         raise ValueError(f"ids holds {wrong[0]}; an id must be at least 0 and below 2^63")
     if len(names) and names.dtype.kind not in "iu":
-        raise TypeError(f"ids holds {names.dtype}; it must hold integers")
+        raise TypeError(f"ids holds {held(names)}; it must hold integers")
     ordered = names if repeat or (names[1:] > names[:-1]).all() else np.sort(names)
     if not repeat and (twice := np.flatnonzero(ordered[1:] == ordered[:-1])).size:
         raise ValueError(f"ids holds {ordered[twice[0]]} twice; every code must have an id of its own")
@@ -302,6 +303,8 @@ def check_ids(ids: npt.ArrayLike, count: int | None = None, *, repeat: bool = Fa
 def check_options(given: Options, known: OptionRanges, kind: str) -> dict[str, Any]:
     """Return the options of a kind of index, with the defaults of those that are not given."""
     options = {name: default for name, (default, _) in known.items()}
+    if not isinstance(given or {}, Mapping):
+        raise TypeError(f"options is {given!r}; it must be a dict of names and numbers")
     for name, value in (given or {}).items():
         if name not in known:
             listed = ", ".join(known) or "none"

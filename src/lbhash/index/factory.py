@@ -15,6 +15,7 @@ from lbhash.index.manifest import read_manifest
 from lbhash.index.milvus.address import PREFIX
 from lbhash.index.milvus.collection import build_milvus, open_milvus
 from lbhash.index.store import check_free
+from lbhash.utils.files import check_path
 from lbhash.utils.validation import check_choice
 
 
@@ -35,6 +36,7 @@ def open_index(path: str | Path, *, known: Index | None = None, progress: bool =
         ValueError: there is no index, or it is damaged or of another format.
         ConnectionError: Milvus does not answer, or refuses.
     """
+    check_path(path, "index")
     if str(path).startswith(PREFIX):
         return open_milvus(str(path), progress=progress)
     manifest = read_manifest(Path(path))
@@ -83,6 +85,9 @@ def build_index(
         TypeError, ValueError: an argument is not valid, or there is an index already. Nothing is written then.
         ConnectionError: Milvus does not answer, or refuses.
     """
+    if not isinstance(table, CodeTable):
+        said = f"table is of type {type(table).__name__}; it must be a CodeTable of codes, their length and rows"
+        raise TypeError(f"{said} (lbhash.codes.io), as read_codes returns it")
     kind = check_build(path, kind, store_vectors=store_vectors, options=options, overwrite=overwrite)
     ids = table.rows if ids is None else ids
     attributes = code_attributes(table) if attributes is None else attributes

@@ -39,6 +39,7 @@ from lbhash.index.files import DamagedIndexError
 from lbhash.index.manifest import NAME, files_of, identity_of, last_generation, read_manifest, sweep, write_manifest
 from lbhash.index.postings import group
 from lbhash.index.segment import Segment, Structure, read_removed
+from lbhash.utils.arrays import held
 from lbhash.utils.files import check_folder, exclusive
 from lbhash.utils.validation import check_choice
 
@@ -452,10 +453,10 @@ def _as_stored(
         wanted = f"[{count}, {kept.get('dim', 'dim')}], one for each code"
         raise ValueError(f"vectors has shape {array.shape}; it must be {wanted}")
     if array.dtype.kind not in "biuf":
-        raise TypeError(f"vectors holds {array.dtype}; it must hold numbers")
+        raise TypeError(f"vectors holds {held(array)}; it must hold numbers")
     dtype = kept.get("dtype", "uint8" if array.dtype == np.uint8 else "float16")
     if dtype == "uint8" and array.dtype != np.uint8:
-        raise TypeError(f"vectors holds {array.dtype}; the index keeps uint8")
+        raise TypeError(f"vectors holds {held(array)}; the index keeps uint8")
     with np.errstate(over="ignore"):
         array = array.astype(dtype, copy=False)
     if dtype == "float16" and not np.isfinite(array).all():

@@ -31,6 +31,7 @@ from lbhash.losses.normsoftmax import NormSoftmax
 from lbhash.losses.orthohash import OrthoHash
 from lbhash.losses.qsmi import QSMI
 from lbhash.losses.talr import TALR
+from lbhash.utils.validation import did_you_mean
 
 _OF_THE_PAPER = (HashNet, DBDH, DSDH, DCH, GreedyHash, CSQ)
 _OF_PAIRS = (DSH, DHN, DPSH, DTSH, MIHash, TALR, IDHN, QSMI)
@@ -192,7 +193,9 @@ def _check_names(given: Any, argument: str, kind: Callable[..., Any], leading: i
     for key in given:
         if key not in named:
             takes = f"it may have {', '.join(named)}" if named else "it takes none"
-            raise TypeError(f"{argument} has {key!r}, which {whose} does not take; {takes}")
+            raise TypeError(
+                f"{argument} has {key!r}, which {whose} does not take; {takes}{did_you_mean(str(key), named)}"
+            )
 
 
 __all__ = ["CSQ", "DBDH", "DCH", "DFH", "DHN", "DPN", "DPSH", "DSDH", "DSH", "DTSH", "IDHN", "JMLH", "MDS", "METHODS"]

@@ -20,7 +20,7 @@ from safetensors.numpy import load_file, save_file
 from lbhash.codes import PackedCodes, check_bits, code_bytes, pack
 from lbhash.models.folder import check_model_folder, check_replaces_ours
 from lbhash.utils.checksums import checked, with_checksum
-from lbhash.utils.files import check_replaceable, make_folder, naming, replacing
+from lbhash.utils.files import check_path, check_replaceable, make_folder, naming, replacing
 from lbhash.utils.fingerprint import fingerprint
 from lbhash.utils.formatting import one_line
 from lbhash.utils.serialization import plain
@@ -271,6 +271,7 @@ def load_encoder(directory: str | Path, *, hub: bool = False, name: str = "model
 
     Raises ``ValueError``, which calls the argument ``name``, if there is no such model, or it cannot be loaded.
     """
+    check_path(directory, name)
     on_hub = hub and not Path(directory).exists() and re.fullmatch(r"\w[\w.-]*/\w[\w.-]*", str(directory)) is not None
     if not on_hub:
         check_model_folder(directory, name)

@@ -6,6 +6,8 @@ import json
 from contextlib import suppress
 from pathlib import Path
 
+from lbhash.utils.files import check_path
+
 FOLDER = "backbone"  # within a model folder, of the backbone that was fine-tuned with the model
 PICKLES = {".bin", ".ckpt", ".joblib", ".pickle", ".pkl", ".pt", ".pth"}
 _WRITTEN = ("README.md", "config.json", "model.safetensors", "metrics.json")
@@ -45,7 +47,7 @@ def own_backbone(folder: str | Path | None) -> Path | None:
 
 def check_model_folder(folder: str | Path, name: str = "model") -> Path:
     """Return the path of a model folder; raises ``ValueError`` if it is missing, incomplete or has a pickle."""
-    path = Path(folder)
+    path = check_path(folder, name)
     if not path.is_dir():
         raise ValueError(f"{name} is {str(folder)!r}, and there is no such folder")
     pickles = sorted(file.name for file in path.iterdir() if file.suffix in PICKLES)

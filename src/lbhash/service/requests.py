@@ -16,6 +16,7 @@ from starlette.formparsers import MultiPartException, MultiPartParser
 from lbhash.service.errors import ServiceError
 from lbhash.service.schemas import Body
 from lbhash.service.settings import MAX_JSON
+from lbhash.utils.fields import wrong_field
 from lbhash.utils.formatting import one_line
 
 JSON, FORM = "application/json", "multipart/form-data"
@@ -75,12 +76,11 @@ def parse_json(text: bytes, name: str) -> Any:
         raise ServiceError(422, f"{name} is {start!r}, which is no JSON that can be read: {reason}") from None
 
 
-def line_for(error: ValidationError | Any) -> str:
-    """Return the first of Pydantic's errors as one line."""
+def line_for(error: ValidationError | Any, *, show: bool = True) -> str:
+    """Return the first of Pydantic's errors as one line; without ``show`` the value is left out of it."""
     first = error.errors()[0]
     place = ".".join(str(step) for step in first["loc"] if step not in ("path", "query"))
-    message = str(first["msg"]).removeprefix("Value error, ")
-    return " ".join((f"{place}: {message}" if place else message).split())
+    return " ".join(wrong_field(first, place, show=show).split())
 
 
 def _check_names(names: Iterable[str], model: type[BaseModel]) -> None:

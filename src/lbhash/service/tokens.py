@@ -97,10 +97,12 @@ def _token(name: str, table: Any) -> Token:
         return Token.model_validate({**table, "name": name})
     except ValidationError as error:
         first = error.errors()[0]
-        more = f"; it is {first['input']!r}" if first["loc"][0] in ("scopes", "per_minute") else ""  # no secret
+        field = first["loc"][0]
         if first["type"] == "extra_forbidden":
-            more = "; there are token, scopes and per_minute"
-        raise ValueError(f"tokens.{name}.{line_for(error)}{more}") from None
+            raise ValueError(
+                f"tokens.{name}.{field}: there is no such field; there are token, scopes and per_minute"
+            ) from None
+        raise ValueError(f"tokens.{name}.{line_for(error, show=field != 'token')}") from None
 
 
 def _digest(text: str) -> bytes:

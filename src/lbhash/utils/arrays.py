@@ -26,9 +26,23 @@ def check_unmasked(value: Any, name: str) -> None:
 
 
 def as_array(value: Any, name: str) -> npt.NDArray[Any]:
-    """Return ``np.asarray(value)``; raises ``ValueError`` if a value is masked."""
+    """Return ``np.asarray(value)``; raises ``ValueError`` if a value is masked, or rows differ in length."""
     check_unmasked(value, name)
-    return np.asarray(value)
+    try:
+        return np.asarray(value)
+    except ValueError:
+        raise ValueError(f"{name} is ragged; every row must have as many values as the first") from None
+
+
+def held(array: npt.NDArray[Any]) -> str:
+    """Return in a word what an array holds: text, objects, or the name of a type of numbers; of a single value itself.
+
+    >>> held(np.array(["a"])), held(np.zeros(2, np.float32))
+    ('text', 'float32')
+    """
+    if array.ndim == 0:
+        return repr(array.item())
+    return {"U": "text", "S": "text", "T": "text", "O": "objects"}.get(array.dtype.kind, str(array.dtype))
 
 
 def as_matrix(value: Any, name: str) -> Any:

@@ -145,9 +145,21 @@ def cache_folder() -> Path:
     return Path(platformdirs.user_cache_dir("lbhash", appauthor=False))
 
 
+def check_path(path: Any, name: str) -> Path:
+    """Return a path; raises ``TypeError`` if it is something else.
+
+    >>> check_path(5, "model")
+    Traceback (most recent call last):
+    TypeError: model is 5; it must be a path, a text or a pathlib.Path
+    """
+    if not isinstance(path, (str, os.PathLike)):
+        raise TypeError(f"{name} is {path!r}; it must be a path, a text or a pathlib.Path")
+    return Path(path)
+
+
 def existing_file(path: str | os.PathLike[str], name: str) -> Path:
     """Return ``path``; raises ``ValueError`` if there is no such file."""
-    found = Path(path)
+    found = check_path(path, name)
     if str(path) == "-":
         raise ValueError(f"{name} is '-'; standard input is not read, give a file")
     if found.is_dir():
@@ -159,7 +171,7 @@ def existing_file(path: str | os.PathLike[str], name: str) -> Path:
 
 def check_folder(path: str | os.PathLike[str], name: str, more: str = "") -> None:
     """Raise ``ValueError`` if the path of a folder, or one of its parents, is a file."""
-    folder = Path(path)
+    folder = check_path(path, name)
     there = next((place for place in (folder, *folder.parents) if place.exists()), folder)
     if there.exists() and not there.is_dir():
         which = "which" if there == folder else f"and {str(there)!r}"

@@ -88,7 +88,7 @@ def read_label_pair(query_labels: Any, base_labels: Any) -> tuple[Labels, Labels
     (array([1]), array([0, 1]), array(['cat', 'dog'], dtype='<U3'))
     """
     left, right = _read(query_labels, "query_labels"), _read(base_labels, "base_labels")
-    asked, held, classes = in_one_order(left, right, "query_labels are {} and base_labels are {}")
+    asked, held, classes = in_one_order(left, right, "query_labels are {}, and base_labels are {}")
     lists = all(_rows_of_lists(one, "labels") is not None for one in (query_labels, base_labels))
     return *_of_one_kind(asked, held, lists=lists), classes
 
@@ -109,6 +109,8 @@ def rows_with_label(labels: Labels, what: str) -> npt.NDArray[np.int64]:
 
 def _read(labels: Any, name: str, classes: int | None = None, *, gaps: bool = True) -> tuple[Labels, npt.NDArray[Any]]:
     """Return labels as ``read_labels`` does, or without ``gaps`` as ``numbered_labels``; classes are as given."""
+    if classes is not None:
+        classes = check_int(classes, "classes", 1)
     rows = _rows_of_lists(labels, name)
     if rows is not None:
         return _read_lists(rows, name, classes)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from difflib import get_close_matches
 from numbers import Integral, Real
 from typing import Any, TypeVar
@@ -29,6 +29,13 @@ def check_int(value: Any, name: str, least: int = 0, most: int | None = None, of
     if number < least or (most is not None and number > most):
         raise ValueError(f"{name} is {value}; it must be {limits}")
     return number
+
+
+def check_ints(values: Any, name: str, least: int = 0, most: int | None = None, of: str = "") -> list[int]:
+    """Return a list of integers, each checked as ``check_int`` does; raises ``TypeError`` if it is no list."""
+    if isinstance(values, str) or not isinstance(values, Iterable):
+        raise TypeError(f"{name} is {values!r}; it must be a list of integers")
+    return [check_int(value, name, least, most, of) for value in values]
 
 
 def check_float(

@@ -1,0 +1,357 @@
+"""The list of provoked errors: each is one line, which names the argument in words of this library."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+
+from lbhash import Hasher, bound, class_centers, evaluate
+from lbhash.centers import compare_centers, design_centers
+from lbhash.codes import as_packed, codes_as, hamming_distances, pack, unpack
+from lbhash.codes.io import CodeTable, read_codes, write_codes
+from lbhash.data import load_dataset, load_table
+from lbhash.evaluation.neighbors import evaluate_neighbors
+from lbhash.evaluation.recognition import knn_predict
+from lbhash.index import build_index, open_index
+from lbhash.index.rerank import rerank
+
+SMALL = {"bits": 8, "epochs": 1, "hidden": 0}
+RNG = np.random.default_rng(0)
+X, Y = RNG.normal(size=(60, 8)).astype(np.float32), np.arange(60) % 3
+HOT = np.eye(3, dtype=np.uint8)[Y]
+CODES = pack(X)
+
+FOREIGN = re.compile(
+    r"pydantic|sklearn|scikit|Input should|dtype\(|<class|<U\d|np\.|numpy\.dtypes|ufunc|has no attribute|__init__"
+    r"|inhomog|not supported between|not iterable|object of type|expected str|could not convert|Found array|Errno"
+    r"|HistGradient|Invalid value|unexpected keyword|Traceback",
+    re.IGNORECASE,
+)
+"""Words of Python, NumPy, scikit-learn, Typer and Pydantic, which say nothing to whoever called lbhash."""
+
+
+def check_line(line, *names):
+    assert "\n" not in line
+    assert not FOREIGN.search(line), line
+    assert len(line) < 700, line
+    for name in names:
+        assert re.search(rf"(?<![\w]){re.escape(name)}", line), (name, line)
+
+
+@pytest.fixture(scope="module")
+def work(tmp_path_factory):
+    """A folder with a model, codes of queries and base, an index and a file of rows."""
+    folder = tmp_path_factory.mktemp("messages")
+    hasher = Hasher(method="itq", bits=8).fit(X, Y)
+    hasher.save_pretrained(folder / "model")
+    for name, rows in (("query", slice(0, 20)), ("base", slice(20, 60))):
+        write_codes(folder / f"{name}.npz", CodeTable(hasher.encode(X[rows]), 8, np.arange(60)[rows], Y[rows]))
+    build_index(read_codes(folder / "base.npz"), folder / "index")
+    np.savez(folder / "rows.npz", embedding=X, label=Y)
+    return folder
+
+
+# --------------------------------------------------------------------------------------------------------- in Python
+
+SETTINGS = {
+    "bits": [0, "8", None, 2000, 1.5, True],
+    "method": ["csqq", 5, []],
+    "epochs": [0, "x", 1.5],
+    "seed": [-1, "a", None],
+    "hidden": [-1, "a"],
+    "recipe": ["tunned", 1],
+    "dropout": [1, "a", -1],
+    "head": ["joint", 1],
+    "unseen": [2, "a"],
+    "start": ["nope", 5],
+    "centers": ["x", 5, None],
+    "batch_size": [1, "a"],
+    "lr": [0, "a", np.nan],
+    "schedule": ["stp"],
+    "warmup": [5, -1],
+    "precision": [64, "b"],
+    "accumulate": [0],
+    "monitor": ["x"],
+    "patience": [0],
+    "validation": [1, "a"],
+    "options": [5, {"alpa": 1}, {"x": object()}],
+    "guidance": [5, {"mod": 1}],
+    "image_size": [0],
+    "batch_norm": ["x"],
+    "threads": [0, "a"],
+}
+
+
+@pytest.mark.parametrize(("name", "value"), [(name, value) for name, values in SETTINGS.items() for value in values])
+def test_settings(name, value):
+    with pytest.raises((TypeError, ValueError)) as raised:
+        Hasher(**{**SMALL, name: value}).fit(X, Y)
+    check_line(str(raised.value), name)
+
+
+ROWS = {
+    "nothing": None,
+    "a text": "a",
+    "a number": 5,
+    "an object": {},
+    "a set": {1, 2},
+    "one row": X[0],
+    "three axes": X[None],
+    "NaN": np.full((60, 8), np.nan),
+    "no row": X[:0],
+    "no column": X[:, :0],
+    "texts": [["a"] * 8] * 60,
+    "unequal rows": [[1.0], [1.0, 2.0]],
+    "complex": X + 1j,
+    "dates": np.zeros((60, 8), "M8[s]"),
+    "objects": np.full((60, 8), {}, object),
+}
+
+
+@pytest.mark.parametrize("rows", ROWS)
+def test_embeddings(rows):
+    fitted = Hasher(method="itq", bits=8).fit(X)
+    for call in (Hasher(**SMALL).fit, fitted.encode):
+        with pytest.raises((TypeError, ValueError)) as raised:
+            call(ROWS[rows])
+        check_line(str(raised.value), "X")
+
+
+LABELS = {
+    "too few": Y[:-1],
+    "none": [],
+    "all missing": [None] * 60,
+    "measurements": Y + 0.5,
+    "infinite": np.full(60, np.inf),
+    "one class": Y * 0,
+    "several kinds": [0, "a"] * 30,
+    "ragged": [[0], 1] * 30,
+    "a number": 5,
+    "a text": "abc",
+    "an object": {},
+    "objects": [{}] * 60,
+    "three axes": np.zeros((60, 2, 2)),
+    "no multi-hot": np.full((60, 2), 3),
+    "dates": np.zeros(60, "M8[s]"),
+}
+
+
+@pytest.mark.parametrize("labels", LABELS)
+def test_labels(labels):
+    fitted = Hasher(method="itq", bits=8).fit(X, Y)
+    with pytest.raises((TypeError, ValueError)) as raised:
+        Hasher(**SMALL).fit(X, LABELS[labels])
+    check_line(str(raised.value), "y")
+    if labels not in ("one class", "all missing"):  # of which the first may be asked for
+        with pytest.raises((TypeError, ValueError)) as raised:
+            fitted.score(X, LABELS[labels])
+        check_line(str(raised.value), "y")
+        with pytest.raises((TypeError, ValueError)) as raised:
+            evaluate(CODES, LABELS[labels], CODES, Y)
+        check_line(str(raised.value), "query_labels")
+
+
+EVALUATION = {
+    "query_codes": [None, "a", CODES[0], CODES.astype(float), CODES[:0], [["a"]], 5, {}, [[1], [1, -1]], X],
+    "base_codes": [None, CODES[:3], CODES.astype(int), np.tile(CODES, 2)],
+    "top_k": [0, "a", 61, 1.5],
+    "k": [0, "a", 61],
+    "ranks": [[0], "ab", 5, [], [61], ["a"]],
+    "radius": [-1, "a", 9],
+    "ties": ["x", 5, None],
+    "normalize": ["x", None],
+    "empty": ["x"],
+    "bits": [0, "a", 1.5],
+}
+
+
+@pytest.mark.parametrize(("name", "value"), [(name, value) for name, some in EVALUATION.items() for value in some])
+def test_evaluations(name, value):
+    given = {"query_codes": CODES, "query_labels": Y, "base_codes": CODES, "base_labels": Y}
+    with pytest.raises((TypeError, ValueError)) as raised:
+        evaluate(**{**given, name: value})
+    check_line(str(raised.value), name)
+
+
+def table():
+    return CodeTable(CODES, 8, np.arange(60), Y)
+
+
+CALLS = {
+    "'n_bits'": lambda index: Hasher(n_bits=3),
+    "name": lambda index: Hasher(8, "csq", True, 1, 0, 5),
+    "'bit'": lambda index: Hasher().set_params(bit=3),
+    "fitted": lambda index: Hasher().encode(X),
+    "model": lambda index: Hasher.from_pretrained("nope"),
+    "model is 5": lambda index: Hasher.from_pretrained(5),
+    "model is None": lambda index: Hasher.from_pretrained(None),
+    "directory": lambda index: Hasher(method="itq", bits=4).fit(X).save_pretrained(None),
+    "directory is": lambda index: Hasher(method="itq", bits=4).fit(X).save_pretrained(__file__),
+    "images": lambda index: Hasher().fit_images(5, Y),
+    "images has 1 in row 0": lambda index: Hasher().fit_images([1, 2], [0, 1]),
+    "k": lambda index: Hasher(method="itq", bits=4).fit(X, Y).predict(X, k="a"),
+    "y holds the label 5": lambda index: Hasher(method="itq", bits=4).fit(X, Y).score(X, Y + 5),
+    "labels": lambda index: bound(CODES, Y[:3]),
+    "labels is None": lambda index: bound(CODES, None),
+    "classes": lambda index: bound(CODES, Y, classes="a"),
+    "percentile": lambda index: bound(CODES, Y, "a"),
+    "codes is None": lambda index: bound(None, Y),
+    "classes is 'a'": lambda index: class_centers("a", 8),
+    "classes is 300": lambda index: class_centers(300, 8),
+    "kind": lambda index: class_centers(3, 8, "besst"),
+    "bits is 2000": lambda index: compare_centers(3, 2000),
+    "seed": lambda index: compare_centers(3, 8, "a"),
+    "kind is 5": lambda index: design_centers(3, 8, kind=5),
+    "query_embeddings": lambda index: evaluate_neighbors(CODES, X[:3], CODES, X),
+    "query_embeddings is NaN": lambda index: evaluate_neighbors(CODES, X * np.nan, CODES, X),
+    "k is 5": lambda index: evaluate_neighbors(CODES, X, CODES, X, k=5),
+    "signs": lambda index: pack("a"),
+    "signs holds text": lambda index: pack([["a"]]),
+    "signs holds objects": lambda index: pack([[{}]]),
+    "codes is None; packed": lambda index: unpack(None, 8),
+    "bits is 'a'": lambda index: unpack(CODES, "a"),
+    "codes is ragged": lambda index: as_packed([[1], [1, -1]]),
+    "form": lambda index: codes_as(CODES, 8, "hexx"),
+    "a is None": lambda index: hamming_distances(None, CODES),
+    "base_labels": lambda index: knn_predict(CODES, CODES, HOT, 3),
+    "index is 'nope'": lambda index: open_index("nope"),
+    "index is 5": lambda index: open_index(5),
+    "codes": lambda index: index.search(None, 3),
+    "k is 'a'": lambda index: index.search(CODES, "a"),
+    "where": lambda index: index.search(CODES, 3, where={"x": 1}),
+    "where is 5": lambda index: index.search(CODES, 3, where=5),
+    "ids": lambda index: index.add(CODES, ["a"] * 60),
+    "ids holds": lambda index: index.remove([99999]),
+    "ids has": lambda index: index.remove(None),
+    "table": lambda index: build_index(CODES, "new"),
+    "kind is 'flt'": lambda index: build_index(table(), "new", "flt"),
+    "options": lambda index: build_index(table(), "new", "ivf", options=5),
+    "option nprobe": lambda index: build_index(table(), "new", "ivf", options={"nprobe": "a"}),
+    "attributes": lambda index: build_index(table(), "new", attributes=5),
+    "vectors": lambda index: build_index(table(), "new", vectors=X),
+    "store_vectors": lambda index: build_index(table(), "new", store_vectors="embeddins", vectors=X),
+    "by": lambda index: rerank(index, index.search(CODES, 5), X, 3, "x"),
+    "queries": lambda index: rerank(index, index.search(CODES, 5), None, 3, "asymmetric"),
+    "data": lambda index: load_dataset("nope.npy"),
+    "data is None": lambda index: load_dataset(None),
+    "protocol": lambda index: load_dataset("digits", protocol="holdut"),
+    "seed of the split": lambda index: load_dataset("digits", seed="a"),
+    "base": lambda index: load_dataset("digits", base="x"),
+    "embedding_column": lambda index: load_table("digits", embedding_column="x"),
+    "codes is 'nope.npz'": lambda index: read_codes("nope.npz"),
+    "codes is 5": lambda index: read_codes(5),
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_calls(work, monkeypatch, name):
+    monkeypatch.chdir(work)
+    with pytest.raises((TypeError, ValueError)) as raised:
+        CALLS[name](open_index("index"))
+    check_line(str(raised.value), name)
+    assert not (work / "new").exists()
+
+
+# ---------------------------------------------------------------------------------------------- on the command line
+
+COMMANDS = """
+train | --out
+train --out model | out
+train --out n --bits 0 | bits
+train --out n --bits 1e3 | bits
+train --out n --lr -1 | lr
+train --out n --data nope.csv | data
+train --out n --data model | data
+train --out n --data rows.npz --label-column x | label-column
+train --out n --data digits --label-column x | label-column
+train --out n --option lam | option
+train --out n --option lamb=3 --data rows.npz | options has 'lamb'
+train --out n --option lam=x --data rows.npz | lam
+train --out n --guidance-weight x | guidance-weight
+train --out n --backbone nope | backbone
+train --out n --layout x | layout
+train --out n --damaged x | damaged is 'x'
+train --out n --base base.npz | base
+train --out n --protocol cifar10 | protocol
+train --out n --data rows.npz --top-k 0 | top_k
+train --out n --jitter x | jitter
+train --out n --device nope | device
+train --out n --start nope | start
+train --out n --split-seed x | split-seed
+encode --model nope --out x.npz | model
+encode --model model --data rows.npz --out x.txt | out
+encode --model model --data rows.npz --out x.npz --split x | split is 'x'
+encode --model model --data rows.npz --out x.npz --columns x | columns
+encode --model model --data rows.npz --out x.npz --shard-rows 5 | shard_rows
+encode --model model --data rows.npz --out d --shard-rows 0 | shard_rows
+encode --model model --data rows.npz --out d --workers -1 | workers
+evaluate | queries
+evaluate --queries query.npz | base
+evaluate --queries query.npz --base nope | base
+evaluate --queries query.npz --base base.npz --bits 9 | bits 9
+evaluate --queries query.npz --base base.npz --rank 0 | ranks
+evaluate --queries query.npz --base base.npz --rank x | rank
+evaluate --queries query.npz --base base.npz --top-k x | top-k
+evaluate --queries query.npz --base base.npz -k x | k
+evaluate --queries query.npz --base base.npz --query-labels nope.npy | labels of queries
+evaluate --queries query.npz --base base.npz --share 0.3 | share
+evaluate --protocol unseen | data
+evaluate --protocol unseen --data rows.npz --share 2 | share
+evaluate --protocol unseen --data digits --method x | method
+evaluate --run x | qrels
+evaluate --deephash nope | deephash
+search | --index
+search --index index --model model --data rows.npz --row x | row
+search --index index --code xyz | code
+search --index index --code 00 -k 0 | k
+search --index index --code 00 --radius 99 | radius
+search --index index --code 00 --where x=1 | where
+search --index index --code 00 --rerank magic | rerank is 'magic'
+search --index nope --code 00 | index
+index build | --out
+index build --codes base.npz --out index | out
+index build --codes base.npz --out j --kind x | kind is 'x'
+index build --codes base.npz --out j --option x=1 | options
+index build --codes base.npz --out j --kind ivf --option nprobe=x | option
+index build --codes base.npz --out j --option x | option
+index remove --index index --ids x | ids
+index remove --index index --ids 99999 | ids
+index add --index index --codes base.npz | ids
+index info nope | index
+export --model model --out x.txt | out
+centers --bits 8 | classes
+centers --bits x --classes 3 | bits
+centers --bits 8 --classes x | classes
+centers --bits 8 --classes 0 | classes
+tune --out t --trials 0 | trials
+tune --out t --by x | by is 'x'
+tune --out t --space nope | space
+tune --out t --held-out 2 | held_out
+reproduce nope | name
+reproduce | name
+reproduce map --seeds 0 | seeds
+serve --model model --index nope | index
+serve --model model --index index --port x | port
+serve --model model --index index --port 99999 | port
+serve --model model --index index --config nope.toml | config
+demo --data x | data is 'x'
+demo --epochs 0 | epochs
+nope | nope
+--nope | --nope
+"""
+
+
+@pytest.mark.parametrize("line", COMMANDS.strip().splitlines())
+def test_commands(work, monkeypatch, command, line):
+    monkeypatch.chdir(work)
+    before = sorted(work.rglob("*"))
+    given, _, name = line.partition(" | ")
+    status, out, errors = command(*given.split())
+    assert (status, out) == (2, ""), errors
+    *said, last = errors.splitlines()
+    assert all("names one" in one or "embeddings are in" in one for one in said), errors
+    assert last.startswith("lbhash: error: ")
+    check_line(last, name)
+    assert sorted(work.rglob("*")) == before
