@@ -107,7 +107,7 @@ def test_single_labels_as_one_hot_give_the_same_map(codes, command, tmp_path):
         (("-k", 151), "k is 151; it must be from 1 to the size of the base (150)"),
         (("--top-k", 0), "top_k is 0"),
         (("--radius", 21), "radius is 21; it must be from 0 to the length of a code (20)"),
-        (("--ties", "best"), "'best' is not one of"),
+        (("--ties", "best"), "ties is 'best'; it must be one of expected, stable"),
         (("--bits", 16), "codes of queries has 20 columns; with 16 bits it must have 16"),
         (("--query-labels", "no.npy"), "labels of queries is 'no.npy', and there is no such file"),
         (("--deephash", "."), "deephash is a folder with queries, base and labels of its own; give it alone"),

@@ -360,7 +360,7 @@ def test_the_command_keeps_the_best_epoch(tmp_path, command, monkeypatch):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("--monitor", "accuracy"), "'accuracy' is not one of 'ratio', 'map', 'loss'"),
+        (("--monitor", "accuracy"), "monitor is 'accuracy'; it must be one of ratio, map, loss"),
         (("--monitor", "map", "--validation", 0), "monitor is 'map', and there are no validation rows"),
         (("--warmup", 2, "--epochs", 2), "warmup is 2.0; it must be at least 0 and below epochs (2)"),
         (("--precision", "16", "--device", "cpu"), "precision is '16' and device 'cpu', and there is no GPU in use"),
