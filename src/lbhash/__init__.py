@@ -13,11 +13,12 @@ from lbhash.utils.version import __version__
 
 if TYPE_CHECKING:
     from lbhash.centers import class_centers
+    from lbhash.comparison.study import compare
     from lbhash.evaluation.bound import Bound, bound
     from lbhash.evaluation.report import Report, evaluate
     from lbhash.hasher import Hasher
 
-__all__ = ["Bound", "Hasher", "Report", "__version__", "bound", "class_centers", "evaluate"]
+__all__ = ["Bound", "Hasher", "Report", "__version__", "bound", "class_centers", "compare", "evaluate"]
 
 
 __getattr__ = lazy_names(
@@ -28,6 +29,7 @@ __getattr__ = lazy_names(
         "Report": "evaluation.report",
         "bound": "evaluation.bound",
         "class_centers": "centers",
+        "compare": "comparison.study",
         "evaluate": "evaluation.report",
     },
 )

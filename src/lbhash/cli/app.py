@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal
 import typer
 from typer.core import TyperGroup
 
+from lbhash.cli.commands.compare import compare
 from lbhash.cli.commands.encode import encode
 from lbhash.cli.commands.evaluate import evaluate
 from lbhash.cli.commands.export import export
@@ -76,6 +77,7 @@ def demo(
     run_demo(out, data, seed=seed, epochs=epochs)
 
 
+app.command()(compare)
 app.command()(train)
 app.command()(encode)
 app.command()(evaluate)

@@ -14,6 +14,7 @@ from torch import nn
 from lbhash.data import Split, hold_out
 from lbhash.models.backbone import backbone_device
 from lbhash.models.encoder import Encoder
+from lbhash.models.hash_model import HashModel
 from lbhash.training.arguments import TrainingArguments
 from lbhash.training.closed_form import fit_coder, fitted_method
 from lbhash.training.coders import coder_of
@@ -90,11 +91,7 @@ def fit_split(
         backbone = backbone.anew(backbone_device(settings.device))
         model.metadata["backbone"] = backbone.metadata() | {"tuned": True}
     if setup.arguments.head == "joined":
-        chosen = _choice(settings, setup.fitted, classes)
-        model.metadata["posterior"] = chosen._asdict()
-        if chosen.weight:
-            with cpu_settings(settings.threads):
-                model.posterior = class_posterior(setup.fitted.embedded(), setup.centers, chosen)
+        join(model, settings, setup.fitted, classes, setup.centers)
     if setup.arguments.unseen:
         with cpu_settings(settings.threads), threadpool_limits(settings.threads):
             model.neighborhood = neighborhood(model, setup.fitted.embedded(), classes, setup.arguments.unseen)
@@ -103,6 +100,20 @@ def fit_split(
         assert weights is not None
         model.classifier.weight.data.copy_(weights.detach().T)
     return Fitted(method, model.encoder(), setup.split, setup.centers, backbone, trained)
+
+
+def join(
+    model: HashModel, settings: TrainingArguments, split: Split, classes: int, centers: npt.NDArray[np.int8]
+) -> None:
+    """Give a trained model the class posterior of its training rows, if that helps rows held out of them.
+
+    Settings, split and classes are those of the training, and the centers ``int8 [C, bits]`` those that it had.
+    """
+    chosen = _choice(settings, split, classes)
+    model.metadata["posterior"] = chosen._asdict()
+    if chosen.weight:
+        with cpu_settings(settings.threads):
+            model.posterior = class_posterior(split.embedded(), centers, chosen)
 
 
 def _choice(settings: TrainingArguments, split: Any, classes: int) -> Choice:

@@ -1,0 +1,225 @@
+"""What a comparison found: its lines, what it recommends, and the table, pictures and page of both."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from lbhash.utils.files import replacing, write_text
+from lbhash.utils.formatting import number
+from lbhash.utils.html import png_url, render
+
+if TYPE_CHECKING:
+    import pandas as pd  # type: ignore[import-untyped]
+    from matplotlib.figure import Figure
+
+QUESTIONS = {
+    "known": ("For the classes you have", "mAP"),
+    "later": ("If classes come later", "mAP"),
+    "nearest": ("For the nearest items", "recall@10"),
+}
+"""The questions, each with how a recommendation begins and the figure that answers it."""
+MARGIN = 0.01
+"""A way is as good as the best if its figure is at most this below; of those, the lightest is recommended."""
+EMBEDDINGS, SIGNS, CLASS_NUMBER = "embeddings", "signs", "class number"
+ONE_SIZE = (SIGNS, CLASS_NUMBER)
+
+
+class Line(NamedTuple):
+    """What one way weighs, takes and answers.
+
+    Attributes:
+        name: of the way.
+        bits: the length of a code, if the way takes any.
+        memory: bytes a row in memory.
+        disk: bytes a row on disk besides.
+        rerank: how many candidates the embeddings rank again; 0 if none.
+        labels: whether the way learns from labels.
+        take: the command, or FAISS's name, that gives the same.
+        fit: seconds to fit it.
+        encode: seconds to encode the base.
+        search: milliseconds a query, of all queries at once.
+        chosen: the figure of each question, by the half of the queries that recommends.
+        shown: the same by the other half.
+    """
+
+    name: str
+    bits: int | None
+    memory: int
+    disk: int
+    rerank: int
+    labels: bool
+    take: str
+    fit: float
+    encode: float
+    search: float
+    chosen: Mapping[str, float | None]
+    shown: Mapping[str, float | None]
+
+    @property
+    def title(self) -> str:
+        """The way with its size and its second stage."""
+        size = "" if self.bits is None else f", {self.bits} bits"
+        return f"{self.name}{size}{' + embeddings' if self.rerank else ''}"
+
+    def value(self, question: str) -> float:
+        """The figure of a question that is shown."""
+        return self.shown.get(question) or 0.0
+
+    @property
+    def weight(self) -> float:
+        """Bytes a row: those on disk count an eighth, since they cost less."""
+        return self.memory + self.disk / 8
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What ``compare`` found; ``str`` is the recommendations, and a notebook shows the table.
+
+    Attributes:
+        lines: all ways.
+        about: the data, the settings and the seed.
+    """
+
+    lines: tuple[Line, ...]
+    about: Mapping[str, Any]
+
+    @property
+    def questions(self) -> list[str]:
+        """Those of ``QUESTIONS`` that these data answer."""
+        return [name for name in QUESTIONS if self.answers(name)]
+
+    def answers(self, question: str) -> list[Line]:
+        """Return the ways that answer a question."""
+        return [line for line in self.lines if line.shown.get(question) is not None]
+
+    def pick(self, question: str) -> Line:
+        """Return the lightest way whose figure is within ``MARGIN`` of the best, by the queries that choose."""
+        able = {one.title: one for one in self.answers(question) if one.name != EMBEDDINGS}
+        values = {title: one.chosen[question] or 0.0 for title, one in able.items()}
+        best = max(values.values())
+        good = [title for title, value in values.items() if value >= best - MARGIN]
+        return able[min(good, key=lambda title: (able[title].weight, -values[title]))]
+
+    def sentences(self) -> list[str]:
+        """Return a recommendation for each question, with its figures by the other queries."""
+        exact = next(line for line in self.lines if line.name == EMBEDDINGS)
+        said = []
+        for question in self.questions:
+            begin, figure = QUESTIONS[question]
+            line = self.pick(question)
+            disk = f" and {line.disk:,} on disk" if line.disk else ""
+            value, all_of_it = (number(one.shown[question], 3) for one in (line, exact))
+            said.append(
+                f"{begin} take {line.title} ({line.take}): {line.memory:,} bytes a row{disk}, {figure} {value}; "
+                f"the embeddings have {exact.memory:,} bytes and {all_of_it}."
+            )
+        return said
+
+    def frontier(self) -> list[Line]:
+        """Return the ways that no lighter one beats, by any question; the lightest first."""
+        kept = {EMBEDDINGS}
+        for question in self.questions:
+            best = -1.0
+            for line in sorted(self.answers(question), key=lambda one: (one.weight, -one.value(question))):
+                if line.value(question) > best:
+                    best = line.value(question)
+                    kept.add(line.title)
+        return sorted((line for line in self.lines if line.title in kept), key=lambda one: one.weight)
+
+    def records(self) -> list[dict[str, Any]]:
+        """Return the lines as plain dicts, the figures by the queries that are shown, the lightest first."""
+        plain = ("name", "bits", "memory", "disk", "rerank", "labels")
+        return [
+            {name: getattr(line, name) for name in plain}
+            | {question: line.shown.get(question) for question in self.questions}
+            | {"fit_seconds": line.fit, "encode_seconds": line.encode, "search_ms": line.search, "take": line.take}
+            for line in sorted(self.lines, key=lambda one: one.weight)
+        ]
+
+    def to_pandas(self) -> pd.DataFrame:
+        """Return the lines as a table of pandas."""
+        import pandas as pd
+
+        return pd.DataFrame(self.records())
+
+    def figure(self, question: str) -> Figure:
+        """Draw a question's figure against bytes a row in memory."""
+        from lbhash.utils.plotting import new_figure, palette
+
+        figure, (axes,) = new_figure(7.2, 4.2)
+        names = list(dict.fromkeys(line.name for line in self.lines if line.name != EMBEDDINGS))
+        for color, name in zip(palette(len(names)), names, strict=True):
+            marker = "s" if name.startswith("FAISS") else "D" if name in ONE_SIZE else "o"
+            for again, style in ((False, f"{marker}-"), (True, f"{marker}--")):
+                own = [
+                    (line.memory, line.value(question))
+                    for line in self.answers(question)
+                    if line.name == name and bool(line.rerank) == again
+                ]
+                if own:
+                    x, y = zip(*sorted(own), strict=True)
+                    face = "white" if again else color
+                    label = None if again else name
+                    axes.plot(x, y, style, color=color, markerfacecolor=face, label=label)
+        exact = next(line for line in self.lines if line.name == EMBEDDINGS)
+        axes.axhline(exact.value(question), color="0.4", linestyle=":", label=f"{EMBEDDINGS}, {exact.memory:,} bytes")
+        sizes = sorted({line.memory for line in self.lines if line.name != EMBEDDINGS})
+        ticks = [2**power for power in range(len(bin(sizes[-1])) - 1) if sizes[0] <= 2**power <= 2 * sizes[-1]]
+        axes.set_xscale("log", base=2)
+        axes.set_xticks(ticks, [f"{tick:,}" for tick in ticks])
+        axes.set(xlabel="bytes a row in memory", ylabel=QUESTIONS[question][1])
+        axes.set_title(QUESTIONS[question][0] + " (dashed: 100 re-ranked by the embeddings)", fontsize=11)
+        figure.legend(loc="outside right center", frameon=False, fontsize=9)
+        return figure
+
+    def save(self, folder: str | Path) -> None:
+        """Write ``comparison.csv``, a picture for each question, and ``comparison.html`` into a folder."""
+        place = Path(folder)
+        place.mkdir(parents=True, exist_ok=True)
+        records, text = self.records(), io.StringIO()
+        writer = csv.DictWriter(text, records[0], lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(records)
+        write_text(place / "comparison.csv", text.getvalue())
+        for question in self.questions:
+            with replacing(place / f"{question}.png") as temporary:
+                self.figure(question).savefig(temporary, format="png", dpi=140)
+        write_text(place / "comparison.html", self.page())
+
+    def page(self) -> str:
+        """Return the comparison as one HTML page."""
+        pictures = []
+        for question in self.questions:
+            buffer = io.BytesIO()
+            self.figure(question).savefig(buffer, format="png", dpi=140)
+            pictures.append((QUESTIONS[question][0], png_url(buffer.getvalue())))
+        picked = {self.pick(question).title for question in self.questions}
+        tables = [("The best of each size", self.cells(self.frontier())), ("All of them", self.cells(self.lines))]
+        values = {"about": self.about, "sentences": self.sentences(), "pictures": pictures, "picked": picked}
+        return render("lbhash.comparison", "comparison.html", **values, columns=self.columns(), tables=tables)
+
+    def columns(self) -> list[str]:
+        """Return the names of the columns of ``cells``."""
+        heads = {"known": "mAP", "later": "later", "nearest": "recall"}
+        return ["method", "bytes", "disk", *(heads[name] for name in self.questions), "fit s", "ms"]
+
+    def cells(self, lines: Sequence[Line]) -> list[list[str]]:
+        """Return lines as text, the lightest first."""
+        return [
+            [line.title, f"{line.memory:,}", f"{line.disk:,}" if line.disk else "–"]
+            + [number(line.shown.get(name), 3) for name in self.questions]
+            + [number(line.fit, 1), number(line.search, 2)]
+            for line in sorted(lines, key=lambda one: one.weight)
+        ]
+
+    def _repr_html_(self) -> str:
+        said = "".join(f"<li>{one}</li>" for one in self.sentences())
+        return f"<ul>{said}</ul>{self.to_pandas().to_html(index=False)}"
+
+    def __str__(self) -> str:
+        return "\n".join(self.sentences())
