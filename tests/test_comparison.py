@@ -15,7 +15,7 @@ from lbhash.cli.app import app
 from lbhash.comparison import study, ways
 from lbhash.comparison.result import Comparison, Line
 from lbhash.comparison.ways import Rows
-from lbhash.data import EmbeddingSplit
+from lbhash.data import Dataset, EmbeddingSplit
 
 NAMES = ["embeddings", "signs", "class number", "FAISS RaBitQ", "FAISS IVF,SQ8", "csq_d", "csq_d, joined"]
 NAMES += ["csq_d, unseen 0.5", "logistic", "itq", "sne", "FAISS OPQ"]
@@ -126,6 +126,16 @@ def test_a_comparison_goes_on_where_it_stopped(found, rows, monkeypatch):
     with pytest.raises(ValueError, match=said):
         lbhash.compare(*rows, bits=[8], out=out, epochs=2)
     (out / "runs" / "itq-8-known.json").write_bytes(kept)
+
+
+def test_a_base_that_is_trained_on_is_not_asked():
+    x, y = np.arange(60.0)[:, None].repeat(3, 1), np.arange(60) % 3
+    train, query = EmbeddingSplit(x, np.arange(50), y[:50]), EmbeddingSplit(x, np.arange(50, 60), y[50:])
+    with pytest.raises(ValueError, match=r"^x has 6 rows to store; a comparison needs more than 10"):
+        study._rows(Dataset("x", "flags", train, train, query), 0)
+    train = EmbeddingSplit(x.repeat(3, 0), np.arange(150), y[:50].repeat(3))
+    rows = study._rows(Dataset("x", "flags", train, train, query), 0)
+    assert (len(rows.train), len(rows.base)) == (135, 15)
 
 
 def test_rows_without_labels_have_one_question(rows):

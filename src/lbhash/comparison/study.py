@@ -16,7 +16,7 @@ from lbhash.codes import check_bits
 from lbhash.comparison import ways
 from lbhash.comparison.result import Comparison, Line
 from lbhash.comparison.ways import NEAREST, Rows, Stored
-from lbhash.data import Dataset, EmbeddingSplit, EmbeddingTable, check_embeddings
+from lbhash.data import Dataset, EmbeddingSplit, EmbeddingTable, check_embeddings, hold_out
 from lbhash.data.protocols import trained_classes
 from lbhash.evaluation.metrics import average_precision, recall_at
 from lbhash.evaluation.neighbors import nearest_by_cosine
@@ -94,7 +94,7 @@ def compare_dataset(
         progress: show a progress bar.
 
     Raises:
-        TypeError, ValueError: a number is not as above, no base row is new, or ``out`` holds another comparison.
+        TypeError, ValueError: a number is not as above, there are too few rows, or ``out`` holds another comparison.
     """
     check_packages("compare", "train", *TRAINING)
     import lbhash.training.fit  # noqa: F401  # or the seconds that it takes to load would count as the first way's
@@ -164,17 +164,17 @@ def _jobs(labels: bool, bits: Sequence[int], seed: int, epochs: int) -> Iterator
 def _rows(dataset: Dataset[EmbeddingSplit], seed: int) -> Rows:
     """Return the rows that take part, with classes numbered as the training rows' are.
 
-    With labels, they are new rows of the base; without, what is stored is what a user would fit to.
+    With labels the base is rows that are not trained on; where there are none, a tenth of the training rows becomes
+    the base. Without labels, what is stored is what a user would fit to.
     """
-    new = dataset.base
-    if dataset.train.labels is not None:
-        new = new.where(~dataset.trained_base())
-    if len(new) <= NEAREST:
-        raise ValueError(
-            f"{dataset.name} has {len(new)} base rows that are not trained on; a comparison needs more than {NEAREST}: "
-            "leave the splits to lbhash, or give a base of other rows"
-        )
-    sizes = zip((dataset.train, new, dataset.query), (MOST_TRAIN, MOST_BASE, MOST_QUERIES), strict=True)
+    train, base = dataset.train, dataset.base
+    if train.labels is not None:
+        base = base.where(~dataset.trained_base())
+        if len(base) <= NEAREST:
+            train, base = hold_out(train, 0.1, seed, purpose="a comparison")
+    if len(base) <= NEAREST:
+        raise ValueError(f"{dataset.name} has {len(base)} rows to store; a comparison needs more than {NEAREST}")
+    sizes = zip((train, base, dataset.query), (MOST_TRAIN, MOST_BASE, MOST_QUERIES), strict=True)
     train, *others = (_dense(part.labeled().subsample(most, seed)) for part, most in sizes)
     if train.labels is None:
         return Rows(train, *others)
