@@ -45,12 +45,12 @@ def read_text(file: Path, said: str) -> Any:
         return _read_csv(file, said, head)
     with pa.input_stream(str(file), compression="detect") as opened:
         if not head.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"["):
+            table = pa.json.read_json(opened, pa.json.ReadOptions(block_size=1 << 26))
             try:
-                return pa.json.read_json(opened, pa.json.ReadOptions(block_size=1 << 26))
-            except (pa.ArrowInvalid, UnicodeDecodeError) as error:
-                if isinstance(error, pa.ArrowInvalid) and not re.search("utf|encoding", str(error), re.IGNORECASE):
-                    raise
+                table.validate(full=True)
+            except pa.ArrowInvalid:
                 raise ValueError(f"{said}, which is no UTF-8 (perhaps latin-1); save it as UTF-8") from None
+            return table
         try:
             rows = json.loads(opened.read().decode("utf-8-sig"))
             names = dict.fromkeys(name for row in rows for name in row)
