@@ -40,7 +40,7 @@ def test_the_report_is_one_file_of_its_own(demo):
 
 
 def test_it_leaves_a_model_and_an_index_of_the_base(demo):
-    assert {file.name for file in demo.iterdir()} == {"index", "model", "report.html"}
+    assert {file.name for file in demo.iterdir()} == {"comparison", "index", "model", "report.html"}
     hasher, index = Hasher.from_pretrained(demo / "model"), open_index(demo / "index")
     base = new_rows(load_dataset("digits"))
     assert (hasher.name, hasher.bits, hasher.head, len(index)) == ("csq_d", 16, "joined", len(base))
@@ -103,7 +103,7 @@ def test_it_shows_characters_and_says_what_comes_next(tmp_path, capsys):
     said = capsys.readouterr().out
     assert str(tmp_path / "report.html") in said
     commands = [line.strip().split()[:2] for line in said.splitlines() if line.strip().startswith("lbhash ")]
-    assert commands == [["lbhash", word] for word in ("serve", "train", "index", "search")]
+    assert commands == [["lbhash", word] for word in ("serve", "compare", "train", "index", "search")]
     assert "--split" not in said  # all rows of a file are the collection
     for name in NAMES:
         assert re.search(rf"^ *{name} +0\.\d", said, re.MULTILINE)

@@ -15,12 +15,14 @@ from rich.text import Text
 from lbhash.cli.demo_report import Neighborhood, Run, bits_apart, neighbor_rows, write_report
 from lbhash.cli.tables import print_table
 from lbhash.codes.io import CodeTable
+from lbhash.comparison.study import compare_dataset
 from lbhash.data import Dataset, load_dataset
 from lbhash.evaluation.report import evaluate
 from lbhash.hasher import Hasher
 from lbhash.index import Index, build_index
 from lbhash.pipeline.unseen import evaluate_unseen
 from lbhash.training.coders import coder_of
+from lbhash.utils.system import usable_cores
 
 Data = Literal["characters", "digits"]
 TITLES = {"characters": "printed characters", "digits": "handwritten digits"}
@@ -72,16 +74,25 @@ def run_demo(out: str | Path, data: Data = "characters", seed: int = 0, epochs: 
     found = search_examples(runs[-1], index, dataset)
     _print_images(console, dataset, found, searched)
 
+    console.print("\nThe same rows, stored in other ways:", soft_wrap=True)
+    how: dict[str, Any] = {"epochs": epochs, "workers": usable_cores(), "progress": True}
+    compared = compare_dataset(dataset, (bits,), seed=seed, **how)
+    compared.save(folder / "comparison")
+    for sentence in compared.sentences():
+        console.print(f"- {sentence}", soft_wrap=True, highlight=False)
+
     given = ["--model", str(folder / "model"), "--index", str(folder / "index"), "--data", data]
     serve = f"lbhash serve {shlex.join(given)}"
     own = (
+        "lbhash compare --data FILE.parquet --out comparison",
         "lbhash train --data FILE.parquet --bits 32 --out model",
         "lbhash index build --model model --data FILE.parquet --out index",
         "lbhash search --model model --index index --data FILE.parquet --row 0 -k 10",
     )
     report = folder / "report.html"
     write_report(report, TITLES[data], COLUMNS, runs, dataset, found, commands=(serve, *own), seed=seed, epochs=epochs)
-    console.print(f"\nThe report is {report}; open it in a browser.", soft_wrap=True)
+    page = folder / "comparison" / "comparison.html"
+    console.print(f"\nThe report is {report}, and the comparison {page}; open them in a browser.", soft_wrap=True)
     console.print("To search the codes yourself, run this and open http://127.0.0.1:8000:\n", soft_wrap=True)
     console.print(Text(f"  {serve}\n"), soft_wrap=True)
     console.print(
