@@ -8,24 +8,23 @@ import os
 import numpy as np
 import torch
 import torch.distributed as dist
-from lightning.pytorch.callbacks import Callback
 
 from conftest import Blobs
 from lbhash.data import EmbeddingSplit
 from lbhash.hasher import Hasher
-from lbhash.training import setup, trainer
+from lbhash.training import Watcher, setup, trainer
 from training_tools import part_of
 
 
-class Gradients(Callback):
+class Gradients(Watcher):
     """Keeps those of the first step: Adam would not tell whether they are so many times too large."""
 
     def __init__(self):
         self.first = {}
 
-    def on_before_optimizer_step(self, trainer, module, optimizer):
-        if not self.first:
-            learned = ((name, parameter.grad) for name, parameter in module.named_parameters())
+    def step_done(self, training):
+        if training.updates == 1 and not self.first:
+            learned = ((name, parameter.grad) for name, parameter in training.module.named_parameters())
             self.first = {name: gradient.clone() for name, gradient in learned if gradient is not None}
 
 
@@ -38,7 +37,7 @@ def run_all(out, settings, runs):
     for run in runs:
         hasher, gradients = Hasher(**{**settings, **run["settings"]}), Gradients()
         part = part_of(blobs, run.get("rows"))
-        hasher.fit_split(part, 4, directory=out / run["name"], logger="csv", callbacks=[gradients])
+        hasher.fit_split(part, 4, directory=out / run["name"], logger="csv", watchers=[gradients])
         trained = vars(hasher.trained_) | {"rows_per_second": None}
         found = {"fingerprint": hasher.model_.fingerprint(), "trained": trained}
         (out / f"{run['name']}-{rank}.json").write_text(json.dumps(found))
@@ -53,15 +52,15 @@ def draw_dropout(out):
     """Were the masks the same in both processes, two equal halves of a batch would have equal outputs."""
     found = []
 
-    class Outputs(Callback):
-        def on_train_batch_start(self, trainer, module, batch, batch_index):
-            module.model.register_forward_hook(lambda model, x, output: found.append(output.detach()))
+    class Outputs(Watcher):
+        def epoch_began(self, training):
+            training.model.register_forward_hook(lambda model, x, output: found.append(output.detach()))
 
     x = np.ones((8, 6), np.float32) * np.arange(6, dtype=np.float32)
     x[0] += 1
     part = EmbeddingSplit(x, np.arange(8), np.arange(8) % 2)
     settings = {"bits": 8, "hidden": 0, "epochs": 1, "batch_size": 4, "dropout": 0.5, "device": "cpu"}
-    Hasher(**settings).fit_split(part, 2, callbacks=[Outputs()])
+    Hasher(**settings).fit_split(part, 2, watchers=[Outputs()])
     theirs = [torch.empty_like(found[0]) for _ in range(2)]
     dist.all_gather(theirs, found[0].contiguous())
     assert not torch.equal(*theirs)

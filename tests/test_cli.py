@@ -23,7 +23,7 @@ from lbhash.index import build_index, open_index
 from lbhash.losses import METHODS
 from lbhash.models.encoder import load_encoder
 from lbhash.training.coders import CODERS
-from lbhash.training.module import HashingModule
+from lbhash.training.loop import Training
 from lbhash.utils.files import write_text
 
 TINY = ("--bits", "12", "--hidden", "16", "--epochs", "2")
@@ -215,17 +215,17 @@ def test_ctrl_c_ends_any_command_with_one_line(tmp_path, command, monkeypatch):
 
 @pytest.mark.parametrize(("epoch", "said"), [(0, "nothing was kept to go on from"), (1, "--resume goes on")])
 def test_an_interrupted_training_says_how_it_goes_on(tmp_path, command, monkeypatch, epoch, said):
-    start = HashingModule.on_train_epoch_start
+    run_epoch = Training.run_epoch
 
-    def interrupt(module):
-        if module.current_epoch == epoch:
+    def interrupt(training, number, watchers):
+        if number == epoch:
             raise KeyboardInterrupt
-        start(module)
+        run_epoch(training, number, watchers)
 
     monkeypatch.chdir(tmp_path)
     arguments = ("train", "--bits", 8, "--hidden", 0, "--epochs", 3, "--out", "m")
     with monkeypatch.context() as patch:
-        patch.setattr(HashingModule, "on_train_epoch_start", interrupt)
+        patch.setattr(Training, "run_epoch", interrupt)
         status, out, errors = command(*arguments)
     assert (status, out) == (130, "")
     assert errors.splitlines()[-1].startswith(f"lbhash: interrupted after epoch {epoch} of 3; ")

@@ -218,7 +218,7 @@ def test_a_stopped_run_goes_on_to_the_same_model(folder, tmp_path, cache):
     hasher = Hasher(**settings, epochs=3, backbone=folder, batch_norm="train", monitor="ratio")
     whole = clone(hasher).fit_images(table, directory=tmp_path / "whole")
     with pytest.raises(KeyError, match="stopped"):
-        clone(hasher).fit_images(table, directory=tmp_path / "stopped", callbacks=[Stop(1)])
+        clone(hasher).fit_images(table, directory=tmp_path / "stopped", watchers=[Stop(1)])
     again = clone(hasher).fit_images(table, directory=tmp_path / "stopped", resume=True)
     assert again.model_.fingerprint() == whole.model_.fingerprint()
     assert again.backbone_.fingerprint() == whole.backbone_.fingerprint()

@@ -3,16 +3,8 @@ import math
 
 import numpy as np
 import pytest
-import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from torchmetrics.functional.retrieval import (
-    retrieval_average_precision,
-    retrieval_normalized_dcg,
-    retrieval_precision,
-    retrieval_r_precision,
-    retrieval_recall,
-)
 
 from lbhash.codes import pack
 from lbhash.evaluation.metrics import (
@@ -83,22 +75,22 @@ def test_graded_metrics_are_those_over_all_orders_of_ties(ranked, data, normaliz
 
 @settings(max_examples=40, deadline=None)
 @given(st.lists(st.integers(0, 3), min_size=1, max_size=60).filter(any), st.data())
-def test_without_ties_they_are_torchmetrics(grades, data):
+def test_without_ties_they_are_trec_evals(grades, data):
+    measures = pytest.importorskip("ir_measures")
     k = data.draw(st.integers(1, len(grades)))
     hist = histogram(list(enumerate(grades)), bits=64)
-    scores, target = 100.0 - torch.arange(len(grades)), torch.tensor(grades)
-    relevant = target > 0
-    close = {"rel": 1e-5, "abs": 1e-6}
-    assert ndcg_at(hist, k, "linear")[0] == pytest.approx(
-        retrieval_normalized_dcg(scores, target, top_k=k).item(), **close
-    )
-    exponential = retrieval_normalized_dcg(scores, 2**target - 1, top_k=k).item()
-    assert ndcg_at(hist, k)[0] == pytest.approx(exponential, **close)
-    precision = retrieval_precision(scores, relevant, top_k=k).item()
-    assert precision_at(hist, k)[0] == pytest.approx(precision, **close)
-    assert recall_at(hist, k)[0] == pytest.approx(retrieval_recall(scores, relevant, top_k=k).item(), **close)
-    assert r_precision(hist)[0] == pytest.approx(retrieval_r_precision(scores, relevant).item(), **close)
-    assert average_precision(hist)[0] == pytest.approx(retrieval_average_precision(scores, relevant).item(), **close)
+    run = [measures.ScoredDoc("query", f"d{at}", 100 - at) for at in range(len(grades))]
+
+    def theirs(wanted, gains):
+        qrels = [measures.Qrel("query", f"d{at}", gain) for at, gain in enumerate(gains)]
+        return pytest.approx(measures.calc_aggregate([wanted], qrels, run)[wanted], rel=1e-9, abs=1e-9)
+
+    assert ndcg_at(hist, k, "linear")[0] == theirs(measures.nDCG @ k, grades)
+    assert ndcg_at(hist, k)[0] == theirs(measures.nDCG @ k, [2**grade - 1 for grade in grades])
+    assert precision_at(hist, k)[0] == theirs(measures.P @ k, grades)
+    assert recall_at(hist, k)[0] == theirs(measures.R @ k, grades)
+    assert r_precision(hist)[0] == theirs(measures.Rprec, grades)
+    assert average_precision(hist)[0] == theirs(measures.AP, grades)
 
 
 def test_defaults_are_the_whole_base():

@@ -7,7 +7,7 @@ import pytest
 
 import lbhash
 
-HEAVY = ("PIL", "datasets", "faiss", "fastapi", "jinja2", "lightning", "matplotlib", "numba", "numpy", "onnx")
+HEAVY = ("PIL", "datasets", "faiss", "fastapi", "jinja2", "matplotlib", "numba", "numpy", "onnx")
 HEAVY += ("onnxruntime", "onnxscript", "optuna", "pandas", "pyarrow", "pymilvus", "ray", "scipy", "seaborn", "sklearn")
 HEAVY += ("sqlalchemy", "torch", "transformers")
 
@@ -43,8 +43,21 @@ def test_every_public_name_is_there():
 
 
 def test_what_evaluates_loads_no_training(python_script):
-    script = "import sys, lbhash.pipeline.evaluate; print([n for n in ('torch', 'lightning') if n in sys.modules])"
+    script = "import sys, lbhash.pipeline.evaluate; print([n for n in ('torch', 'sklearn') if n in sys.modules])"
     assert ast.literal_eval(python_script(script)) == []
+
+
+def test_what_trains_loads_no_more_than_it_needs(python_script, tmp_path):
+    """PyTorch's compiler, SciPy's optimizers and scikit-learn take as long to import as all else together."""
+    script = """
+import sys
+from lbhash.data import load_dataset
+from lbhash.pipeline.train import train_model
+train_model(load_dataset("digits"), sys.argv[1], bits=8, hidden=0, epochs=1)
+needless = ("torch._dynamo", "scipy.optimize", "scipy.special", "scipy.sparse", "sklearn", "matplotlib", "pandas")
+print([name for name in needless if name in sys.modules])
+"""
+    assert ast.literal_eval(python_script(script, tmp_path / "model")) == []
 
 
 def test_no_module_takes_the_place_of_a_public_name():

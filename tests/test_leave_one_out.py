@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.optimize import minimize
+from scipy.special import log_softmax
 from sklearn.datasets import load_digits
 from sklearn.linear_model import Ridge
 
@@ -49,6 +51,20 @@ def test_logistic_function_is_that_of_the_labels(seed, a, b):
     found = module._logistic(scores, y)
     assert found[0] == pytest.approx(a, rel=0.2)
     assert found[1] == pytest.approx(b, abs=0.3)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 2**32 - 1), st.floats(0.02, 50))
+def test_the_temperature_is_the_one_that_scipy_finds(seed, scale):
+    rng = np.random.default_rng(seed)
+    scores, y = rng.normal(size=(40, 5)) / scale, np.eye(5, dtype=np.uint8)[rng.integers(0, 5, 40)]
+    scores += y / scale * rng.uniform(0, 4)
+
+    def loss(log_t):
+        return -float((y * log_softmax(np.exp(log_t[0]) * scores, axis=1)).sum()) / len(y)
+
+    found = minimize(loss, [np.log(5.0)], method="Nelder-Mead", bounds=[(-3, 7)])
+    assert module._temperature(scores, y)[0] == np.exp(found.x)[0]
 
 
 def test_digits_are_told_about_as_well_as_a_cross_validation_tells_them():

@@ -201,7 +201,7 @@ def test_a_stopped_run_resumes_bit_for_bit(blobs, some, tmp_path):
     settings = {**SMALL, "monitor": "ratio", "batch_size": 16}
     whole = Hasher(**settings).fit_split(split, 4)
     with pytest.raises(KeyError):
-        Hasher(**settings).fit_split(split, 4, directory=tmp_path, callbacks=[Stop(1)])
+        Hasher(**settings).fit_split(split, 4, directory=tmp_path, watchers=[Stop(1)])
     again = Hasher(**settings).fit_split(split, 4, directory=tmp_path, resume=True)
     np.testing.assert_array_equal(again.train_codes_, whole.train_codes_)
     assert again.model_.fingerprint() == whole.model_.fingerprint()

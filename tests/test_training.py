@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import random
 import signal
+import sys
 import time
 import weakref
 from io import BytesIO
@@ -9,10 +10,7 @@ from io import BytesIO
 import numpy as np
 import pytest
 import torch
-from lightning.pytorch.callbacks import Callback
-from lightning.pytorch.loggers import TensorBoardLogger
 
-import lbhash.training.loggers
 from lbhash.codes import pack
 from lbhash.data import EmbeddingSplit, load_dataset
 from lbhash.evaluation.bound import bound
@@ -20,28 +18,27 @@ from lbhash.hasher import Hasher
 from lbhash.losses import CSQ, Task, build_objective
 from lbhash.models.hash_model import HashModel
 from lbhash.pipeline.train import train_model
-from lbhash.training import TrainingArguments, train
+from lbhash.training import TrainingArguments, Watcher, train
 from lbhash.training.batches import ShuffledBatches
 from training_tools import PROCESSES, Stop, log_of, part_of
 
 SETTINGS = {"bits": 12, "hidden": 16, "epochs": 4, "batch_size": 32, "seed": 3}
 
 
-class Watch(Callback):
-    """Remembers what it sees at the start and at every step."""
+class Watch(Watcher):
+    """Remembers what it sees at every step."""
 
     def __init__(self):
         self.threads, self.epochs = [], []
 
-    def on_train_batch_start(self, trainer, module, batch, batch_index):
-        self.epochs.append(trainer.current_epoch)
+    def step_done(self, training):
+        self.epochs.append(training.epoch)
         self.threads.append(torch.get_num_threads())
 
 
-def fitted(blobs, *, callbacks=None, folder=None, resume=False, logger=None, **settings):
+def fitted(blobs, *, watchers=(), folder=None, resume=False, logger=None, **settings):
     hasher = Hasher(**{"recipe": "paper", **SETTINGS, **settings})
-    more = {} if callbacks is None else {"callbacks": callbacks}
-    return hasher.fit_split(part_of(blobs), 4, directory=folder, resume=resume, logger=logger, **more)
+    return hasher.fit_split(part_of(blobs), 4, directory=folder, resume=resume, logger=logger, watchers=watchers)
 
 
 def assert_same_model(left, right):
@@ -61,10 +58,10 @@ def test_a_seed_decides_the_codes_whether_a_run_is_stopped_or_not(blobs, tmp_pat
     whole = fitted(blobs, method=method)
     torch.rand(7)
     with pytest.raises(KeyError, match="stopped"):
-        fitted(blobs, method=method, folder=tmp_path, callbacks=[Stop(epoch=2)])
+        fitted(blobs, method=method, folder=tmp_path, watchers=[Stop(epoch=2)])
     (tmp_path / "checkpoints" / ".last.ckpt.a1b2c3d4.ckpt").write_bytes(b"half of i")
     watch = Watch()
-    resumed = fitted(blobs, method=method, folder=tmp_path, resume=True, callbacks=[watch])
+    resumed = fitted(blobs, method=method, folder=tmp_path, resume=True, watchers=[watch])
     assert sorted(set(watch.epochs)) == [2, 3]
     assert [file.name for file in (tmp_path / "checkpoints").iterdir()] == ["last.ckpt"]
     assert_same_model(whole, resumed)
@@ -75,7 +72,7 @@ def test_a_seed_decides_the_codes_whether_a_run_is_stopped_or_not(blobs, tmp_pat
 def test_a_checkpoint_is_not_used_without_resume(blobs, tmp_path):
     fitted(blobs, folder=tmp_path, seed=8)
     watch = Watch()
-    assert_same_model(fitted(blobs), fitted(blobs, folder=tmp_path, callbacks=[watch]))
+    assert_same_model(fitted(blobs), fitted(blobs, folder=tmp_path, watchers=[watch]))
     assert sorted(set(watch.epochs)) == [0, 1, 2, 3]
     assert [file.name for file in (tmp_path / "checkpoints").iterdir()] == ["last.ckpt"]
 
@@ -162,7 +159,7 @@ def test_a_run_leaves_nothing_behind(blobs):
 
 def test_a_failing_save_leaves_the_old_checkpoint(blobs, tmp_path, monkeypatch):
     with pytest.raises(KeyError):
-        fitted(blobs, folder=tmp_path, callbacks=[Stop(epoch=2)])
+        fitted(blobs, folder=tmp_path, watchers=[Stop(epoch=2)])
     before = (tmp_path / "checkpoints" / "last.ckpt").read_bytes()
 
     def half(checkpoint, opened):
@@ -233,7 +230,7 @@ def test_a_process_killed_at_random_moments_resumes_bit_for_bit(tmp_path, method
 def test_the_log_of_a_resumed_run_has_each_epoch_once(blobs, tmp_path):
     fitted(blobs, folder=tmp_path / "whole", logger="csv")
     with pytest.raises(KeyError):
-        fitted(blobs, folder=tmp_path / "stopped", logger="csv", callbacks=[Stop(epoch=2)])
+        fitted(blobs, folder=tmp_path / "stopped", logger="csv", watchers=[Stop(epoch=2)])
     assert [row["epoch"] for row in log_of(tmp_path / "stopped")] == ["0", "1"]
     fitted(blobs, folder=tmp_path / "stopped", logger="csv", resume=True)
     assert log_of(tmp_path / "stopped") == log_of(tmp_path / "whole")
@@ -241,20 +238,20 @@ def test_the_log_of_a_resumed_run_has_each_epoch_once(blobs, tmp_path):
 
 
 def test_the_logged_bound_is_that_of_the_codes(blobs, tmp_path):
-    class Codes(Callback):
+    class Codes(Watcher):
         def __init__(self):
-            self.outputs, self.labels = [], []
+            self.outputs, self.rows = [], []
 
-        def on_train_batch_start(self, trainer, module, batch, batch_index):
-            self.hook = module.model.register_forward_hook(lambda model, x, out: self.outputs.append(out.detach()))
-            self.labels.append(batch[1])
+        def epoch_began(self, training):
+            training.model.register_forward_hook(lambda model, x, out: self.outputs.append(out.detach()))
 
-        def on_train_batch_end(self, trainer, module, outputs, batch, batch_index):
-            self.hook.remove()
+        def step_done(self, training):
+            self.rows.append(training.index)
 
     codes = Codes()
-    fitted(blobs, folder=tmp_path, logger="csv", epochs=1, callbacks=[codes])
-    found = bound(pack(torch.cat(codes.outputs).numpy()), torch.cat(codes.labels).numpy(), bits=12)
+    fitted(blobs, folder=tmp_path, logger="csv", epochs=1, watchers=[codes])
+    assert len(codes.outputs) == len(codes.rows)
+    found = bound(pack(torch.cat(codes.outputs).numpy()), blobs.y[torch.cat(codes.rows).numpy()], bits=12)
     (row,) = log_of(tmp_path)
     assert float(row["inter"]) == found.inter
     assert float(row["intra"]) == found.intra
@@ -262,11 +259,9 @@ def test_the_logged_bound_is_that_of_the_codes(blobs, tmp_path):
 
 
 def test_tensorboard_that_is_not_installed(blobs, tmp_path, monkeypatch):
-    def absent(*arguments, **options):
-        raise ModuleNotFoundError("no tensorboard")
-
-    assert lbhash.training.loggers.TensorBoardLogger is TensorBoardLogger
-    monkeypatch.setattr(lbhash.training.loggers, "TensorBoardLogger", absent)
+    for name in [name for name in sys.modules if name.startswith(("tensorboard", "torch.utils.tensorboard"))]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "tensorboard", None)
     with pytest.raises(ValueError, match="logger is 'tensorboard', which is not installed"):
         fitted(blobs, folder=tmp_path, logger="tensorboard", epochs=1)
     with pytest.raises(ValueError, match="logger is 'wandb'; it must be csv or tensorboard"):
@@ -307,10 +302,10 @@ def test_training_leaves_the_callers_state_alone(blobs):
     try:
         torch.set_num_threads(3)
         watch = Watch()
-        fitted(blobs, epochs=1, callbacks=[watch])
+        fitted(blobs, epochs=1, watchers=[watch])
         assert set(watch.threads) == {1}
         with pytest.raises(KeyError, match="stopped"):
-            fitted(blobs, callbacks=[Stop(epoch=0)])
+            fitted(blobs, watchers=[Stop(epoch=0)])
         assert torch.get_num_threads() == 3
     finally:
         torch.set_num_threads(threads)

@@ -21,12 +21,13 @@ from distributed_run import (
     train_towards_the_first_ones_centers,
 )
 from lbhash.hasher import Hasher
-from lbhash.training.distributed import check_processes, is_main_process
+from lbhash.training.distributed import Place, check_processes, is_main_process, whole_batch_norms
 from training_tools import PROCESSES, log_of, part_of
 
 TESTS = Path(__file__).parent
 SETTINGS = {"bits": 12, "hidden": 16, "epochs": 2, "seed": 3, "dropout": 0.0, "device": "cpu"}
-ENVIRONMENT = {**os.environ, "HF_HUB_OFFLINE": "1", "PYTHONPATH": str(TESTS)}
+PATHS = os.pathsep.join(filter(None, [str(TESTS), os.environ.get("PYTHONPATH")]))
+ENVIRONMENT = {**os.environ, "HF_HUB_OFFLINE": "1", "PYTHONPATH": PATHS}
 
 
 def torchrun(processes, *command, **options):
@@ -182,6 +183,65 @@ def test_killed_processes_resume_bit_for_bit(tmp_path):
     assert log_of(tmp_path / "killed") == log_of(tmp_path / "whole")
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("who", ["first", "other", "ctrl-c"])
+def test_processes_end_together(tmp_path, who):
+    """One is killed, or Ctrl-C ends the first one, which then ends the other."""
+    arguments = map(str, (*TRAIN[2:], "--epochs", 100_000, "--devices", 2, "--out", tmp_path / "run"))
+    process = subprocess.Popen(
+        [sys.executable, "-m", *arguments], stderr=subprocess.PIPE, text=True, env=ENVIRONMENT, start_new_session=True
+    )
+    while not (tmp_path / "run" / "checkpoints" / "last.ckpt").exists():
+        assert process.poll() is None
+        time.sleep(0.01)
+    (other,) = map(int, Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split())
+    if who == "ctrl-c":
+        os.killpg(process.pid, signal.SIGINT)  # as a terminal does
+    else:
+        os.kill(other if who == "other" else process.pid, signal.SIGKILL)
+    _, said = process.communicate(timeout=120)
+    line = {"other": "lbhash: error: process 2 of 2 ended with exit status -9", "first": ""}
+    line["ctrl-c"] = "lbhash: interrupted after epoch "
+    assert process.returncode == {"first": -signal.SIGKILL, "other": 2, "ctrl-c": 130}[who]
+    assert said.count("lbhash: ") == (who != "first")
+    assert (said.splitlines() or [""])[-1].startswith(line[who])
+    end = time.monotonic() + 60
+    while Path(f"/proc/{other}/stat").exists() and Path(f"/proc/{other}/stat").read_text().split()[2] != "Z":
+        assert time.monotonic() < end
+        time.sleep(0.1)
+
+
+@pytest.mark.slow
+def test_a_mistake_of_all_processes_is_said_once(tmp_path):
+    arguments = (*TRAIN[2:], "--devices", 2, "--epochs", 1, "--lr", 1e30, "--method", "dsdh", "--no-guided")
+    command = [sys.executable, "-m", *map(str, arguments), "--out", str(tmp_path / "x")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, env=ENVIRONMENT)
+    assert done.returncode == 2
+    assert done.stderr.count("lbhash: ") == 1
+    assert done.stderr.endswith("lbhash: error: the loss is nan in epoch 0; a smaller lr may help\n")
+
+
+# ------------------------------------------------------------------------------------------------ batch normalization
+
+
+def test_batch_normalization_is_of_all_rows_on_gpus_and_then_as_before():
+    """PyTorch synchronizes it on GPUs alone, so that here the layers are looked at, and not what they compute."""
+    model = torch.nn.Sequential(torch.nn.Conv1d(3, 6, 2), torch.nn.Sequential(torch.nn.BatchNorm1d(6)))
+    own = model[1][0]
+    model[1].eval()
+    with whole_batch_norms(model, Place(torch.device("cpu"), 0, 2)):
+        assert model[1][0] is own
+    with whole_batch_norms(model, Place(torch.device("cuda:0"), 0, 2)):
+        assert isinstance(model[1][0], torch.nn.SyncBatchNorm)
+        assert model[1][0].weight is own.weight
+        model.double().train()
+        model[1][0].running_mean += 7
+    assert model[1][0] is own
+    assert own.training
+    assert own.running_mean.tolist() == [7.0] * 6
+    assert model(torch.ones(2, 3, 4, dtype=torch.float64)).dtype == torch.float64
+
+
 # ---------------------------------------------------------------------------------------------------------- refusals
 
 
@@ -212,6 +272,20 @@ def test_the_main_process_is_known_before_training_begins(monkeypatch, environme
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
     assert is_main_process() is main
+
+
+def test_processes_that_cannot_be_started_are_refused(blobs, monkeypatch):
+    for name in ("RANK", "NODE_RANK", "MASTER_ADDR", "MASTER_PORT"):
+        monkeypatch.delenv(name, raising=False)
+    with pytest.raises(ValueError, match="nodes is 2, and MASTER_ADDR is not in the environment; let torchrun start"):
+        Hasher(**SETTINGS, nodes=2).fit_split(part_of(blobs), 4)
+    monkeypatch.setattr(sys, "ps1", ">>> ", raising=False)
+    with pytest.raises(ValueError, match="devices is 2, and other processes cannot run what was typed here"):
+        Hasher(**SETTINGS, devices=2).fit_split(part_of(blobs), 4)
+    monkeypatch.setenv("RANK", "0")
+    monkeypatch.setenv("WORLD_SIZE", "3")
+    with pytest.raises(ValueError, match="devices is 2 and nodes 1, and 3 processes train together already"):
+        Hasher(**SETTINGS, devices=2).fit_split(part_of(blobs), 4)
 
 
 def test_a_search_is_of_one_process(blobs):

@@ -47,12 +47,10 @@ class Collapsing(CSQ):
         return (logits - 5).square().mean() if self.collapsed else super().forward(logits, labels, index)
 
 
-def fitted(blobs, *, folder=None, resume=False, callbacks=(), **changed):
+def fitted(blobs, *, folder=None, resume=False, watchers=(), **changed):
     hasher = Hasher(**{**SETTINGS, "method": Turncoat, "guided": False, **changed})
     logger = None if folder is None else "csv"
-    return hasher.fit_split(
-        part_of(blobs), 4, directory=folder, resume=resume, logger=logger, callbacks=list(callbacks)
-    )
+    return hasher.fit_split(part_of(blobs), 4, directory=folder, resume=resume, logger=logger, watchers=watchers)
 
 
 def weights_of(recorder, epoch):
@@ -75,7 +73,7 @@ def best_of(values, *, lowest=False):
 def test_the_best_epochs_weights_are_kept(blobs, tmp_path, monitor, on_disk):
     recorder = Recorder()
     logged = fitted(blobs, folder=tmp_path / "log", monitor=monitor)
-    hasher = fitted(blobs, folder=tmp_path / "run" if on_disk else None, monitor=monitor, callbacks=[recorder])
+    hasher = fitted(blobs, folder=tmp_path / "run" if on_disk else None, monitor=monitor, watchers=[recorder])
     column = {"ratio": "validation_ratio", "map": "validation_map", "loss": "loss"}[monitor]
     values = [float(row[column]) for row in log_of(tmp_path / "log")]
     trained = hasher.trained_
@@ -97,12 +95,12 @@ def test_the_objective_is_that_of_the_best_epoch_too(blobs):
     """DSDH's classifier is set from the outputs that it remembers."""
 
     class Forgetful(Recorder):
-        def on_train_epoch_end(self, trainer, module):
-            super().on_train_epoch_end(trainer, module)
-            self.objective = module.objective
+        def epoch_ended(self, training):
+            super().epoch_ended(training)
+            self.objective = training.objective
 
     recorder = Forgetful()
-    hasher = fitted(blobs, method="dsdh", monitor="map", lr=0.03, callbacks=[recorder])
+    hasher = fitted(blobs, method="dsdh", monitor="map", lr=0.03, watchers=[recorder])
     best = recorder.weights[hasher.trained_.epoch]
     assert torch.equal(recorder.objective.memory.outputs, best["objective.memory.outputs"])
     assert hasher.trained_.epoch < 7
@@ -137,7 +135,7 @@ def test_where_all_codes_have_collapsed_the_last_epoch_stays(blobs, tmp_path):
             return (logits - 9).square().mean()
 
     recorder = Recorder()
-    hasher = fitted(blobs, method=Collapsed, lr=0.2, patience=4, callbacks=[recorder], dropout=0.0)
+    hasher = fitted(blobs, method=Collapsed, lr=0.2, patience=4, watchers=[recorder], dropout=0.0)
     trained = hasher.trained_
     assert (trained.epoch, trained.epochs, trained.value, trained.stopped_early) == (3, 4, None, True)
     kept = weights_of(recorder, 3)
@@ -155,14 +153,14 @@ def test_validation_rows_are_cut_from_the_training_rows_and_judged_after_the_epo
             super().__init__()
             self.held, self.codes = held, []
 
-        def on_train_epoch_end(self, trainer, module):
-            self.codes.append(module.model.encoder().encode(self.held.take(slice(None))))
+        def epoch_ended(self, training):
+            self.codes.append(training.model.encoder().encode(self.held.take(slice(None))))
 
     part = part_of(blobs)
     rest, held = hold_out(part, 0.25, 3)
     codes = Codes(held)
     hasher = Hasher(**SETTINGS, monitor="map", validation=0.25)
-    hasher.fit_split(part, 4, directory=tmp_path, logger="csv", callbacks=[codes])
+    hasher.fit_split(part, 4, directory=tmp_path, logger="csv", watchers=[codes])
     assert (len(rest), len(held)) == (120, 40)
     for row, found in zip(log_of(tmp_path), codes.codes, strict=True):
         at = bound(found, held.labels, 75, inter_percentile=10, classes=4, bits=12)
@@ -215,7 +213,7 @@ def test_a_stopped_run_comes_to_the_same_epoch(blobs, tmp_path):
     assert whole.trained_.stopped_early
     for stop in (0, 1, whole.trained_.epoch, whole.trained_.epoch + 2):
         with pytest.raises(KeyError, match="stopped"):
-            fitted(blobs, folder=tmp_path / "killed", resume=True, callbacks=[Stop(stop)], **run)
+            fitted(blobs, folder=tmp_path / "killed", resume=True, watchers=[Stop(stop)], **run)
     for left in (1, None):  # the second time there is nothing left to run
         resumed = fitted(blobs, folder=tmp_path / "killed", resume=True, **run)
         assert resumed.model_.fingerprint() == whole.model_.fingerprint()
@@ -231,7 +229,7 @@ def test_a_kill_between_the_two_checkpoints(blobs, tmp_path, monkeypatch):
     best, kept = whole.trained_.epoch, torch.save
 
     def save(value, path):
-        if value.get("epoch") == best and "optimizer_states" in value:
+        if value.get("epoch") == best and "adam" in value:
             raise KeyError("killed")
         kept(value, path)
 

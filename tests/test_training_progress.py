@@ -6,10 +6,10 @@ import re
 
 import numpy as np
 import pytest
-from lightning.pytorch.callbacks import Callback
 
 import lbhash.training.progress
 from lbhash.hasher import Hasher
+from lbhash.training import Watcher
 from lbhash.training.progress import EpochBar
 from lbhash.training.schedule import Schedule
 from training_tools import Stop, part_of
@@ -27,36 +27,44 @@ class Clock:
         return self.now
 
 
-class Pass(Callback):
-    """Two seconds a batch, and ten more after each epoch, for what is not training."""
+class Pass(Watcher):
+    """Two seconds a batch, and ten more after each epoch, for what is not training; the bar looks on after it."""
 
-    def __init__(self, clock, bar):
-        self.clock, self.bar, self.said, self.done, self.after_epochs = clock, bar, [], [], []
+    def __init__(self, clock):
+        self.clock = clock
 
-    def on_train_batch_start(self, trainer, module, batch, batch_index):
-        if batch_index == 0 and module.epoch_metrics is not None:
-            self.after_epochs.append(self.bar.said)
+    def step_done(self, training):
         self.clock.now += 2
 
-    def on_train_epoch_end(self, trainer, module):
+    def epoch_ended(self, training):
         self.clock.now += 10
 
-    def on_train_batch_end(self, trainer, module, outputs, batch, batch_index):
+
+class Look(Watcher):
+    """Notes what the bar has just said."""
+
+    def __init__(self, bar):
+        self.bar, self.said, self.done, self.after_epochs = bar, [], [], []
+
+    def step_done(self, training):
         self.said.append(self.bar.said)
         self.done.append(self.bar._bar.tasks[0].completed)
+
+    def epoch_ended(self, training):
+        self.after_epochs.append(self.bar.said)
 
 
 @pytest.fixture
 def watched(blobs, monkeypatch):
     """A function that trains with a bar, and gives what it said after every batch."""
 
-    def run(*, unit="rows", callbacks=(), **changed):
+    def run(*, unit="rows", watchers=(), **changed):
         clock = Clock()
         monkeypatch.setattr(lbhash.training.progress, "time", clock)
-        bar = EpochBar("csq_d", unit)
-        look = Pass(clock, bar)
-        hasher = Hasher(**{**SETTINGS, **changed})
-        hasher.fit_split(part_of(blobs), 4, callbacks=[bar, look, *callbacks])
+        with EpochBar("csq_d", unit) as bar:
+            look = Look(bar)
+            hasher = Hasher(**{**SETTINGS, **changed})
+            hasher.fit_split(part_of(blobs), 4, watchers=[Pass(clock), bar, look, *watchers])
         return look, bar
 
     return run
@@ -81,7 +89,8 @@ def test_the_bar_says_what_was_logged(watched, tmp_path, blobs):
     look, bar = watched(monitor="map", unit="images")
     Hasher(**SETTINGS, monitor="map").fit_split(part_of(blobs), 4, directory=tmp_path, logger="csv")
     rows = np.genfromtxt(tmp_path / "logs" / "metrics.csv", delimiter=",", names=True)
-    said = [*look.after_epochs, bar.said]
+    said = look.after_epochs
+    assert said[-1] == bar.said
     assert len(said) == 3
     for row, words in zip(rows, said, strict=True):
         values = f"loss {row['loss']:.3f} · ratio {row['ratio']:.3f} · validation map {row['validation_map']:.3f}"
@@ -98,25 +107,26 @@ def test_the_bar_is_updated_a_few_times_a_second_at_most(blobs, monkeypatch):
     monkeypatch.setattr(lbhash.training.progress, "time", clock)
     moves = []
     monkeypatch.setattr(bar._bar, "update", lambda task, **what: moves.append(what))
-    Hasher(**{**SETTINGS, "epochs": 1}).fit_split(part_of(blobs), 4, callbacks=[bar])
+    Hasher(**{**SETTINGS, "epochs": 1}).fit_split(part_of(blobs), 4, watchers=[bar])
     assert len(moves) == 2  # its beginning and its end, with no time for more
 
 
 def test_the_terminal_is_given_back(watched):
     with pytest.raises(KeyError, match="stopped"):
-        watched(callbacks=[Stop(1)])
+        watched(watchers=[Stop(1)])
     _, bar = watched(epochs=1)
     assert not bar._bar.live.is_started
 
 
 def test_a_resumed_bar_counts_the_time_of_its_own_epochs(watched, blobs, tmp_path, monkeypatch):
     with pytest.raises(KeyError, match="stopped"):
-        Hasher(**SETTINGS).fit_split(part_of(blobs), 4, directory=tmp_path, callbacks=[Stop(1)])
+        Hasher(**SETTINGS).fit_split(part_of(blobs), 4, directory=tmp_path, watchers=[Stop(1)])
     clock = Clock()
     monkeypatch.setattr(lbhash.training.progress, "time", clock)
     bar = EpochBar("csq_d")
-    look = Pass(clock, bar)
-    Hasher(**SETTINGS).fit_split(part_of(blobs), 4, directory=tmp_path, resume=True, callbacks=[bar, look])
+    look = Look(bar)
+    watchers = [Pass(clock), bar, look]
+    Hasher(**SETTINGS).fit_split(part_of(blobs), 4, directory=tmp_path, resume=True, watchers=watchers)
     assert look.said[0].startswith("1.2/3 epochs · 16 rows a second · 0:00:18 left\n")
 
 

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from lbhash.losses import Task, build_objective
 from lbhash.models.hash_model import HashModel
 from lbhash.training import TrainingArguments, train
+from lbhash.training.adam import Adam
 from lbhash.training.arguments import ScheduleName
 from lbhash.training.batches import DistributedBatchSampler, ShuffledBatches
 from lbhash.training.schedule import Schedule
@@ -63,6 +64,24 @@ def test_a_training_is_the_obvious_loop(blobs, name, accumulate):
         models.append(model)
     for (key, left), (_, right) in zip(*(model.state_dict().items() for model in models), strict=True):
         torch.testing.assert_close(left, right, rtol=1e-6, atol=1e-7, msg=key)
+
+
+def test_adam_is_pytorchs(blobs):
+    models = []
+    for kind in (torch.optim.Adam, Adam):
+        torch.manual_seed(3)
+        model = torch.nn.Linear(12, 4)
+        adam = kind(model.parameters(), lr=0.01, fused=True)
+        for _ in range(2):  # the second time as a resumed training
+            for start in range(0, 160, 32):
+                adam.zero_grad()
+                model(torch.from_numpy(blobs.x[start : start + 32])).square().mean().backward()
+                adam.step()
+            state = adam.state_dict()
+            adam = kind(model.parameters(), lr=0.5, fused=True)
+            adam.load_state_dict(state)
+        models.append(model)
+    assert torch.equal(models[0].weight, models[1].weight)
 
 
 # ------------------------------------------------------------------------------------------------ slices of batches

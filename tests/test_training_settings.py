@@ -57,11 +57,11 @@ class Image(nn.Module):
 IMAGE_SETTINGS = {"epochs": 4, "batch_size": 32, "seed": 1}
 
 
-def image_run(blobs, *, callbacks=(), objective="csq", rows=None, settings=IMAGE_SETTINGS, **options):
+def image_run(blobs, *, watchers=(), objective="csq", rows=None, settings=IMAGE_SETTINGS, **options):
     torch.manual_seed(2)
     model, loss = Image(), build_objective(objective, task_of(blobs), pull="surrogate")
     rows = NoisyRows(blobs) if rows is None else rows
-    trained = train(model, loss, rows, TrainingArguments(**settings), callbacks=list(callbacks), **options)
+    trained = train(model, loss, rows, TrainingArguments(**settings), watchers=watchers, **options)
     return model, trained
 
 
@@ -115,7 +115,7 @@ def test_inputs_are_asked_for_by_row_and_epoch(blobs):
             return super().inputs(index, epoch)
 
     watch = Recorder()
-    image_run(blobs, rows=Asked(blobs), callbacks=[watch])
+    image_run(blobs, rows=Asked(blobs), watchers=[watch])
     assert [epoch for epoch, _ in asked] == [0] * 5 + [1] * 5 + [2] * 5 + [3] * 5
     for (_, index), rows in zip(asked, watch.rows, strict=True):
         np.testing.assert_array_equal(index, rows)
@@ -133,7 +133,7 @@ def test_codes_do_not_depend_on_the_workers(blobs, tmp_path):
         child.join(60)  # they end by themselves, on a busy machine a moment later
     assert set(multiprocessing.active_children()) <= others
     with pytest.raises(KeyError, match="stopped"):
-        image_run(blobs, directory=tmp_path, callbacks=[Stop(epoch=2)], **judged)
+        image_run(blobs, directory=tmp_path, watchers=[Stop(epoch=2)], **judged)
     assert set(multiprocessing.active_children()) <= others
     resumed, again = image_run(blobs, directory=tmp_path, resume=True, **judged)
     assert same(one, resumed)
@@ -160,7 +160,7 @@ def test_a_backbone_learns_at_its_own_rate_and_a_frozen_layer_not_at_all(blobs):
     schedule = Schedule(**rates)
     torch.manual_seed(2)
     before = Image().state_dict()
-    model, _ = image_run(blobs, settings=IMAGE_SETTINGS | rates, callbacks=[watch])
+    model, _ = image_run(blobs, settings=IMAGE_SETTINGS | rates, watchers=[watch])
     assert watch.groups == [
         [schedule.rate(epoch, step, 5), schedule.backbone_rate(epoch, step, 5)]
         for epoch in range(3)
@@ -178,7 +178,7 @@ def test_a_frozen_backbone_needs_no_rate(blobs, tmp_path):
     model.backbone.requires_grad_(False)
     watch = Recorder()
     train(
-        model, build_objective("csq", task_of(blobs)), NoisyRows(blobs), TrainingArguments(epochs=1), callbacks=[watch]
+        model, build_objective("csq", task_of(blobs)), NoisyRows(blobs), TrainingArguments(epochs=1), watchers=[watch]
     )
     assert {len(rates) for rates in watch.groups} == {1}
 
@@ -188,7 +188,7 @@ def test_a_backbone_is_resumed_bit_for_bit(blobs, tmp_path):
     options = {"settings": IMAGE_SETTINGS | changed}
     whole, _ = image_run(blobs, **options)
     with pytest.raises(KeyError, match="stopped"):
-        image_run(blobs, directory=tmp_path, callbacks=[Stop(epoch=2)], **options)
+        image_run(blobs, directory=tmp_path, watchers=[Stop(epoch=2)], **options)
     assert same(whole, image_run(blobs, directory=tmp_path, resume=True, **options)[0])
 
 

@@ -1,4 +1,4 @@
-"""What the tests of training share: callbacks, processes, the training loop by hand, and the check of an export."""
+"""What the tests of training share: watchers, processes, the training loop by hand, and the check of an export."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from lightning.pytorch.callbacks import Callback
 
 from lbhash.codes import pack
 from lbhash.data import EmbeddingSplit
+from lbhash.training import Watcher
 
 PROCESSES = multiprocessing.get_context("forkserver")
 """Whose server imports once what all of them need, which takes seconds; unlike this process it never trains itself."""
@@ -44,35 +44,35 @@ def assert_exported_alike(model, folder):
     np.testing.assert_array_equal(codes, pack(outputs))
 
 
-class Stop(Callback):
+class Stop(Watcher):
     """Ends the training in the middle of an epoch, as a kill would."""
 
-    def __init__(self, epoch, batch=2):
-        self.epoch, self.batch = epoch, batch
+    def __init__(self, epoch, step=2):
+        self.epoch, self.step = epoch, step
 
-    def on_train_batch_end(self, trainer, module, outputs, batch, batch_index):
-        if (trainer.current_epoch, batch_index) == (self.epoch, self.batch):
+    def step_done(self, training):
+        if (training.epoch, training.step) == (self.epoch, self.step):
             raise KeyError("stopped")
 
 
-class Recorder(Callback):
+class Recorder(Watcher):
     """Remembers the rate and the rows of every step, and the weights after every epoch."""
 
     def __init__(self):
         self.rates, self.rows, self.weights, self.groups = [], [], [], []
 
-    def on_train_batch_end(self, trainer, module, outputs, batch, batch_index):
-        groups = trainer.optimizers[0].param_groups
+    def step_done(self, training):
+        groups = training.adam.param_groups
         self.rates.append(groups[0]["lr"])
         self.groups.append([group["lr"] for group in groups])
-        self.rows.append(batch[2].numpy().copy())
+        self.rows.append(training.index.numpy().copy())
 
-    def on_train_epoch_end(self, trainer, module):
-        self.weights.append({name: tensor.clone() for name, tensor in module.state_dict().items()})
+    def epoch_ended(self, training):
+        self.weights.append({name: tensor.clone() for name, tensor in training.module.state_dict().items()})
 
 
 def by_hand(model, objective, part, schedule, *, seed, accumulate=1):
-    """Train on a split without Lightning: no dropout, no resuming, nothing logged."""
+    """Train on a split by the plainest loop: no dropout, no resuming, nothing logged."""
     model.set_standardization(*part.standardization())
     x, labels = torch.from_numpy(part.take(slice(None))), torch.from_numpy(part.labels)
     learned = [*model.parameters(), *objective.parameters()]

@@ -207,7 +207,6 @@ def warm() -> None:
         "lbhash.pipeline.search",
         "lbhash.pipeline.train",
         "lbhash.training.trainer",
-        "lightning",
         "faiss",
         "pyarrow.parquet",
         "pyarrow.dataset",

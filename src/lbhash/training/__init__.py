@@ -1,4 +1,4 @@
-"""Training: the paper's Algorithm 1 with Lightning, on one process or many, with checkpoints that survive a kill."""
+"""Training: the paper's Algorithm 1, on one process or many, with checkpoints that survive a kill."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ _HOMES = {
     "Trained": "trainer",
     "TrainingArguments": "arguments",
     "TrainingRows": "batches",
+    "Watcher": "loop",
     "train": "trainer",
 }
 

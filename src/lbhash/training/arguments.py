@@ -214,7 +214,7 @@ class TrainingArguments:
         BatchNorm,
         images=True,
     )
-    device: str = _setting("auto", "Where to train: auto, cpu, gpu and what else Lightning knows.", stored=False)
+    device: str = _setting("auto", "Where to train: auto, cpu, gpu, cuda or mps.", stored=False)
     threads: int = _whole(1, "Threads of PyTorch while it trains on a CPU.", 1, stored=False)
     devices: int = _whole(
         1, "Processes that train together on each machine; torchrun says it by itself.", 1, stored=False

@@ -67,7 +67,7 @@ class DistributedBatchSampler(Sampler):
         self.set_epoch(epoch)
 
     def set_epoch(self, epoch: int) -> None:
-        """Set the epoch; Lightning calls this before each."""
+        """Set the epoch, before each."""
         self.epoch = epoch
         if isinstance(self.batches, ShuffledBatches):
             self.batches.set_epoch(epoch)

@@ -12,17 +12,18 @@ them, or of several labels a row a logistic function, with the temperature that 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
-import scipy.sparse
-from scipy.optimize import minimize
-from scipy.special import expit, log_softmax, softmax
 
 from lbhash.data.split import EmbeddingSplit
 from lbhash.utils.labels import one_hot
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_matrix
 
 PENALTIES = tuple(float(10 ** (k / 2)) for k in range(-2, 5))
 """λ in units of ``dim``, which is what a row's squared length is on average once it is standardized."""
@@ -75,12 +76,12 @@ def _posteriors(split: EmbeddingSplit, classes: int) -> Iterator[tuple[Indicator
     for z, y in parts:
         found = ridge.without_own_row(z, y, penalty)
         found[:, ridge.share == 0] = -np.inf
-        yield y, softmax(scale[0] * found, axis=1) if single else expit(scale[0] * found + scale[1])
+        yield y, _probabilities(found, scale)
 
 
 def _sums(y: Indicators, values: npt.NDArray[np.floating]) -> Floats:
-    """Return Yᵀ times the values, their sums by label ``[C, k]``, by a sparse product."""
-    return scipy.sparse.csr_array(y.astype(np.float64)).T @ values
+    """Return Yᵀ times the values, their sums by label ``[C, k]``."""
+    return np.stack([values[has_label].sum(axis=0) for has_label in y.T.astype(bool)])
 
 
 def _chunks(split: EmbeddingSplit, classes: int) -> Iterator[tuple[npt.NDArray[np.float32], Indicators]]:
@@ -99,7 +100,7 @@ class _Ridge:
     rows: int
     mean: Floats
     scale: Floats
-    directions: Floats | scipy.sparse.csr_matrix | None
+    directions: Floats | csr_matrix | None
     """What the standardized rows are projected onto, where they are long or few, ``[axes, dim]``."""
     share: Floats
     """The share of the rows that have each label, ``[C]``."""
@@ -145,25 +146,74 @@ class _Ridge:
         return y - residual / np.maximum(1 - leverage, 1e-6)[:, None]  # 0 where there is no other row to learn from
 
 
-def _projected(x: Floats, directions: Floats | scipy.sparse.csr_matrix | None) -> Floats:
+def _projected(x: Floats, directions: Floats | csr_matrix | None) -> Floats:
     return x if directions is None else (directions @ x.T).T
 
 
 def _temperature(scores: Floats, y: Indicators) -> Floats:
     """Return the factor t of softmax(t · scores) with the greatest likelihood of the labels, ``[1]``."""
 
-    def loss(log_t: Floats) -> float:
-        return -float((y * log_softmax(np.exp(log_t[0]) * scores, axis=1)).sum()) / len(y)
+    def loss(log_t: float) -> float:
+        return -float((y * _log_softmax(np.exp(log_t) * scores)).sum()) / len(y)
 
-    found = minimize(loss, [np.log(5.0)], method="Nelder-Mead", bounds=[(-3, 7)])
-    return np.exp(found.x)
+    return np.exp([lowest(loss, np.log(5.0), -3, 7)])
 
 
 def _logistic(scores: Floats, y: Indicators) -> Floats:
     """Return a and b of 1 / (1 + exp(−a · score − b)), common to all labels, with the greatest likelihood."""
+    from scipy.optimize import minimize  # which takes its time to import
 
     def loss(ab: Floats) -> float:
         z = ab[0] * scores + ab[1]
         return float((np.logaddexp(0, z) - y * z).mean())
 
     return minimize(loss, [5.0, -2.0], method="Nelder-Mead", bounds=[(1e-6, 1000), (-100, 100)]).x
+
+
+def _probabilities(scores: Floats, scale: Floats) -> Floats:
+    """Return p(class | row) by the temperature, or by the two numbers of the logistic function."""
+    if len(scale) == 1:
+        return _softmax(scale[0] * scores)
+    from scipy.special import expit
+
+    return expit(scale[0] * scores + scale[1])
+
+
+def _softmax(scores: Floats) -> Floats:
+    shares = np.exp(scores - scores.max(axis=1, keepdims=True))
+    return shares / shares.sum(axis=1, keepdims=True)
+
+
+def _log_softmax(scores: Floats) -> Floats:
+    lower = scores - scores.max(axis=1, keepdims=True)
+    return lower - np.log(np.exp(lower).sum(axis=1, keepdims=True))
+
+
+def lowest(function: Callable[[float], float], start: float, least: float, most: float) -> float:
+    """Return where a function of one number is lowest between two others, to 1e-4.
+
+    Nelder and Mead's search ("A simplex method for function minimization", The Computer Journal 1965), step by step
+    as SciPy has it, whose import takes a quarter of a training of the digits.
+    """
+
+    def at(x: float) -> tuple[float, float]:
+        x = min(max(x, least), most)
+        return function(x), x
+
+    best, other = at(start), at(1.05 * start)
+    for _ in range(200):
+        if other[0] < best[0]:
+            best, other = other, best
+        x, last = best[1], other[1]
+        if abs(last - x) <= 1e-4 and abs(other[0] - best[0]) <= 1e-4:
+            break
+        reflected = at(2 * x - last)
+        if reflected[0] < best[0]:
+            expanded = at(3 * x - 2 * last)
+            other = expanded if expanded[0] < reflected[0] else reflected
+        else:
+            outside = reflected[0] < other[0]
+            contracted = at(1.5 * x - 0.5 * last if outside else 0.5 * x + 0.5 * last)
+            better = contracted[0] <= reflected[0] if outside else contracted[0] < other[0]
+            other = contracted if better else at(x + 0.5 * (last - x))
+    return other[1] if other[0] < best[0] else best[1]

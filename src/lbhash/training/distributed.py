@@ -11,16 +11,37 @@ process's own slice on CPUs (the running ones are the first process's), and of t
 
 from __future__ import annotations
 
-import atexit
 import os
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, TypeVar
 
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
 
-if TYPE_CHECKING:
-    from lightning.pytorch.strategies import DDPStrategy
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Place:
+    """A process among those that train: its number from 0, how many there are, and its device."""
+
+    device: torch.device
+    rank: int = 0
+    world: int = 1
+
+    @property
+    def first(self) -> bool:
+        """Whether it is the one that writes and prints."""
+        return self.rank == 0
+
+    @property
+    def several(self) -> bool:
+        """Whether it is not the only one."""
+        return self.world > 1
 
 
 def check_processes(devices: int, nodes: int) -> tuple[int, int]:
@@ -48,31 +69,28 @@ def is_main_process() -> bool:
     return all(os.environ.get(rank, "0") == "0" for rank in ranks)
 
 
-def distributed_strategy() -> DDPStrategy:
-    """Return the strategy for several processes, PyTorch's ``DistributedDataParallel``.
+def parallel(module: nn.Module, place: Place) -> nn.Module:
+    """Return the module as several processes train it: its buffers are the first one's, and gradients are averaged.
 
     A guidance that replaces its host leaves parameters unused. Buffers are not sent at every step, since the largest, a
     memory of the training set, is equal everywhere.
     """
-    from lightning.pytorch.strategies import DDPStrategy
-
-    atexit.register(_leave)
-    return DDPStrategy(find_unused_parameters=True, broadcast_buffers=False)
-
-
-def _leave() -> None:
-    """Leave the group before the interpreter ends: Gloo's threads may hold tensors then (PyTorch's PR 179291)."""
-    if dist.is_initialized():
-        dist.destroy_process_group()
+    if not place.several:
+        return module
+    share_buffers(module, place)  # among them the class centers, which each process has computed on its own machine
+    gpu = [place.device] if place.device.type == "cuda" else None
+    return nn.parallel.DistributedDataParallel(
+        module, device_ids=gpu, find_unused_parameters=True, broadcast_buffers=False
+    )
 
 
-def gather_outputs(own: Tensor, rows: int) -> Tensor:
+def gather_outputs(own: Tensor, rows: int, place: Place) -> Tensor:
     """Gather the outputs of the whole batch, ``[rows, bits]``, from the slices ``[m, bits]`` of all processes.
 
     The gradient of the slice goes back times the number of processes, since ``DistributedDataParallel`` takes the mean
     of what should be their sum.
     """
-    return _Gather.apply(own)[:rows]
+    return _Gather.apply(own)[:rows] if place.several else own
 
 
 class _Gather(torch.autograd.Function):
@@ -88,7 +106,34 @@ class _Gather(torch.autograd.Function):
         return grad.chunk(world)[dist.get_rank()] * world
 
 
-def share_buffers(module: nn.Module) -> None:
+def share_buffers(module: nn.Module, place: Place) -> None:
     """Copy the first process's buffers, such as running statistics of batch normalization, to all processes."""
-    for buffer in module.buffers():
-        dist.broadcast(buffer, 0)
+    if place.several:
+        for buffer in module.buffers():
+            dist.broadcast(buffer, 0)
+
+
+def share_object(found: T, place: Place) -> T:
+    """Return what the first process found, in all processes."""
+    held = [found]
+    if place.several:
+        dist.broadcast_object_list(held, 0)
+    return held[0]
+
+
+@contextmanager
+def whole_batch_norms(model: nn.Module, place: Place) -> Iterator[None]:
+    """Let batch normalization take its statistics of all processes' rows, where PyTorch can, until the block ends."""
+    if not (place.several and place.device.type == "cuda"):
+        yield
+        return
+    own = {name: layer for name, layer in model.named_modules() if isinstance(layer, _BatchNorm)}
+    nn.SyncBatchNorm.convert_sync_batchnorm(model)
+    try:
+        yield
+    finally:
+        for name, layer in own.items():
+            trained, (parent, _, last) = model.get_submodule(name), name.rpartition(".")
+            for buffer in ("running_mean", "running_var", "num_batches_tracked"):
+                setattr(layer, buffer, getattr(trained, buffer))
+            setattr(model.get_submodule(parent), last, layer.train(trained.training))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -70,22 +71,23 @@ def fit_split(
 
         resumed = training.get("resume") and training.get("directory") and has_checkpoint(training["directory"])
         network, rows, validation = prepare_images(setup, backbone, standardize=not resumed)
-    from lbhash.training.trainer import train  # Lightning takes seconds to import
+    from lbhash.training.trainer import train
 
-    if settings.progress:
-        from lbhash.training.progress import EpochBar
+    with ExitStack() as bars:
+        if settings.progress:
+            from lbhash.training.progress import EpochBar
 
-        bar = EpochBar(full_name(method, setup.arguments.pull), unit="rows" if backbone is None else "images")
-        training["callbacks"] = [*training.get("callbacks", []), bar]
-    trained = train(
-        network,
-        setup.objective,
-        rows,
-        setup.arguments,
-        validation=validation,
-        settings=setup.identity,
-        **training,
-    )
+            bar = EpochBar(full_name(method, setup.arguments.pull), unit="rows" if backbone is None else "images")
+            training["watchers"] = [*training.get("watchers", []), bars.enter_context(bar)]
+        trained = train(
+            network,
+            setup.objective,
+            rows,
+            setup.arguments,
+            validation=validation,
+            settings=setup.identity,
+            **training,
+        )
     model = setup.model
     if backbone is not None:
         backbone = backbone.anew(backbone_device(settings.device))

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
-from lightning.pytorch.loggers import Logger, TensorBoardLogger
-from lightning.pytorch.utilities import rank_zero_only
-
+from lbhash.training.loop import Training
 from lbhash.utils.files import check_replaceable, make_folder, replacing
 from lbhash.utils.formatting import one_line
 
 
-def epoch_logger(kind: str | None, folder: Path | None, epochs_before: int) -> Logger | None:
-    """Return a logger that writes under ``folder`` at once, or None if ``kind`` or ``folder`` is None.
+class EpochLog(Protocol):
+    """What stores the values of each epoch."""
+
+    def add(self, training: Training) -> None:
+        """Store the values of an epoch that has ended, on the disk at once."""
+
+
+def epoch_log(kind: str | None, folder: Path | None, epochs_before: int) -> EpochLog | None:
+    """Return a log that writes under ``folder`` at once, or None if ``kind`` or ``folder`` is None.
 
     Args:
         kind: "csv" or "tensorboard".
@@ -28,20 +32,14 @@ def epoch_logger(kind: str | None, folder: Path | None, epochs_before: int) -> L
     if kind == "csv":
         return CSVLog(folder / "logs" / "metrics.csv", epochs_before)
     if kind == "tensorboard":
-        try:
-            return TensorBoardLogger(folder, name="logs", version="")
-        except ModuleNotFoundError:
-            raise ValueError("logger is 'tensorboard', which is not installed: pip install tensorboard") from None
+        return TensorBoardLog(folder / "logs")
     raise ValueError(f"logger is {kind!r}; it must be csv or tensorboard")
 
 
-class CSVLog(Logger):
+class CSVLog:
     """A CSV file with a line for each epoch, which is whole after every epoch."""
 
-    name, version = "logs", ""
-
     def __init__(self, file: Path, epochs_before: int) -> None:
-        super().__init__()
         self.file, self._lines = file, list[dict[str, Any]]()
         check_replaceable(file)
         if epochs_before and file.is_file():
@@ -52,15 +50,28 @@ class CSVLog(Logger):
                 line = f"{str(file)!r} is damaged ({one_line(error)}); remove it"
                 raise ValueError(f"{line}, and the resumed run begins another") from None
 
-    @rank_zero_only
-    def log_metrics(self, metrics: Mapping[str, float], step: int | None = None) -> None:
-        """Add a line."""
-        self._lines.append({**metrics, "step": step})
+    def add(self, training: Training) -> None:
+        """Add a line, without the speed: a resumed run has the log of one that was never interrupted."""
+        self._lines.append({**training.logged(), "step": training.updates - 1})
         names = sorted({name for line in self._lines for name in line})
         with replacing(self.file) as temporary, temporary.open("w", newline="", encoding="utf-8") as opened:
             writer = csv.DictWriter(opened, names)
             writer.writeheader()
             writer.writerows(self._lines)
 
-    def log_hyperparams(self, *given: Any, **more: Any) -> None:
-        """Do nothing: the model has its settings."""
+
+class TensorBoardLog:
+    """TensorBoard's event files, which have the speed, too."""
+
+    def __init__(self, folder: Path) -> None:
+        try:
+            from torch.utils.tensorboard import SummaryWriter
+        except ModuleNotFoundError:
+            raise ValueError("logger is 'tensorboard', which is not installed: pip install tensorboard") from None
+        self._writer = SummaryWriter(folder)
+
+    def add(self, training: Training) -> None:
+        """Add a point to each curve."""
+        for name, value in (training.logged() | {"rows_per_second": training.rows_per_second}).items():
+            self._writer.add_scalar(name, value, training.updates - 1)
+        self._writer.flush()

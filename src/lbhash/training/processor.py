@@ -1,79 +1,61 @@
-"""Lightning's trainer: device, processes and precision."""
+"""What a training computes on."""
 
 from __future__ import annotations
 
-import logging
 import warnings
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import Any
+from contextlib import contextmanager
 
-import lightning as L
 import torch
-from lightning.pytorch.accelerators import CUDAAccelerator
-from lightning.pytorch.plugins.precision import MixedPrecision
-from lightning.pytorch.utilities.exceptions import MisconfigurationException
 
-from lbhash.training.distributed import distributed_strategy
 from lbhash.utils.validation import check_int
-
-_LIGHTNINGS: dict[str, Any] = {"32": "32-true", "bf16": "bf16-mixed", "16": "16-mixed"}
-
-
-@contextmanager
-def quiet_lightning() -> Iterator[None]:
-    """Silence Lightning's and PyTorch's remarks on hardware, processes, workers and tips until the block ends."""
-    logs = [logging.getLogger(name) for name in ("lightning.pytorch", "lightning.fabric")]
-    levels = [log.level for log in logs]
-    for log in logs:
-        log.setLevel(logging.ERROR)
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", module="lightning")
-        warnings.filterwarnings("ignore", message=".*isn't writable.*|.*does not have many workers.*")
-        warnings.filterwarnings("ignore", message=".*worker processes in total.*")
-        try:
-            yield
-        finally:
-            for log, level in zip(logs, levels, strict=True):
-                log.setLevel(level)
 
 
 def check_machine(device: str, threads: int) -> None:
     """Raise ``ValueError`` unless training is possible on this device with this number of threads."""
     check_int(threads, "threads", 1)
-    with quiet_lightning():
-        make_trainer(device, enable_checkpointing=False)
+    training_device(device)
 
 
-def full_precision(trainer: L.Trainer, device: torch.device) -> AbstractContextManager[Any]:
-    """Compute in float32 until the block ends, at any precision of the training."""
-    mixed = isinstance(trainer.precision_plugin, MixedPrecision)
-    return torch.autocast(device.type, enabled=False) if mixed else nullcontext()
+def training_device(device: str, devices: int = 1, number: int = 0) -> torch.device:
+    """Return the device of one of the processes of this machine.
+
+    Args:
+        device: auto, cpu, gpu, cuda or mps.
+        devices: how many processes the machine has; each has a GPU of its own.
+        number: of the process, from 0.
+
+    Raises:
+        ValueError: there is no such device, or there are not so many.
+    """
+    gpus, mps = torch.cuda.device_count(), torch.backends.mps.is_available()
+    kind = {"gpu": "mps" if mps else "cuda", "auto": "cuda" if gpus else "mps" if mps else "cpu"}.get(device, device)
+    if kind not in ("cpu", "cuda", "mps"):
+        why = "it must be auto, cpu, gpu, cuda or mps"
+    elif kind == "cuda" and devices > gpus:
+        why = f"PyTorch finds {gpus or 'no'} GPU{'s' * (gpus > 1)}; take cpu"
+    elif kind == "mps" and not mps:
+        why = "PyTorch finds no GPU of Apple's; take cpu"
+    elif kind == "mps" and devices > 1:
+        why = "a GPU of Apple's takes one process; take cpu"
+    else:
+        return torch.device(f"cuda:{number}" if kind == "cuda" else kind)
+    of = f" and devices {devices}" if devices > 1 else ""
+    raise ValueError(f"device is {device!r}{of}, which cannot be used here: {why}")
 
 
-def make_trainer(device: str, devices: int = 1, nodes: int = 1, precision: str = "32", **settings: Any) -> L.Trainer:
-    """Return Lightning's trainer, which shows and writes nothing itself."""
-    several = devices * nodes > 1
-    try:
-        trainer = L.Trainer(
-            accelerator=device,
-            devices=devices,
-            num_nodes=nodes,
-            strategy=distributed_strategy() if several else "auto",
-            sync_batchnorm=several and device != "cpu" and torch.cuda.is_available(),
-            use_distributed_sampler=False,
-            precision=_LIGHTNINGS[precision],
-            logger=False,
-            enable_progress_bar=False,
-            enable_model_summary=False,
-            num_sanity_val_steps=0,
-            **settings,
-        )
-    except (MisconfigurationException, ValueError) as error:
-        of = f" and devices {devices}" if several else ""
-        raise ValueError(f"device is {device!r}{of}, which cannot be used here: {error}") from None
-    if precision == "16" and not isinstance(trainer.accelerator, CUDAAccelerator):
+def check_precision(precision: str, device: torch.device, name: str) -> None:
+    """Raise ``ValueError`` unless a device, which was asked for by its name, can train with this precision."""
+    if precision == "16" and device.type != "cuda":
         raise ValueError(
-            f"precision is '16' and device {device!r}, and there is no GPU in use; float16 needs one: take bf16 or 32"
+            f"precision is '16' and device {name!r}, and there is no GPU in use; float16 needs one: take bf16 or 32"
         )
-    return trainer
+
+
+@contextmanager
+def quiet_pytorch() -> Iterator[None]:
+    """Silence PyTorch's remarks on workers, and on a name that only its newest versions have, until the block ends."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=".*worker processes in total.*")
+        warnings.filterwarnings("ignore", message=".*broadcast_buffers. is deprecated.*")
+        yield

@@ -2,37 +2,27 @@
 
 from __future__ import annotations
 
-import signal
-from collections.abc import Iterator
+import os
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-import lightning as L
 import torch
-from lightning.pytorch.accelerators import CUDAAccelerator
-from lightning.pytorch.callbacks import Callback
 from torch import nn
-from torch.utils.data import DataLoader
 
 from lbhash.losses import Objective
 from lbhash.training.arguments import Monitor, TrainingArguments
-from lbhash.training.batches import (
-    DistributedBatchSampler,
-    ShuffledBatches,
-    TrainingRows,
-    batch_loader,
-    in_order,
-    labels_of,
-)
-from lbhash.training.checkpoints import AtomicCheckpoints, RunCheckpoints, checkpoint_to_resume, has_checkpoint
-from lbhash.training.distributed import check_processes
+from lbhash.training.batches import TrainingRows, labels_of
+from lbhash.training.checkpoints import MonitorState, RunCheckpoints, checkpoint_to_resume, has_checkpoint
+from lbhash.training.distributed import check_processes, whole_batch_norms
 from lbhash.training.hardware import cpu_settings
-from lbhash.training.loggers import epoch_logger
-from lbhash.training.module import HashingModule
+from lbhash.training.loggers import epoch_log
+from lbhash.training.loop import Training, Watcher
 from lbhash.training.monitor import check_map_has_rows
-from lbhash.training.processor import make_trainer, quiet_lightning
+from lbhash.training.processes import processes
+from lbhash.training.processor import check_precision, quiet_pytorch, training_device
 from lbhash.training.schedule import Schedule
 
 
@@ -67,7 +57,7 @@ def train(
     directory: str | Path | None = None,
     resume: bool = False,
     logger: Literal["csv", "tensorboard"] | None = None,
-    callbacks: list[Callback] | None = None,
+    watchers: Sequence[Watcher] = (),
     settings: dict[str, Any] | None = None,
     validation: TrainingRows | None = None,
 ) -> Trained:
@@ -85,7 +75,7 @@ def train(
         resume: go on from the directory's checkpoint, if there is one. The codes are the same, bit for bit, as those
             of a run that was never interrupted.
         logger: of the values of each epoch, under ``directory``.
-        callbacks: extra Lightning callbacks.
+        watchers: look on, in every process.
         settings: whatever else identifies the run; a checkpoint with other settings is refused.
         validation: rows that are not trained on, encoded after every epoch; the ratio of their codes is logged. The
             monitor "map" is the mAP of each of them as a query to the others.
@@ -96,56 +86,50 @@ def train(
     """
     given = (TrainingArguments() if arguments is None else arguments).checked()
     check_map_has_rows(given.monitor, validation is not None)
+    labels_of(rows)  # which says where there are none
     devices, nodes = check_processes(given.devices, given.nodes)
     schedule, world = Schedule.of(given), devices * nodes
-    folder, labels = None if directory is None else Path(directory), labels_of(rows)
+    device = training_device(given.device, devices, int(os.environ.get("LOCAL_RANK", 0)) if world > 1 else 0)
+    check_precision(given.precision, device, given.device)
+    folder = None if directory is None else Path(directory)
     identity = _identity(given, schedule, world, settings or {}, rows, validation, with_rows=folder is not None)
-    checkpoint, epochs_before = checkpoint_to_resume(folder, identity) if resume else (None, 0)
+    held = checkpoint_to_resume(folder, identity) if resume else None
+    state = MonitorState() if held is None else MonitorState(**held["state"])
     statistics, set_statistics = getattr(rows, "standardization", None), getattr(model, "set_standardization", None)
     if statistics is not None and set_statistics is not None:
         set_statistics(*statistics())
-    keeper = RunCheckpoints(folder, identity, given.monitor, given.patience)
-    with quiet_lightning(), cpu_settings(given.threads), _random_state():
-        trainer = make_trainer(
-            given.device,
-            devices,
-            nodes,
-            given.precision,
-            max_epochs=schedule.epochs,
-            accumulate_grad_batches=given.accumulate,
-            callbacks=[*(callbacks or []), _Threads(given.threads), keeper],
-            plugins=[AtomicCheckpoints()],
-        )
-        if trainer.is_global_zero:
-            trainer.logger = epoch_logger(logger, folder, epochs_before)  # only now, for it writes
-        loader, validation_loader = _loaders(trainer, rows, validation, given, epochs_before)
-        model.train()  # Lightning leaves a module in the mode in which it came
-        objective.train()
-        module = HashingModule(
-            model,
-            objective,
-            schedule,
-            given.seed,
-            labels,
-            validation_loader,
-            None if validation is None else labels_of(validation),
-            given.monitor,
-        )
-        if world > 1:  # PyTorch looks for unused parameters, and warns where it finds none
-            module.register_parameter("unused", nn.Parameter(torch.zeros(1)))
+    keeper = RunCheckpoints(folder, identity, given.monitor, given.patience, state)
+    with (
+        quiet_pytorch(),
+        cpu_settings(given.threads),
+        _random_state(),
+        processes(device, devices, nodes) as place,
+        whole_batch_norms(model, place),
+    ):
+        log = epoch_log(logger, folder, state.epochs) if place.first else None  # only now, for it writes
+        training = Training(model, objective, rows, validation, given, place, state.epochs)
+        if held is not None:
+            training.load_state_dict(held)
+        if place.first:
+            keeper.remove_unfinished()
         try:
-            trainer.fit(module, loader, ckpt_path=checkpoint, weights_only=True)
-        except SystemExit:  # which Lightning makes of Ctrl-C, and ignores the next one
-            if not trainer.interrupted:
-                raise
-            signal.signal(signal.SIGINT, signal.default_int_handler)
+            for epoch in range(state.epochs, schedule.epochs):
+                if keeper.out_of_patience:
+                    break
+                training.run_epoch(epoch, watchers)
+                training.evaluate()
+                if log is not None:  # before the checkpoint: a run that is killed in between would lack the line
+                    log.add(training)
+                keeper.keep(training)
+                for watcher in watchers:
+                    watcher.epoch_ended(training)
+        except KeyboardInterrupt:
             raise KeyboardInterrupt(_interrupted(keeper, schedule.epochs)) from None
-        keeper.restore_best(trainer, module)
+        finally:
+            training.close()
+        keeper.restore_best(training)
         model.cpu().eval()
         objective.cpu().eval().end_training()
-    # Trainer and module form a reference cycle, so their large objects are dropped now to free the memory.
-    del module.model, module.objective
-    trainer.strategy.optimizers = []
     state = keeper.state
     return Trained(
         epoch=state.epochs - 1 if state.epoch is None else state.epoch,
@@ -153,7 +137,7 @@ def train(
         monitor=given.monitor,
         value=state.value,
         stopped_early=keeper.out_of_patience and state.epochs < schedule.epochs,
-        rows_per_second=len(rows) * len(module.times) / sum(module.times) if module.times else None,
+        rows_per_second=len(rows) * len(training.times) / sum(training.times) if training.times else None,
     )
 
 
@@ -187,34 +171,6 @@ def _identity(
         identity["fingerprint of the rows"] = rows.fingerprint()
         identity["fingerprint of the validation rows"] = None if validation is None else validation.fingerprint()
     return identity
-
-
-def _loaders(
-    trainer: L.Trainer,
-    rows: TrainingRows,
-    validation: TrainingRows | None,
-    given: TrainingArguments,
-    epochs_before: int,
-) -> tuple[DataLoader, DataLoader | None]:
-    """Return what reads this process's share of the training batches, and of the validation rows in their order."""
-    world, rank = trainer.world_size, trainer.global_rank
-    size, pin = Schedule.of(given).batch_size * world, isinstance(trainer.accelerator, CUDAAccelerator)
-    shards = DistributedBatchSampler(ShuffledBatches(len(rows), size, given.seed), rank, world, epochs_before)
-    loader = batch_loader(rows, shards, workers=given.workers, persistent=True, pin=pin)
-    if validation is None:
-        return loader, None
-    shards = DistributedBatchSampler(in_order(len(validation), size), rank, world)
-    return loader, batch_loader(validation, shards, workers=given.workers, persistent=False, pin=pin)
-
-
-class _Threads(Callback):
-    """Sets the number of threads again, since Lightning changes it when it starts processes."""
-
-    def __init__(self, threads: int) -> None:
-        self.threads = threads
-
-    def on_fit_start(self, trainer: L.Trainer, module: L.LightningModule) -> None:
-        torch.set_num_threads(self.threads)
 
 
 @contextmanager

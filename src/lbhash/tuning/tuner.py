@@ -7,9 +7,8 @@ from collections.abc import Callable
 from dataclasses import asdict
 from functools import cache, partial
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, cast, get_args
 
-import lightning as L
 import numpy as np
 from sklearn.base import clone
 
@@ -19,8 +18,10 @@ from lbhash.evaluation.diagnostics import diagnose_rows, diagnose_values
 from lbhash.evaluation.held_out import INTER_PERCENTILE, PERCENTILE, By, Score, score_codes
 from lbhash.hasher import Hasher
 from lbhash.models.encoder import Encoder
+from lbhash.models.hash_model import HashModel
 from lbhash.training.coders import coder_of
 from lbhash.training.confusion import confusion
+from lbhash.training.loop import Training, Watcher
 from lbhash.training.processor import check_machine
 from lbhash.training.recipes import with_recipe
 from lbhash.tuning import space as spaces
@@ -143,7 +144,7 @@ def search(
         if number == len(done):
             asked, params = study.ask(number)
             watch, own = _Watch(score, by, asked, prune), with_params(hasher, params)
-            train = partial(own.fit_split, fitted, count, known_confusion=shared, callbacks=[watch])
+            train = partial(own.fit_split, fitted, count, known_confusion=shared, watchers=[watch])
             done.append(_try(train, watch, by == "map" or compare, number, params))
             study.tell(asked, done[-1], done[-1].value(by))
         if after_trial is not None:
@@ -155,7 +156,7 @@ def search(
     return Tuning(by, *percentiles, best, tuple(done), len(validation), tuple(diagnostics))
 
 
-class _Watch(L.Callback):
+class _Watch(Watcher):
     """Counts the epochs; if trials are pruned, reports the criterion after each and ends a trial that lags behind."""
 
     def __init__(self, score: Callable[[Encoder, bool], Score], by: By, asked: Any, prune: bool) -> None:
@@ -166,14 +167,14 @@ class _Watch(L.Callback):
         """Return the criterion of the validation rows, which the pruner compares."""
         return self.score(self.model, self.by == "map").by(self.by)
 
-    def on_train_epoch_end(self, trainer: L.Trainer, module: Any) -> None:
+    def epoch_ended(self, training: Training) -> None:
         """Evaluate the validation rows."""
-        self.model = module.model.encoder()
-        self.epochs = trainer.current_epoch + 1
+        self.model = cast(HashModel, training.model).encoder()
+        self.epochs = training.epoch + 1
         if not self.prune:
             return
-        self.asked.report(self.value(), trainer.current_epoch)
-        if self.epochs < int(trainer.max_epochs or 0) and self.asked.should_prune():
+        self.asked.report(self.value(), training.epoch)
+        if self.epochs < training.epochs and self.asked.should_prune():
             raise import_optuna().TrialPruned
 
 

@@ -7,7 +7,7 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
-TRAINING = ("torch", "lightning", "sklearn", "scipy", "matplotlib", "seaborn")
+TRAINING = ("torch", "sklearn", "scipy", "matplotlib", "seaborn")
 """Packages of the extra ``train``, which encoding, searching and serving do without."""
 
 

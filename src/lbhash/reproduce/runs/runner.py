@@ -12,10 +12,8 @@ from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
-import lightning as L
 import numpy as np
 import numpy.typing as npt
-from lightning.pytorch.callbacks import Callback
 
 from lbhash.centers.targets import centers_fingerprint
 from lbhash.data import Dataset
@@ -32,7 +30,7 @@ from lbhash.models.hash_model import HashModel
 from lbhash.reproduce.runs.settings import EPOCHS, LR, METHOD_TITLES, METHODS, Settings
 from lbhash.reproduce.runs.sources import Source
 from lbhash.reproduce.texts import text
-from lbhash.training.module import HashingModule
+from lbhash.training.loop import Training, Watcher
 from lbhash.utils.parallel import in_processes, print_progress, read_run, write_run
 
 BITS = (16, 32, 64)
@@ -212,7 +210,7 @@ def outcome(config: RunConfig, seed: int) -> dict[str, Any]:
     options: dict[str, Any] = {name: getattr(config, name) for name in ("hidden", "centers", "batch_size", "lr")}
     hasher = Hasher(*head, **options, pull=config.pull, guidance=config.guidance, recipe="paper", device="cpu")
     watch = EpochWatch(data, top_k, TRAJECTORY in config.wanted)
-    hasher.fit_split(split, len(classes), callbacks=[watch])
+    hasher.fit_split(split, len(classes), watchers=[watch])
     query, base = hasher.encode_split(data.query), hasher.encode_split(data.base)
     report = evaluate(query, data.query.labels, base, data.base.labels, top_k, bits=config.bits)
     recognition = report.knn_accuracy
@@ -226,7 +224,7 @@ def outcome(config: RunConfig, seed: int) -> dict[str, Any]:
 
 
 @dataclass(eq=False)
-class EpochWatch(Callback):
+class EpochWatch(Watcher):
     """Time each epoch and, if wanted, evaluate the codes after it, which does not change the training."""
 
     data: Dataset
@@ -235,17 +233,20 @@ class EpochWatch(Callback):
     epochs: list[dict[str, Any]] = field(default_factory=list)
     seconds: list[float] = field(default_factory=list)
 
-    def on_train_epoch_start(self, trainer: L.Trainer, module: L.LightningModule) -> None:
+    def epoch_began(self, training: Training) -> None:
         """Start the clock."""
         self._started = time.process_time()
 
-    def on_train_epoch_end(self, trainer: L.Trainer, module: L.LightningModule) -> None:
-        """Stop the clock, and evaluate."""
-        self.seconds.append(time.process_time() - self._started)
+    def step_done(self, training: Training) -> None:
+        """Look at the clock."""
+        self._took = time.process_time() - self._started
+
+    def epoch_ended(self, training: Training) -> None:
+        """Note the time of the last look, and evaluate."""
+        self.seconds.append(self._took)
         if self.evaluates:
-            trained = cast(HashingModule, module)  # it logs its loss only after its callbacks
-            metrics = epoch_metrics(cast(HashModel, trained.model).encoder(), self.data, self.top_k)
-            self.epochs.append({"loss": trained.mean_loss, **metrics})
+            metrics = epoch_metrics(cast(HashModel, training.model).encoder(), self.data, self.top_k)
+            self.epochs.append({"loss": training.mean_loss, **metrics})
 
 
 def epoch_metrics(model: Encoder, data: Dataset, top_k: int | None) -> dict[str, float | None]:

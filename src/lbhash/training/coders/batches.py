@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from lbhash.data.split import EmbeddingSplit
 from lbhash.models.hash_model import HashModel
+from lbhash.training.adam import Adam
 from lbhash.training.coders.base import MOST_TRAINED, Coder, finite_standardization
 
 
@@ -66,7 +67,7 @@ class BatchCoder(Coder):
         size = min(self.batch, len(x) // 2 * 2)
         batches = len(x) // size
         steps = min(self.epochs * batches, self.steps)
-        optimizer = torch.optim.Adam(parameters, self.lr, fused=True)
+        optimizer = Adam(parameters, self.lr, fused=True)
         schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, steps)
         for step in range(steps):
             if step % batches == 0:
