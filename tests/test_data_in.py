@@ -12,7 +12,7 @@ import pytest
 
 from lbhash import Hasher
 from lbhash.codes.io import CodeTable, read_codes
-from lbhash.data import load_table
+from lbhash.data import load_dataset, load_table
 from lbhash.index import build_index, open_index
 from lbhash.pipeline.columns import label_columns
 from lbhash.utils.arrays import as_matrix
@@ -366,3 +366,112 @@ def test_a_model_that_is_saved_over_a_trained_one_leaves_no_metrics_of_that(vect
     (tmp_path / "metrics.json").write_text("{}")
     hasher.save_pretrained(tmp_path)
     assert not (tmp_path / "metrics.json").exists()
+
+
+def frame_of(vectors):
+    import pandas as pd
+
+    names = [f"emb_{at}" for at in range(DIM)]
+    return pd.DataFrame(vectors[0].round(4), columns=names).assign(kind=np.array(["café", "déjà", "x"])[vectors[1]])
+
+
+FILES = {
+    "rows.tsv": (lambda frame, file: frame.to_csv(file, sep="\t", index=False), ""),
+    "rows.CSV": (lambda frame, file: frame.to_csv(file, index=False), ""),
+    "semicolons.csv": (lambda frame, file: frame.to_csv(file, sep=";", index=False), "columns are separated by ';'"),
+    "commas.csv": (lambda frame, file: frame.to_csv(file, sep=";", decimal=",", index=False), "have a decimal comma"),
+    "tabs.csv": (lambda frame, file: frame.to_csv(file, sep="\t", index=False), "columns are separated by tabs"),
+    "bars.csv": (lambda frame, file: frame.to_csv(file, sep="|", index=False), "columns are separated by '|'"),
+    "latin.csv": (
+        lambda frame, file: frame.to_csv(file, index=False, encoding="latin-1"),
+        "no UTF-8 and read as",
+    ),
+    "utf16.csv": (lambda frame, file: frame.to_csv(file, index=False, encoding="utf-16"), "it is read as UTF-16"),
+    "bom.csv": (lambda frame, file: frame.to_csv(file, index=False, encoding="utf-8-sig"), ""),
+    "lines.csv": (lambda frame, file: frame.assign(text='a\n"b", c; d').to_csv(file, index=False), ""),
+    "rows.csv.gz": (lambda frame, file: frame.to_csv(file, index=False), ""),
+    "rows.tsv.gz": (lambda frame, file: frame.to_csv(file, sep="\t", index=False), ""),
+    "list.json": (lambda frame, file: frame.to_json(file, orient="records"), ""),
+    "lines.json": (lambda frame, file: frame.to_json(file, orient="records", lines=True), ""),
+    "rows.ndjson": (lambda frame, file: frame.to_json(file, orient="records", lines=True), ""),
+    "rows.jsonl.gz": (lambda frame, file: frame.to_json(file, orient="records", lines=True), ""),
+}
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_files_as_people_have_them(vectors, tmp_path, name, capsys):
+    """The rows in their order, and a line of what is unusual."""
+    write_file, said = FILES[name]
+    write_file(frame_of(vectors), tmp_path / name)
+    table = load_table(tmp_path / name, label_column="kind")
+    np.testing.assert_allclose(table.embeddings, vectors[0].round(4), atol=1e-6)
+    assert [table.class_names[label] for label in table.labels] == frame_of(vectors)["kind"].tolist()
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == 1 + bool(said)
+    assert said in lines[0]
+
+
+def test_text_that_is_no_table(tmp_path):
+    for name, content, said in (
+        ("a.json", b"[1, 2]", "which is no list of JSON objects"),
+        ("b.json", '{"embedding": [1, 2], "label": "caf\xe9"}'.encode("latin-1"), "which is no UTF-8"),
+        ("c.csv", b"0,5;1,5\n1,0;2,0\n", "whose first line has the number 0,5 for a name"),
+    ):
+        (tmp_path / name).write_bytes(content)
+        with pytest.raises(ValueError, match=said):
+            load_table(tmp_path / name)
+
+
+@pytest.mark.parametrize("kind", ["pandas", "polars", "arrow", "lists"])
+def test_a_frame_is_a_data_set(vectors, kind):
+    import polars
+
+    frame = frame_of(vectors)
+    if kind == "lists":
+        frame = frame[["kind"]].assign(vector=vectors[0].tolist())
+    elif kind != "pandas":
+        frame = polars.from_pandas(frame)
+        frame = frame.to_arrow() if kind == "arrow" else frame.with_columns(polars.col("kind").cast(polars.Categorical))
+    data = load_dataset(frame, label_column="kind")
+    assert (data.name, data.class_names) == ("data", ("café", "déjà", "x"))
+    every = np.concatenate([data.base.rows, data.query.rows])
+    labels = np.concatenate([data.base.labels, data.query.labels])
+    np.testing.assert_array_equal(labels, vectors[1][every])
+    np.testing.assert_allclose(data.train.take(slice(None)), vectors[0][data.train.rows], atol=1e-4)
+    assert load_table(frame, label_column="none").labels is None
+    with pytest.raises(ValueError, match=r"^label_column is 'knd', and data is a frame, which has no such column"):
+        load_table(frame, label_column="knd")
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet", ".npy"])
+def test_labels_of_a_table_beside_embeddings(vectors, command, tmp_path, suffix):
+    import pandas as pd
+
+    products = pd.DataFrame({"id": range(ROWS), "category": NAMES[vectors[1]], "price": 1.5})
+    np.save(tmp_path / "rows.npy", vectors[0])
+    pq.write_table(columns_of(vectors[0], label=vectors[1][::-1]), tmp_path / "rows.parquet")
+    products.to_csv(tmp_path / "products.csv", index=False)
+    products.to_parquet(tmp_path / "products.parquet")
+    np.save(tmp_path / "products.npy", NAMES[vectors[1]])
+    labels = tmp_path / f"products{suffix}"
+    column = {} if suffix == ".npy" else {"label_column": "category"}
+    for rows in ("rows.npy", "rows.parquet"):
+        table = load_table(tmp_path / rows, labels=labels, **column)
+        assert [table.class_names[label] for label in table.labels] == NAMES[vectors[1]].tolist()
+    if suffix == ".npy":
+        return
+    with pytest.raises(ValueError, match=r"^label_column is 'categry', and labels is .*; did you mean category\?"):
+        load_table(tmp_path / "rows.npy", labels=labels, label_column="categry")
+    train = ["train", "--data", tmp_path / "rows.parquet", "--labels", labels, "--label-column", "category"]
+    succeeded(command(*train, "--bits", "6", "--method", "itq", "--out", tmp_path / "model"))
+    given = ["--model", tmp_path / "model", "--data", tmp_path / "rows.parquet"]
+    succeeded(command("index", "build", *given, "--out", tmp_path / "index"))  # whose column 'category' there is not
+
+
+def test_labels_of_codes_in_a_table(vectors, tmp_path):
+    import pandas as pd
+
+    np.save(tmp_path / "codes.npy", np.where(vectors[0] > 0, 1, -1))
+    pd.DataFrame({"id": range(ROWS), "category": NAMES[vectors[1]]}).to_csv(tmp_path / "labels.tsv", sep="\t")
+    found = read_codes(tmp_path / "codes.npy", labels=tmp_path / "labels.tsv")
+    assert (found.class_names, found.labels.tolist()) == (tuple(NAMES), vectors[1].tolist())

@@ -22,6 +22,7 @@ from lbhash.codes.shards import complete_shards
 from lbhash.utils.checksums import check_file, read_npz, write_npz
 from lbhash.utils.files import check_path, existing_file, read_npy
 from lbhash.utils.formatting import one_line
+from lbhash.utils.label_files import read_label_file
 from lbhash.utils.labels import UNLABELED, has_label, read_labels, renumbered
 from lbhash.utils.memory import check_memory, check_npz, check_parquet
 from lbhash.utils.parquet import read_parquet, write_parquet
@@ -108,7 +109,7 @@ def read_codes(
             ``lbhash.codes.as_packed`` accepts.
         name: name of the argument in error messages.
         bits: length of a code, for arrays from which it does not follow.
-        labels: an ``.npy`` file with the labels, for files without labels: class numbers or multi-hot.
+        labels: an ``.npy`` file with the labels, or a table with a column of them, for files without labels.
 
     Raises:
         ValueError: the file is missing, damaged, or holds no codes; or the folder is not complete.
@@ -131,7 +132,7 @@ def read_codes(
         beside = file.with_name(f"{file.stem}_labels.npy")
         labels = beside if beside.is_file() else None
     if labels is not None:
-        given, names = read_labels(read_array(labels, f"labels of {name}"), f"labels of {name}")
+        given, names = read_labels(read_label_file(labels, f"labels of {name}"), f"labels of {name}")
         table = replace(table, labels=given, class_names=names)
     width = table.codes.shape[1]
     if (stated := code_bytes(check_bits(table.bits, f"bits of {name}"))) != width:

@@ -20,6 +20,7 @@ from lbhash.data.table import EmbeddingTable, Table, check_protocol
 from lbhash.utils.files import check_path
 from lbhash.utils.labels import renumbered
 from lbhash.utils.system import package_folder
+from lbhash.utils.tables import is_frame
 from lbhash.utils.validation import did_you_mean
 
 
@@ -42,6 +43,8 @@ def known_name(data: str | Path) -> str | Path:
 
     Raises ``ValueError`` if it is one word, near to a name, and there is no such file.
     """
+    if is_frame(data):
+        return data
     word = str(check_path(data, "data"))
     known = [*DATASETS, *HUB_DATASETS]
     if word in known or Path(data).exists() or not word.isalnum():
@@ -66,11 +69,11 @@ def load_dataset(
     """Return train, base and query of a data set of embeddings.
 
     Args:
-        data: a name of ``DATASETS``; a file (``read_table``); or a folder with the files ``train``, ``base`` and
-            ``query``.
+        data: a name of ``DATASETS``; a file or a frame (``read_table``); or a folder with the files ``train``,
+            ``base`` and ``query``.
         base: a file of the base rows; ``data`` then holds the training rows alone.
         query: a file of the query rows, together with ``base``.
-        labels: an ``.npy`` with the labels of the file ``data``.
+        labels: an ``.npy``, or a table with a column of the labels, of the rows of ``data``.
         protocol: a name of ``PROTOCOLS``, for one file. If None, the file's own flags count, and ``holdout`` if it
             has none.
         seed: of the protocol's sample.
@@ -84,7 +87,7 @@ def load_dataset(
     if files is None:
         return load_table(data, labels, **reading).dataset(protocol, seed)
     splits, names = {split: table.split() for split, table in files.items()}, files["train"].class_names
-    return Dataset(Path(data).name, "files", **splits, class_names=names)
+    return Dataset("data" if is_frame(data) else Path(data).name, "files", **splits, class_names=names)
 
 
 def load_files(
@@ -103,7 +106,7 @@ def load_files(
     protocol = check_protocol(protocol)
     if (base is None) != (query is None):
         raise ValueError("base and query go together: give both files, or neither")
-    folder = is_split_folder(data)
+    folder = not is_frame(data) and is_split_folder(data)
     if protocol is not None and (base is not None or folder):
         files = f"base is {str(base)!r}" if base is not None else f"data is the folder {str(data)!r}"
         raise ValueError(f"protocol is {protocol!r} and {files}, whose files are the splits; give one of the two")
@@ -150,7 +153,7 @@ def _of_same_classes(tables: Sequence[EmbeddingTable]) -> list[EmbeddingTable]:
 def load_table(data: str | Path, labels: str | Path | None = None, **reading: Any) -> EmbeddingTable:
     """Return all rows of a data set by name or from a file; further arguments are those of ``read_table``."""
     data = known_name(data)
-    if str(data) not in DATASETS:
+    if is_frame(data) or str(data) not in DATASETS:
         return read_table(data, labels, **reading)
     columns = {name: reading.get(name) for name in ("embedding_column", "label_column")}
     for name, value in {"labels": labels, **columns}.items():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,10 +14,10 @@ from lbhash.data.dataset import SPLITS
 from lbhash.utils.labels import has_label, read_labels
 from lbhash.utils.memory import check_memory, check_parquet
 from lbhash.utils.parquet import CHECKED
+from lbhash.utils.tables import TEXTS, read_arrow, read_text, suffix_of
 
 FLAGS = {f"in_{split}": split for split in SPLITS}  # the columns or arrays that say which rows are in a split
 TEST_NAMES = ("test", "val", "validation")  # of the published set that is not for training
-_DECIMAL = re.compile(r"[-+]?\d*\.\d+(e[-+]?\d+)?")
 
 
 def first_null(column: Any) -> int:
@@ -87,8 +86,6 @@ def split_masks(heads: Sequence[str], lengths: Sequence[int]) -> dict[str, npt.N
 def read_whole(file: Path, said: str) -> tuple[Any, dict[str, npt.NDArray[np.bool_]]]:
     """Return a table that is not Parquet, and which rows are in which split, if a folder of ``datasets`` says so."""
     import pyarrow as pa
-    import pyarrow.csv
-    import pyarrow.json
 
     if (file / "dataset_dict.json").is_file():
         splits = json.loads((file / "dataset_dict.json").read_text(encoding="utf-8"))["splits"]
@@ -98,17 +95,7 @@ def read_whole(file: Path, said: str) -> tuple[Any, dict[str, npt.NDArray[np.boo
         parts = json.loads((file / "state.json").read_text(encoding="utf-8"))["_data_files"]
         return pa.concat_tables([read_whole(file / Path(part["filename"]).name, said)[0] for part in parts]), {}
     check_memory(file.stat().st_size, f"{said}, which")
-    if file.suffix == ".csv":
-        table = pa.csv.read_csv(file)
-        if numbers := [one for one in table.column_names if _DECIMAL.fullmatch(one)]:
-            raise ValueError(f"{said}, whose first line has the number {numbers[0]} for a name; name all columns there")
-        return table, {}
-    if file.suffix in (".jsonl", ".ndjson"):
-        return pa.json.read_json(file, pa.json.ReadOptions(block_size=1 << 26)), {}
-    try:
-        return pa.ipc.open_file(pa.memory_map(str(file))).read_all(), {}
-    except pa.ArrowInvalid:  # a stream, as datasets writes it
-        return pa.ipc.open_stream(pa.memory_map(str(file))).read_all(), {}
+    return (read_text(file, said) if suffix_of(file) in TEXTS else read_arrow(file)), {}
 
 
 def check_flags(flags: dict[str, npt.NDArray], rows: int, name: str) -> None:

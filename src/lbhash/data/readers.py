@@ -31,16 +31,17 @@ from lbhash.data.dataset import SPLITS
 from lbhash.data.streamed import StreamedEmbeddings
 from lbhash.data.table import EmbeddingTable
 from lbhash.utils.arrays import as_matrix, check_unmasked, held
-from lbhash.utils.files import existing_file, fetched, read_npy
+from lbhash.utils.files import existing_file, fetched
 from lbhash.utils.formatting import one_line
+from lbhash.utils.label_files import LABELS, is_label_table, read_label_file
 from lbhash.utils.labels import has_label, read_labels
-from lbhash.utils.memory import check_memory, check_npz
+from lbhash.utils.memory import check_npz
+from lbhash.utils.tables import ARROWS, TEXTS, is_frame, of_frame, suffix_of
 from lbhash.utils.validation import check_choice
 
-TABLES = (".csv", ".jsonl", ".ndjson", ".arrow", ".feather")  # that are read at once
+TABLES = (*TEXTS, *ARROWS)  # that are read at once
 SUFFIXES = (".parquet", ".npz", ".npy", *TABLES)
 EMBEDDINGS = ("embedding", "embeddings", "vector", "vectors", "features", "emb", "X")
-LABELS = ("label", "labels", "category", "class", "target", "y")
 _NUMBERED = re.compile(r"(.*?)(\d+)")  # a name with a number at its end
 _NAMED = 5  # damaged rows
 NO_COLUMN = "none"
@@ -65,16 +66,18 @@ def read_table(
     ``in_base`` and ``in_query`` say which split a row belongs to.
 
     Args:
-        path: a table, which is a Parquet, CSV, JSON lines, Arrow or Feather file, a folder of Parquet files, or a
+        path: a frame of pandas or Polars, or a table of Arrow; a table in a file, which is Parquet, CSV, TSV, JSON (a
+            list of objects, or one a line), each also with ``.gz``, Arrow or Feather; a folder of Parquet files, or a
             folder that ``datasets`` saved; an ``.npz`` with such arrays; an ``.npy`` of the embeddings, whose labels
             may lie beside ``NAME.npy`` in ``NAME_labels.npy``; or the address of such a file that ``fsspec`` reads.
-        labels: an ``.npy`` with the labels, instead of the file's own.
+        labels: an ``.npy``, or a table with a column of the labels, instead of the file's own.
         name: of the argument, for messages.
         stream: read the embeddings of a Parquet file when they are looked at, and leave it to whoever looks at them
             to find those that are NaN, infinite or beyond float32 (``check_embeddings``).
         embedding_column: the column or array of the embeddings; if None, the first of ``EMBEDDINGS`` that is there, or
             else the only column of lists of numbers, or else the columns of one name and a number each.
-        label_column: that of the labels, or ``none``; if None, the first of ``LABELS`` that is there.
+        label_column: that of the labels, in the table ``labels`` if there is one, or ``none``; if None, the first of
+            ``LABELS`` that is there.
         damaged: ``refuse`` embeddings that are NaN, infinite or beyond float32, or ``skip`` such rows, which are then
             in no split, and say how many there are.
 
@@ -82,13 +85,14 @@ def read_table(
         TypeError, ValueError: the file is missing, damaged, empty or holds something else; an embedding is NaN,
             infinite or beyond float32 (the message says which row); labels are missing or are no classes.
     """
-    path = fetched(path, name)
+    frame = is_frame(path)
+    path = path if frame else fetched(path, name)
     asked = (embedding_column, label_column)
     check_choice(damaged, "damaged", ("refuse", "skip"))
     try:
         return _read_table(path, labels, name, asked, stream=stream, skip=damaged == "skip")
     except (TypeError, ValueError) as error:
-        if type(error) not in (TypeError, ValueError) or repr(str(path)) in str(error):
+        if frame or type(error) not in (TypeError, ValueError) or repr(str(path)) in str(error):
             raise
         raise type(error)(f"{error} ({name} is {str(path)!r})") from None
 
@@ -103,23 +107,19 @@ def _read_table(
     skip: bool,
 ) -> EmbeddingTable:
     """Read a table as ``read_table`` says; not every message has the name of the file."""
-    folder = Path(path).is_dir() and is_one_table(Path(path))
-    file = Path(path) if folder else existing_file(path, name)
-    if folder or file.suffix == ".parquet" or file.suffix in TABLES:
-        table = _read_columns(file, name, asked, stream=stream)
-    elif file.suffix == ".npz":
-        table = _read_npz(file, name, asked)
-    elif file.suffix == ".npy":
-        with _numpy_file(name, f"{name} is {str(file)!r}", ".npy"):
-            embeddings = np.lib.format.open_memmap(file, mode="r")
-        table = EmbeddingTable(as_matrix(embeddings, name), None, file.name)
+    apart, column, label_name = is_label_table(labels), asked[1], "labels"
+    if apart:  # the column is one of theirs
+        asked = (asked[0], NO_COLUMN)
+    if is_frame(path):
+        said = f"{name} is a frame"
+        table = _of_columns(of_frame(path, said), {}, name, asked, said)
     else:
-        raise ValueError(f"{name} is {str(path)!r}; it must end in {', '.join(SUFFIXES)}")
-    label_name, beside = "labels", file.with_name(f"{file.stem}_labels.npy")
-    if labels is None and file.suffix == ".npy" and asked[1] != NO_COLUMN and beside.is_file():
-        label_name, labels = f"{beside.name} beside {name}", beside
+        table, beside = _read_file(path, name, asked, stream=stream)
+        if labels is None and beside is not None and asked[1] != NO_COLUMN and beside.is_file():
+            label_name, labels = f"{beside.name} beside {name}", beside
     if labels is not None:
-        numbered, names = read_labels(_label_file(fetched(labels, label_name), label_name), label_name)
+        given = read_label_file(fetched(labels, label_name), label_name, column if apart else None)
+        numbered, names = read_labels(given, label_name)
         table = replace(table, labels=numbered, class_names=names)
     if table.labels is not None and len(table.labels) != len(table):
         raise ValueError(f"{name} has {len(table)} embeddings and {len(table.labels)} labels")
@@ -138,6 +138,23 @@ def _read_table(
             f"labels of {name} are missing in every row; name others, or none (label_column {NO_COLUMN!r})"
         )
     return table
+
+
+def _read_file(
+    path: str | Path, name: str, asked: tuple[str | None, str | None], *, stream: bool
+) -> tuple[EmbeddingTable, Path | None]:
+    """Return the table of a file or folder, and where its labels may lie, if they may lie beside it."""
+    folder = Path(path).is_dir() and is_one_table(Path(path))
+    file = Path(path) if folder else existing_file(path, name)
+    if folder or file.suffix == ".parquet" or suffix_of(file) in TABLES:
+        return _read_columns(file, name, asked, stream=stream), None
+    if file.suffix == ".npz":
+        return _read_npz(file, name, asked), None
+    if file.suffix != ".npy":
+        raise ValueError(f"{name} is {str(path)!r}; it must end in {', '.join(SUFFIXES)}")
+    with _numpy_file(name, f"{name} is {str(file)!r}", ".npy"):
+        embeddings = np.lib.format.open_memmap(file, mode="r")
+    return EmbeddingTable(as_matrix(embeddings, name), None, file.name), file.with_name(f"{file.stem}_labels.npy")
 
 
 def is_one_table(folder: Path) -> bool:
@@ -194,19 +211,15 @@ def _read_columns(file: Path, name: str, asked: tuple[str | None, str | None], *
 
     files = parquet_files(file)
     said = f"{name} is {str(file)!r}"
-    masks: dict[str, npt.NDArray[np.bool_]] = {}
     try:
-        if files:
-            schema = pq.read_schema(files[0])
-        else:
-            whole, masks = read_whole(file, said)
-            schema = whole.schema
+        if not files:
+            return _of_columns(*read_whole(file, said), name, asked, said, file.name)
+        schema = pq.read_schema(files[0])
         columns, label = _chosen(schema.names, asked, said, schema)
-        streamed = files and len(columns) == 1 and content(schema.field(columns[0]).type) == "lists"
-        if files:
-            needed = [flag for flag in FLAGS if flag in schema.names] + ([label] if label else [])
-            parts = read_parts(files, needed + ([] if streamed else columns), said)
-            whole = pa.concat_tables(parts, promote_options="permissive")
+        streamed = len(columns) == 1 and content(schema.field(columns[0]).type) == "lists"
+        needed = [flag for flag in FLAGS if flag in schema.names] + ([label] if label else [])
+        parts = read_parts(files, needed + ([] if streamed else columns), said)
+        whole = pa.concat_tables(parts, promote_options="permissive")
         if streamed:
             rows = StreamedEmbeddings(files, name, columns[0])
             embeddings: Any = rows if stream else rows.in_memory()
@@ -215,8 +228,23 @@ def _read_columns(file: Path, name: str, asked: tuple[str | None, str | None], *
     except (pa.ArrowException, OSError, KeyError) as error:
         form = "no Parquet file" if files else "of another form"
         raise ValueError(f"{said}, which is damaged or {form}: {one_line(error)}") from None
-    labels, names, splits = read_facts(whole, label, masks, name, metadata=schema.metadata, partial=True)
+    labels, names, splits = read_facts(whole, label, {}, name, metadata=schema.metadata, partial=True)
     return EmbeddingTable(embeddings, labels, file.name, class_names=names, **splits)
+
+
+def _of_columns(
+    whole: Any,
+    masks: dict[str, npt.NDArray[np.bool_]],
+    name: str,
+    asked: tuple[str | None, str | None],
+    said: str,
+    title: str = "data",
+) -> EmbeddingTable:
+    """Return the table of embeddings that a table of Arrow in memory is."""
+    columns, label = _chosen(whole.schema.names, asked, said, whole.schema)
+    embeddings = _matrix(whole, columns, name)
+    labels, names, splits = read_facts(whole, label, masks, name, metadata=whole.schema.metadata, partial=True)
+    return EmbeddingTable(embeddings, labels, title, class_names=names, **splits)
 
 
 def _chosen(
@@ -337,14 +365,6 @@ def _read_npz(file: Path, name: str, asked: tuple[str | None, str | None]) -> Em
     flags = {split: found[flag] for flag, split in FLAGS.items() if flag in found}
     check_flags(flags, len(embeddings), name)
     return EmbeddingTable(embeddings, labels, file.name, flags, class_names=classes)
-
-
-def _label_file(path: str | Path, name: str) -> npt.NDArray:
-    file = existing_file(path, name)
-    said = f"{name} is {str(file)!r}"
-    check_memory(file.stat().st_size, f"{said}, which")
-    with _numpy_file(name, said, ".npy"):
-        return read_npy(file)
 
 
 @contextmanager

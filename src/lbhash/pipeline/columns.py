@@ -15,6 +15,7 @@ from lbhash.data.images import FileImages, ImageTable, holds_images
 from lbhash.data.readers import TABLES, is_one_table
 from lbhash.data.streamed import ParquetRows
 from lbhash.utils.formatting import one_line
+from lbhash.utils.tables import suffix_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -74,7 +75,7 @@ def label_columns(data: str | Path) -> list[str]:
 
 def _has_columns(file: Path) -> bool:
     if file.is_file():
-        return file.suffix in (".parquet", *TABLES)
+        return suffix_of(file) in (".parquet", *TABLES)
     return is_one_table(file) and not holds_images(file)
 
 

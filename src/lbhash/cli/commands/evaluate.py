@@ -28,8 +28,8 @@ def evaluate(
         Path | None,
         typer.Option(help="A folder with the four .npy files of DeepHash-pytorch, in place of queries and base."),
     ] = None,
-    query_labels: Annotated[Path | None, typer.Option(help="An .npy with the queries' labels.")] = None,
-    base_labels: Annotated[Path | None, typer.Option(help="An .npy with the base's labels.")] = None,
+    query_labels: Annotated[Path | None, typer.Option(help="The queries' labels: an .npy, or a table.")] = None,
+    base_labels: Annotated[Path | None, typer.Option(help="The base's labels: an .npy, or a table.")] = None,
     bits: Annotated[int | None, typer.Option(help="Length of a code: for files without it, and --protocol.")] = None,
     top_k: Annotated[
         int | None,

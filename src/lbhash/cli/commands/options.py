@@ -40,7 +40,7 @@ def choice(text: str, *names: str) -> Any:
 Data = Annotated[
     str,
     data_option(
-        "'digits' or 'characters'; a file of embeddings (Parquet, CSV, JSON lines, Arrow, .npz or .npy), a folder "
+        "'digits' or 'characters'; a file of embeddings (Parquet, CSV, TSV, JSON, Arrow, .npz or .npy), a folder "
         "of Parquet files, or an address; or a folder with the files train, base and query. "
         "The labels of NAME.npy are in NAME_labels.npy beside it. With a backbone: images in a file or folder, or "
         "'cifar10' or 'cifar100', which are downloaded once."
@@ -55,7 +55,9 @@ EmbeddingColumn = Annotated[
 LabelColumn = Annotated[
     str | None, typer.Option(help="The column of DATA with the labels, or 'none'; found by name if not given.")
 ]
-Labels = Annotated[str | None, typer.Option(help="An .npy with the labels of the file --data.")]
+Labels = Annotated[
+    str | None, typer.Option(help="Labels of the file --data: an .npy, or a table with a --label-column.")
+]
 BaseFile = Annotated[str | None, typer.Option(help="A file of the base rows; --data then holds the training rows.")]
 QueryFile = Annotated[str | None, typer.Option(help="A file of the query rows, together with --base.")]
 Layout = Annotated[

@@ -26,6 +26,7 @@ from lbhash.pipeline.encoding.job import EncodingJob
 from lbhash.utils.fingerprint import fingerprint, sampled
 from lbhash.utils.progress import counted
 from lbhash.utils.system import usable_cores
+from lbhash.utils.tables import suffix_of
 
 
 class Batch(NamedTuple):
@@ -173,7 +174,7 @@ class EmbeddingSource(Source):
         facts: list[bytes] = []
         files: list[Path] = []
         for path in (Path(name) for name in (job.data, job.base, job.query, job.labels) if name is not None):
-            inside = sorted(file for file in path.iterdir() if file.suffix in SUFFIXES) if path.is_dir() else [path]
+            inside = sorted(file for file in path.iterdir() if suffix_of(file) in SUFFIXES) if path.is_dir() else [path]
             facts += [file_facts(file.parent, file.name) for file in inside]
             files += inside
         return {"fingerprint": fingerprint(*facts), "sample": fingerprint(sampled(Path(), files))}
