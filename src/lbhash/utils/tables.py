@@ -66,9 +66,13 @@ def _read_csv(file: Path, said: str, head: bytes) -> Any:
     encoding = "utf-16" if head[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf8"
     lines = head.decode(encoding, errors="replace").splitlines()[:2] or [""]
     usual = "\t" if suffix_of(file).startswith(".tsv") else ","
-    bare = re.sub(r'"[^"]*"', "", lines[0])
-    separator = max([usual, *_SEPARATORS], key=bare.count)
-    cells = re.sub(r'"[^"]*"', "", lines[-1]).split(separator)
+    first, second = (re.sub(r'"[^"]*"', "", line) for line in (lines[0], lines[-1]))
+    # Beside another separator in both lines, commas are of decimals.
+    regular = [
+        one for one in _SEPARATORS if one != "," and first.count(",") / 2 <= first.count(one) == second.count(one)
+    ]
+    separator = max([one for one in regular if one in first] or [usual, *_SEPARATORS], key=first.count)
+    cells = second.split(separator)
     decimal = "," if separator != "," and any(map(_COMMA.fullmatch, cells)) else "."
 
     def read(encoding: str) -> Any:
