@@ -3,6 +3,8 @@ from __future__ import annotations
 import inspect
 import io
 import json
+import os
+import re
 import shlex
 import shutil
 import sys
@@ -456,6 +458,20 @@ def test_every_choice_of_the_command_line_takes_upper_and_lower_case():
                 assert more[0].case_sensitive is False, (one.__name__, parameter.name)
                 choices += 1
     assert choices > 20
+
+
+def test_the_help_of_train_has_what_most_need_first(lbhash_command):
+    shown = lbhash_command("train", "--help", env={**os.environ, "COLUMNS": "160", "TERM": "dumb"}).stdout
+    panels, panel = {}, ""
+    for line in shown.splitlines():
+        if title := re.search(r"[╭+][─-]+ ([A-Z][a-z]+)", line):
+            panel = title[1]
+        elif option := re.match(r"[│|] *\*? *--([a-z-]+)", line):
+            panels.setdefault(panel, []).append(option[1])
+    assert list(panels) == ["Options", "Settings", "Images"]
+    assert panels["Options"][:5] == ["data", "labels", "bits", "method", "out"]
+    images = {"backbone", "freeze", "augment", "crop-scale", "flip", "jitter", "layout", "images", "class-list"}
+    assert set(panels["Images"]) == images | {"backbone-lr", "image-size", "batch-norm"}
 
 
 def test_a_traceback_on_request(command, monkeypatch):

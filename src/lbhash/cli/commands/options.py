@@ -7,7 +7,7 @@ import json
 from collections.abc import Callable
 from functools import partial, wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_type_hints
 
 import typer
 
@@ -15,6 +15,10 @@ from lbhash.training.arguments import TrainingArguments, arguments
 
 if TYPE_CHECKING:
     from lbhash.pipeline.embeddings import ImageOptions
+
+FIRST = ("data", "labels", "bits", "method", "out")
+IMAGES = "Images"
+"""The panel of the help with the options that are for images alone."""
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else on standard output.")]
 
@@ -30,6 +34,11 @@ def _known_name(data: str | None) -> Any:
 def data_option(text: str) -> Any:
     """Return an option of data, where a data set may be named in upper or lower case."""
     return typer.Option(help=text, callback=_known_name)
+
+
+def image_option(text: str, *names: str) -> Any:
+    """Return an option that is for images alone, in a panel of the help that only these have."""
+    return typer.Option(*names, help=text, rich_help_panel=IMAGES)
 
 
 def choice(text: str, *names: str) -> Any:
@@ -62,13 +71,19 @@ BaseFile = Annotated[str | None, typer.Option(help="A file of the base rows; --d
 QueryFile = Annotated[str | None, typer.Option(help="A file of the query rows, together with --base.")]
 Layout = Annotated[
     str | None,
-    typer.Option(
-        help="How images lie in DATA: parquet, lists, cifar, nuswide, coco, mirflickr, imagenet, files (without "
+    image_option(
+        "How images lie in DATA: parquet, lists, cifar, nuswide, coco, mirflickr, imagenet, files (without "
         "labels) or folder (a folder a class); without it, the names of the files tell."
     ),
 ]
-Images = Annotated[Path | None, typer.Option(help="The folder that the paths in DATA's own lists are seen from.")]
-ClassList = Annotated[Path | None, typer.Option(help="A file that lists the classes (WordNet ids) of an ImageNet.")]
+Images = Annotated[
+    Path | None,
+    image_option("The folder that the paths in DATA's own lists are seen from."),
+]
+ClassList = Annotated[
+    Path | None,
+    image_option("A file that lists the classes (WordNet ids) of an ImageNet."),
+]
 SplitName = Literal["train", "base", "query", "all"]
 Damaged = Annotated[
     Literal["refuse", "skip"],
@@ -96,7 +111,8 @@ def new_data(
     ] = None,
     split_seed: Annotated[int, typer.Option(help="Seed of the split.")] = 0,
     backbone: Annotated[
-        str | None, typer.Option(help="For images: a folder or Hub id of a vision model of transformers.")
+        str | None,
+        image_option("For images: a folder or Hub id of a vision model of transformers."),
     ] = None,
     layout: Layout = None,
     images: Images = None,
@@ -136,7 +152,7 @@ def encoded_data(
     ] = None,
     backbone: Annotated[
         str | None,
-        typer.Option(help="For images: a folder or Hub id of a vision model of transformers; a model knows its own."),
+        image_option("For images: a folder or Hub id of a vision model of transformers; a model knows its own."),
     ] = None,
     layout: Layout = None,
     images: Images = None,
@@ -187,7 +203,10 @@ def with_options(group: Callable[..., dict[str, Any]]) -> Callable[[Callable[...
 
 
 def with_settings(*without: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Give a command, which takes ``**settings``, an option for each training setting but those that are named."""
+    """Give a command, which takes ``**settings``, an option for each training setting but those that are named.
+
+    The options of ``FIRST`` stand first in its help.
+    """
     # Python 3.10 refuses the marker KW_ONLY as a type.
     hints = get_type_hints(TrainingArguments, localns={"Augmentation": bool, "KW_ONLY": None})
     hints |= dict.fromkeys(("method", "backbone", "start"), str | None)
@@ -195,17 +214,26 @@ def with_settings(*without: str) -> Callable[[Callable[..., None]], Callable[...
     def decorated(command: Callable[..., None]) -> Callable[..., None]:
         signature = inspect.signature(command, eval_str=True)
         signature_option = partial(inspect.Parameter, kind=inspect.Parameter.KEYWORD_ONLY)
-        own = [one for one in signature.parameters.values() if one.kind is not one.VAR_KEYWORD]
+        given = [one for one in signature.parameters.values() if one.kind is not one.VAR_KEYWORD]
+        own = [one.replace(kind=one.KEYWORD_ONLY) for one in given]  # so that any may come first
         for one in arguments(python=False):
             if one.name not in without:
-                panel = "Settings of images" if one.metadata.get("images") else "Settings"
+                panel = IMAGES if one.metadata.get("images") else None if one.name in FIRST else "Settings"
                 option = typer.Option(help=one.metadata["help"], rich_help_panel=panel, case_sensitive=False)
                 kind: Any = Annotated[hints[one.name], option]
                 own.append(signature_option(one.name, default=one.default, annotation=kind))
+        own.sort(key=_place)
         command.__signature__ = signature.replace(parameters=own)  # type: ignore[attr-defined]
         return command
 
     return decorated
+
+
+def _place(one: inspect.Parameter) -> int:
+    """Return where an option stands in the help: the first ones in their order, those of images last."""
+    if one.name in FIRST:
+        return FIRST.index(one.name)
+    return len(FIRST) + (get_args(one.annotation)[1].rich_help_panel == IMAGES)
 
 
 def print_json(value: dict[str, Any]) -> None:

@@ -15,6 +15,7 @@ from lbhash.cli.commands.options import (
     MethodOptions,
     TopK,
     choice,
+    image_option,
     method_options,
     new_data,
     print_json,
@@ -33,18 +34,21 @@ def train(
     out: Annotated[Path, typer.Option(help="Folder of the model; it must not hold one yet.")],
     data: Data = "digits",
     freeze: Annotated[
-        bool, typer.Option("--freeze", help="Leave the backbone as it is: embed once, train the head alone.")
+        bool,
+        image_option("Leave the backbone as it is: embed once, train the head alone.", "--freeze"),
     ] = False,
-    augment: Annotated[bool, typer.Option(help="Crop, flip and recolor the training images at random.")] = True,
+    augment: Annotated[bool, image_option("Crop, flip and recolor the training images at random.")] = True,
     crop_scale: Annotated[
-        float | None, typer.Option(help="The least share of an image's area that a crop keeps; 0.5 by default.")
+        float | None,
+        image_option("The least share of an image's area that a crop keeps; 0.5 by default."),
     ] = None,
     flip: Annotated[
-        float | None, typer.Option(help="Probability that left and right are exchanged; 0.5 by default.")
+        float | None,
+        image_option("Probability that left and right are exchanged; 0.5 by default."),
     ] = None,
     jitter: Annotated[
         float | None,
-        typer.Option(help="By how much brightness, contrast and saturation change at most; 0.2 by default."),
+        image_option("By how much brightness, contrast and saturation change at most; 0.2 by default."),
     ] = None,
     guidance_weight: Annotated[
         str | None,
