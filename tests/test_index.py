@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+
+import faiss
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -106,6 +109,13 @@ def test_a_structure_finds_no_removed_codes(removed):
     found = index.search(codes[:1], 5)
     assert found.distances.tolist() == distances[:, removed : removed + 5].tolist()
     assert not np.isin(found.ids, order[:, :removed]).any()
+
+
+def test_building_changes_no_number_of_threads():
+    assert os.environ["OMP_WAIT_POLICY"]  # lbhash sets it, before FAISS is there to read it
+    before = faiss.omp_get_max_threads()
+    KINDS["ivf"](64).add(random_codes(1500, 8, 0))
+    assert faiss.omp_get_max_threads() == before
 
 
 def test_new_ids_continue_after_the_largest_that_there_ever_was(tmp_path):

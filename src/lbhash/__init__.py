@@ -6,6 +6,7 @@ Heavy libraries are loaded where they are first used, so that importing this pac
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 from lbhash.utils.lazy import lazy_names
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
     from lbhash.evaluation.bound import Bound, bound
     from lbhash.evaluation.report import Report, evaluate
     from lbhash.hasher import Hasher
+
+# Threads of FAISS and Numba sleep while they wait for each other: else, beside other programs, they waste their turns.
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 __all__ = ["Bound", "Hasher", "Report", "__version__", "bound", "class_centers", "compare", "evaluate"]
 

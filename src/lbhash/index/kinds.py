@@ -71,8 +71,15 @@ class InvertedFile(LocalIndex):
         lists = min(self.options["nlist"] or round(4 * math.sqrt(len(codes))), most)
         quantizer = faiss.IndexBinaryFlat(8 * codes.shape[1])
         index = faiss.IndexBinaryIVF(quantizer, 8 * codes.shape[1], lists)
-        index.train(codes)
-        index.add(codes)
+        threads = faiss.omp_get_max_threads()
+        faiss.omp_set_num_threads(
+            1
+        )  # with more, k-means takes longer: they wait for each other (benchmarks/threads.py)
+        try:
+            index.train(codes)
+            index.add(codes)
+        finally:
+            faiss.omp_set_num_threads(threads)
         return index
 
     def _tune(self, structure: Any) -> None:
