@@ -93,6 +93,8 @@ def test_guided_is_another_word_for_the_pull():
         made = given.checked()
         assert (made.pull, made.guided) == (pull or said[guided], made.pull == "surrogate")
         assert vars(made.checked()) == vars(made)
+    with pytest.raises(TypeError, match=r"^guided is 'yes'; it must be True, False or None$"):
+        TrainingArguments(guided="yes").checked()
 
 
 def test_every_choice_and_limit_is_checked():

@@ -241,6 +241,8 @@ class TrainingArguments:
             raise ValueError(f"warmup is {made.warmup}; it must be at least 0 and below epochs ({made.epochs})")
         if made.method is None:
             made.method = METHOD
+        if made.guided not in (None, True, False):
+            raise TypeError(f"guided is {made.guided!r}; it must be True, False or None")
         if made.pull is None:
             made.pull = "none" if made.guided is False else "surrogate"
         if made.guided not in (None, made.pull == "surrogate"):
