@@ -30,6 +30,14 @@ def cache_of_the_tests(tmp_path_factory):
         yield
 
 
+@pytest.fixture(autouse=True, scope="session")
+def short_alternatives():
+    """Trainings of a second look at few alternatives to their codes, for which they may take a third of their time."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("lbhash.pipeline.alternatives.LEAST_SECONDS", 0.0)
+        yield
+
+
 def pytest_collection_modifyitems(items):
     absent = pytest.mark.skip(reason="needs the data in ../shared/data, which is not there")
     for item in items:

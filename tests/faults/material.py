@@ -111,7 +111,7 @@ def look_at_index(folder: str) -> dict:
 def look_at_model(folder: Path) -> dict:
     """Return what a trained model's folder holds, without how long it took."""
     metrics = json.loads((folder / "metrics.json").read_text())
-    del metrics["train_seconds"]
+    del metrics["train_seconds"], metrics["alternatives"]  # of these as many as there is time for
     with (folder / "logs" / "metrics.csv").open(newline="") as opened:
         log = list(csv.reader(opened))
     weights = (folder / "model.safetensors").read_bytes().hex()

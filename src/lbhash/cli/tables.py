@@ -55,6 +55,46 @@ def print_figures(metrics: Mapping[str, Any]) -> None:
         print_weakest([(one["class"], one["map"], one["train"]) for one in scored], "rows to train")
 
 
+def print_alternatives(metrics: Mapping[str, Any]) -> None:
+    """Print what else could be stored of a row, and a sentence that says what the table says."""
+    found = metrics.get("alternatives")
+    if found is None:
+        return
+    labeled = "neighbors" not in metrics
+    table = Table("what is stored of a row", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    for name in ("bytes", *(("mAP", "macro mAP") if labeled else ()), "recall@10"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for one in found["rows"]:
+        means = [f"{one[name]:.3f}" for name in ("map", "map_macro")] if labeled else []
+        table.add_row(one["name"], f"{one['bytes']:,}", *means, f"{one['recall']:.3f}")
+    console = Console(highlight=False)
+    console.print(table)
+    console.print(_said(found, labeled))
+    if found["left_out"]:
+        names = ", ".join(name.strip() for name in found["left_out"])
+        console.print(f"left out, to take no more than a third of the training's time: {names}")
+
+
+def _said(found: Mapping[str, Any], labeled: bool) -> str:
+    """Return what a table of alternatives says."""
+    from lbhash.pipeline.alternatives import CLASS, CODES, COSINE
+
+    rows = {one["name"]: one for one in found["rows"]}
+    ours, exact, by_class = (rows.get(name) for name in (CODES, COSINE, CLASS))
+    of = f"{found['queries']:,} queries in {found['base']:,} rows"
+    if ours is None or exact is None:
+        return f"({of})"
+    line = f"These codes: {ours['bytes']:,} bytes a row instead of {exact['bytes']:,}, "
+    if labeled:
+        line += f"mAP of new rows {ours['map']:.2f} instead of {exact['map']:.2f}"
+        line += "" if by_class is None else f"; a class number would have {by_class['map']:.2f}"
+    else:
+        line += f"and {ours['recall']:.0%} of the ten nearest"
+        second = [one for one in found["rows"] if one["name"].startswith("  ")]
+        line += f"; {second[-1]['recall']:.0%} with {second[-1]['name'].strip()}" if second else ""
+    return f"{line} ({of})."
+
+
 def _split_lines(metrics: Mapping[str, Any]) -> Iterator[str]:
     """Yield how many rows are in which split, and how many classes are too small for their share of it."""
     split = metrics["split"]

@@ -411,17 +411,25 @@ def _by_radius(ranking: Ranking, top_k: int, radius: int, normalize: Normalize) 
 def _by_class(wanted: Labels, precision: Floats, classes: Classes, found: Bound) -> ClassFigures:
     """Return the figures of each class by the AP of each query, NaN for one that is not scored."""
     scored = ~np.isnan(precision)
-    labels, values = wanted[scored], precision[scored]
-    sums: Any
-    if labels.ndim == 2:
-        asked = np.flatnonzero(labels.any(axis=0))
-        queries, sums = labels[:, asked].sum(axis=0, dtype=np.int64), values @ labels[:, asked]
-    else:
-        asked, members = np.unique(labels, return_inverse=True)
-        queries, sums = np.bincount(members).astype(np.int64), np.bincount(members, values)
+    asked, queries, means = class_means(wanted[scored], precision[scored])
     sizes = dict(zip(classes.tolist(), found.intra_counts.sum(axis=1).tolist(), strict=True))
     base = np.array([sizes.get(label, 0) for label in asked.tolist()])
-    return ClassFigures(asked, queries, base, sums / queries)
+    return ClassFigures(asked, queries, base, means)
+
+
+def class_means(labels: Labels, values: Floats) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], Floats]:
+    """Return the classes that rows have, how many rows each has, and the mean of their values, ``[C]`` each.
+
+    ``labels`` are class numbers ``[n]`` or multi-hot ``[n, C]``, and ``values`` ``[n]``.
+    """
+    sums: Any
+    if labels.ndim == 2:
+        classes = np.flatnonzero(labels.any(axis=0))
+        counts, sums = labels[:, classes].sum(axis=0, dtype=np.int64), values @ labels[:, classes]
+    else:
+        classes, members = np.unique(labels, return_inverse=True)
+        counts, sums = np.bincount(members).astype(np.int64), np.bincount(members, weights=values)
+    return classes, counts, sums / counts
 
 
 def _plain(value: Any) -> Any:

@@ -110,6 +110,7 @@ def train_model(
     resume: bool = False,
     overwrite: bool = False,
     progress: bool = True,
+    baselines: bool = True,
     metadata: Mapping[str, Any] | None = None,
     **settings: Any,
 ) -> dict[str, Any]:
@@ -125,7 +126,8 @@ def train_model(
 
     The folder gets the model's files, ``metrics.json``, ``logs/`` and ``checkpoints/``. mAP@k is of ``top_k``; if
     None, of the whole base. ``metadata`` is what else the model remembers: its ``backbone``, how images were found. The
-    settings are those of ``Hasher``.
+    settings are those of ``Hasher``. If ``baselines``, the metrics of embeddings say what else could be stored of a row
+    (``lbhash.pipeline.alternatives``).
     """
     from lbhash.hasher import Hasher
     from lbhash.models.folder import check_replaces_ours
@@ -172,11 +174,19 @@ def train_model(
     # Without it a resumed run has the metrics of one that was never interrupted.
     rate = None if training is None else training.pop("rows_per_second")
     asked = dataset.query.labeled()
+    new: Any = dataset.base
     if unlabeled:  # whose neighbors the embeddings tell
         figures = _neighbors(dataset, hasher, "embedding" if progress else "")
     else:
         query = hasher.encode_split(asked)
         figures = figures_of(dataset, hasher, query, top_k)
+        if figures["new_rows"] is not None:
+            new = new.where(~dataset.trained_base())
+        new = new.labeled()
+    if baselines and not new.needs_backbone:
+        from lbhash.pipeline.alternatives import alternatives
+
+        figures["alternatives"] = alternatives(dataset, hasher, new, seconds, top_k)
     recognized = None
     seen = np.isin(asked.labels, classes)
     if hasher.model_.classifier is not None and not dataset.multi_label and seen.any():

@@ -63,6 +63,9 @@ def train(
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on from OUT's checkpoint.")] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the model in OUT.")] = False,
+    baselines: Annotated[
+        bool, typer.Option(help="Say what else could be stored of a row, such as the embedding or ITQ's bits.")
+    ] = True,
     as_json: Json = False,
     **options: Any,
 ) -> None:
@@ -83,6 +86,7 @@ def train(
         "log": log,
         "resume": resume,
         "overwrite": overwrite,
+        "baselines": baselines,
     }
     metrics = train_files(data, out, **run, **options)
     if not metrics:  # not the first of several processes
@@ -90,12 +94,13 @@ def train(
     if as_json:
         print_json(metrics)
         return
-    from lbhash.cli.tables import print_figures, print_training, print_unlabeled
+    from lbhash.cli.tables import print_alternatives, print_figures, print_training, print_unlabeled
 
     if "neighbors" in metrics:
         print_unlabeled(metrics)
     else:
         print_figures(metrics)
+    print_alternatives(metrics)
     if metrics["training"] is None:
         typer.echo(f"model and metrics.json are in {out}")
     else:

@@ -1,0 +1,124 @@
+"""What ``lbhash train`` says of the other things that could be stored of a row, against slow computations."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.metrics import average_precision_score
+
+from lbhash import Hasher, evaluate
+from lbhash.codes import hamming_distances
+from lbhash.data import load_dataset
+from lbhash.index import FlatIndex, rerank
+from lbhash.pipeline import alternatives as module
+from lbhash.pipeline.alternatives import CLASS, CODES, COSINE, SIGNS, alternatives, expected_recall
+
+
+@pytest.fixture(scope="module")
+def found():
+    """A hasher of the digits, their new rows, and the alternatives to its codes."""
+    data = load_dataset("digits")
+    hasher = Hasher(16, "ridge", progress=False).fit_split(data.train, 10)
+    new = data.base.where(~data.trained_base())
+    made = alternatives(data, hasher, new, 1e9)
+    return data, hasher, new, made
+
+
+def rows_of(made):
+    return {one["name"]: one for one in made["rows"]}
+
+
+def test_each_is_measured_on_the_same_rows(found):
+    data, hasher, new, made = found
+    rows, x, q = rows_of(made), new.take(slice(None)), data.query.take(slice(None))
+    assert (made["queries"], made["base"], made["left_out"]) == (200, 797, [])
+    sizes = {CODES: 2, COSINE: 64, SIGNS: 8, "ITQ, no labels": 2, "logistic regression onto centers": 2, CLASS: 1}
+    sizes |= {f"  {count} re-ranked by vectors": 66 for count in (50, 100, 200)}
+    assert {name: one["bytes"] for name, one in rows.items()} == sizes
+    assert list(rows)[:4] == [CODES, *(f"  {count} re-ranked by vectors" for count in (50, 100, 200))]
+    codes = [hasher.encode_split(part) for part in (data.query, new)]
+    report = evaluate(codes[0], data.query.labels, codes[1], new.labels, bits=16)
+    assert rows[CODES]["map"] == pytest.approx(report.map)
+    assert rows[CODES]["map_macro"] == pytest.approx(report.map_macro)
+    cosines = (q / np.linalg.norm(q, axis=1, keepdims=True)) @ (x / np.linalg.norm(x, axis=1, keepdims=True)).T
+    relevant = data.query.labels[:, None] == new.labels
+    slow = [average_precision_score(wanted, scores) for wanted, scores in zip(relevant, cosines, strict=True)]
+    assert rows[COSINE]["map"] == pytest.approx(np.mean(slow), abs=1e-4)
+    assert rows[COSINE]["recall"] == pytest.approx(1, abs=1e-3)
+    assert rows[CLASS]["map"] > 0.8
+
+
+def test_re_ranking_is_that_of_an_index(found):
+    data, hasher, new, made = found
+    index = FlatIndex(16, store_vectors="embeddings", learns_classes=True)
+    query, base = (hasher.encode_split(part) for part in (data.query, new))
+    index.add(base, vectors=new.embeddings[new.rows])
+    q, x = data.query.take(slice(None)), new.take(slice(None))
+    cosines = (q / np.linalg.norm(q, axis=1, keepdims=True)) @ (x / np.linalg.norm(x, axis=1, keepdims=True)).T
+    ids = rerank(index, index.search(query, 100), q, 100, "embeddings").ids
+    precision, recall = [], []
+    for row, (order, distances) in enumerate(zip(ids, hamming_distances(query, base), strict=True)):
+        scores = distances + 1000
+        scores[order] = np.arange(100)
+        ranks = np.flatnonzero(data.query.labels[row] == new.labels[np.argsort(scores, kind="stable")]) + 1
+        precision.append(np.mean(np.arange(1, len(ranks) + 1) / ranks))
+        recall.append(len(set(order[:10]) & set(np.argsort(-cosines[row])[:10])) / 10)
+    one = rows_of(made)["  100 re-ranked by vectors"]
+    assert one["map"] == pytest.approx(np.mean(precision), abs=0.02)  # of which all others are ranked in expectation
+    assert one["recall"] == pytest.approx(np.mean(recall), abs=0.01)
+
+
+@given(st.lists(st.integers(0, 4), min_size=4, max_size=9), st.integers(0, 2**32 - 1))
+def test_expected_recall_is_the_mean_over_orders(scores, seed):
+    rng = np.random.default_rng(seed)
+    values = np.array([scores])
+    wanted = rng.permutation(len(scores))[None, :3]
+    drawn = []
+    for _ in range(400):
+        order = np.lexsort((rng.random(len(scores)), values[0]))
+        drawn.append(len(set(order[:3]) & set(wanted[0])) / 3)
+    assert expected_recall(values, wanted)[0] == pytest.approx(np.mean(drawn), abs=0.12)
+
+
+def test_what_there_is_no_time_for_is_left_out(found):
+    data, hasher, new, _ = found
+    made = alternatives(data, hasher, new, 0.0)
+    assert [one["name"] for one in made["rows"]] in ([], [CODES])
+    assert CLASS in made["left_out"]
+
+
+@pytest.mark.parametrize("labels", [True, False])
+def test_the_command_says_what_the_table_says(command, tmp_path, monkeypatch, labels):
+    monkeypatch.setattr(module, "LEAST_SECONDS", 1e9)
+    file = "digits"
+    if not labels:
+        file = tmp_path / "x.npy"
+        np.save(file, load_dataset("digits").base.embeddings)
+    train = ("train", "--data", file, "--method", "ridge" if labels else "lsh", "--bits", 16)
+    status, out, errors = command(*train, "--out", tmp_path / "m")
+    assert status == 0, errors
+    made = json.loads((tmp_path / "m" / "metrics.json").read_text())["alternatives"]
+    rows = rows_of(made)
+    said = " ".join(out.split())
+    if labels:
+        assert len(rows) == 9
+        values = (f"{rows[name]['map']:.2f}" for name in (CODES, COSINE, CLASS))
+        line = (
+            "These codes: 2 bytes a row instead of 64, mAP of new rows {} instead of {}; a class number would have {}"
+        )
+        assert line.format(*values) in said
+    else:
+        assert (len(rows), rows[CODES]["map"], CLASS in rows) == (7, None, False)
+        best = rows["  200 re-ranked by vectors"]["recall"]
+        line = (
+            f"These codes: 2 bytes a row instead of 64, and {rows[CODES]['recall']:.0%} of the ten nearest; {best:.0%}"
+        )
+        assert f"{line} with 200 re-ranked by vectors" in said
+    status, out, _ = command(*train, "--no-baselines", "--overwrite", "--out", tmp_path / "m")
+    assert status == 0
+    assert "what is stored" not in out
+    assert "alternatives" not in json.loads((tmp_path / "m" / "metrics.json").read_text())
