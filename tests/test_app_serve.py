@@ -164,8 +164,8 @@ def assert_refused(result, *parts):
     [
         ("modle = 'm'", ("an option in serve.toml is 'modle'", "model, index")),
         ("config = 'other.toml'", ("is 'config'",)),
-        ("port = 70000", ("'--port'", "65535")),
-        ("verify = 'never'", ("'--verify'", "never")),
+        ("port = 70000", ("port is 70000", "65535")),
+        ("verify = 'never'", ("verify is 'never'", "background")),
         ("model", ("no TOML",)),
         ("token = 's3cret'", ("others may read", "chmod 600")),
         ("host = '192.0.2.1'\nwritable = true", ("'192.0.2.1'", "--writable")),

@@ -308,7 +308,7 @@ def test_files_that_are_no_model_are_never_replaced(tmp_path, command, monkeypat
     ("arguments", "said"),
     [
         (("--data", "no.parquet"), "data is 'no.parquet', and there is no such file"),
-        (("--data", "train.json"), "data is 'train.json'; it must end in"),
+        (("--data", "train.json"), "data is 'train.json', which has no column 'embedding'"),
         (
             ("--guidance-weight", "balanced", "--no-guided"),
             "guidance-weight is 'balanced', and there is no pull; leave one out",

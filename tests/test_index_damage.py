@@ -42,7 +42,8 @@ def whole(tmp_path_factory):
 def answers(index, queries):
     found = index.search(queries, 5)
     near = index.search(queries, 5, where={"label": 1})
-    return [*found, *near, index.vectors_of(near.ids[0]), index.attributes_of(near.ids[0])["label"].to_numpy()]
+    columns = [column.to_numpy() for column in index.attributes_of(near.ids[0]).columns]
+    return [*found, *near, index.vectors_of(near.ids[0]), *columns]
 
 
 def assert_refused_or_right(folder, queries, expected):

@@ -95,9 +95,10 @@ def test_what_has_no_difference():
 def test_a_page_escapes_what_it_is_given():
     values = {"columns": ["<b>"], "runs": [("<i>", "c < d", ["a & b"])], "searched": "<i>", "best": "", "confused": []}
     values |= {"curves": png_url(b"x"), "map": "", "best_unseen": "", "commands": ["x > y"], "searches": []}
+    values |= {"weakest": []}
     counts = dict.fromkeys(("train", "base", "queries", "bits", "bytes", "numbers", "classes", "votes", "epochs"), 1)
     page = render("lbhash.cli", "demo.html", title="<u>", seed=6, **counts, **values)
-    assert Outline(page).rows == [["<b>"], ["a & b"]]
+    assert Outline(page).rows[:2] == [["<b>"], ["a & b"]]
     assert "<td>a &amp; b</td>" in page
     assert "by &lt;i&gt;." in page
     assert "<pre>x &gt; y</pre>" in page

@@ -600,9 +600,8 @@ def test_the_command_leaves_trials_and_a_model(command, tmp_path, space_file):
         (["--option", "lamb=1"], "options has 'lamb', which method csq does not take; it may have lam"),
         (["--method", "itq"], "method is 'itq', which fits a model by itself; a search is for methods with epochs"),
         (["--data", "x.npy"], "data has no labels, which the trials of a search learn from; give some (--labels FILE"),
-        (["--by", "loss"], "--by"),
+        (["--by", "loss"], "by is 'loss'; it must be one of ratio, map"),
         (["--layout", "folder"], "layout is 'folder' without a backbone; it is for images: give --backbone too"),
-        (["--damaged", "skip"], "damaged is 'skip' without a backbone"),
         (["--backbone", "b", "--labels", "y.npy"], "labels is 'y.npy' and the data are images"),
     ],
 )

@@ -24,6 +24,7 @@ from lbhash.evaluation.held_out import leave_one_out_map
 from lbhash.losses.classes import class_loss
 from lbhash.models.posterior import TURNS, ClassPosterior
 from lbhash.training.batches import labels_of
+from lbhash.training.optimizers import LBFGS
 
 HELD_OUT = 0.2
 """Share of each class's rows by which penalty, λ and s are chosen."""
@@ -158,7 +159,7 @@ def _fits(
 def _minimize(z: Tensor, y: Tensor, weight: Tensor, bias: Tensor, penalty: Tensor) -> tuple[Tensor, Tensor]:
     """Return weights and biases of the least mean cross-entropy plus the penalty of each column's squares."""
     learned = [weight.clone().requires_grad_(), bias.clone().requires_grad_()]
-    optimizer = torch.optim.LBFGS(
+    optimizer = LBFGS(
         learned, max_iter=STEPS, tolerance_grad=1e-6, tolerance_change=1e-6, line_search_fn="strong_wolfe"
     )
 

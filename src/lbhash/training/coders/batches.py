@@ -11,8 +11,8 @@ from torch import Tensor, nn
 
 from lbhash.data.split import EmbeddingSplit
 from lbhash.models.hash_model import HashModel
-from lbhash.training.adam import Adam
 from lbhash.training.coders.base import MOST_TRAINED, Coder, finite_standardization
+from lbhash.training.optimizers import Adam
 
 
 class BatchCoder(Coder):
