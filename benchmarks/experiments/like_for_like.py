@@ -10,9 +10,9 @@ interrupted goes on.
 
 A cell's lift is the mean over seeds and queries of the guided form's average precision less the other's. Its interval
 is that of a nested bootstrap: seeds and queries are drawn with replacement, and both forms keep the same draws. The
-p-values of the whole table are corrected by Holm's method. ``--page`` names a page whose part "like-for-like" becomes
-both tables as soon as a cell has been run, with a picture of the lifts and the cells as CSV beside it. A cell that this
-CSV has is not run again: take its line out where its settings have changed.
+p-values of all cells that compare with the same pull are corrected by Holm's method. ``--page`` names a page whose part
+"like-for-like" becomes both tables as soon as a cell has been run, with a picture of the lifts and the cells as CSV
+beside it. A cell that this CSV has is not run again: take its line out where its settings have changed.
 """
 
 from __future__ import annotations
@@ -151,11 +151,13 @@ def in_order(line: Row) -> tuple[Any, ...]:
 
 
 def corrected(made: list[Row]) -> list[Row]:
-    """Return the lines with their lift, and whether it is other than 0 by Holm's method over all of them."""
-    sure = holm(np.array([one["p"] for one in made])) < 0.05
-    return [
-        one | {"lift": one["guided"] - one["other"], "sure": bool(known)} for one, known in zip(made, sure, strict=True)
-    ]
+    """Return the lines with their lift, and whether it is other than 0 by Holm's method over all of the same pull."""
+    found = []
+    for _, own in _groups(made, "over"):
+        sure = holm(np.array([one["p"] for one in own])) < 0.05
+        pairs = zip(own, sure, strict=True)
+        found += [one | {"lift": one["guided"] - one["other"], "sure": bool(known)} for one, known in pairs]
+    return found
 
 
 def summary(made: list[Row]) -> str:
@@ -166,7 +168,7 @@ def summary(made: list[Row]) -> str:
         lifts, sure = np.array([one["lift"] for one in own]), np.array([one["sure"] for one in own])
         counts = [(lifts > 0).sum(), (sure & (lifts > 0)).sum(), (sure & (lifts < 0)).sum()]
         lines.append([*key, *(f"{n} of {len(own)}" for n in counts), f"{lifts.mean():+.1f}"])
-    return markdown_table(columns, lines, 3)
+    return markdown_table(columns, lines, 2)
 
 
 def means(made: list[Row]) -> str:
@@ -177,7 +179,7 @@ def means(made: list[Row]) -> str:
         found["surrogate"] = [one["guided"] for one in own if one["over"] == own[0]["over"]]
         maps = [f"{np.mean(values):.1f}" if values else "–" for values in found.values()]
         lines.append([data, recipe, method, *maps])
-    return markdown_table(["data", "recipe", "method", "alone", "pull bits", "guidance"], lines, 3)
+    return markdown_table(["data", "recipe", "method", "alone", "pull bits", "guidance"], lines, 2)
 
 
 def _groups(made: list[Row], *names: str) -> Iterable[tuple[tuple[Any, ...], list[Row]]]:
