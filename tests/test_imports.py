@@ -49,6 +49,7 @@ def test_what_evaluates_loads_no_training(python_script):
 
 def test_what_trains_loads_no_more_than_it_needs(python_script, tmp_path):
     """PyTorch's compiler, SciPy's optimizers and scikit-learn take as long to import as all else together."""
+    pytest.importorskip("torch")
     script = """
 import sys
 from lbhash.data import load_dataset

@@ -93,13 +93,24 @@ class Comparison:
         """Those of ``QUESTIONS`` that these data answer."""
         return [name for name in QUESTIONS if self.answers(name)]
 
+    @property
+    def exact(self) -> Line:
+        """The embeddings themselves."""
+        return next(line for line in self.lines if line.name == EMBEDDINGS)
+
     def answers(self, question: str) -> list[Line]:
         """Return the ways that answer a question."""
         return [line for line in self.lines if line.shown.get(question) is not None]
 
     def pick(self, question: str) -> Line:
-        """Return the lightest way whose figure is within ``MARGIN`` of the best, by the queries that choose."""
-        able = {one.title: one for one in self.answers(question) if one.name != EMBEDDINGS}
+        """Return the lightest way whose figure is within ``MARGIN`` of the best, by the queries that choose.
+
+        Only ways count that keep less in memory than the embeddings, if there is any.
+        """
+        others = [one for one in self.answers(question) if one.name != EMBEDDINGS]
+        able = {one.title: one for one in others if one.memory < self.exact.memory} or {
+            one.title: one for one in others
+        }
         values = {title: one.chosen[question] or 0.0 for title, one in able.items()}
         best = max(values.values())
         good = [title for title, value in values.items() if value >= best - MARGIN]
@@ -107,8 +118,7 @@ class Comparison:
 
     def sentences(self) -> list[str]:
         """Return a recommendation for each question, with its figures by the other queries."""
-        exact = next(line for line in self.lines if line.name == EMBEDDINGS)
-        said = []
+        exact, said = self.exact, []
         for question in self.questions:
             begin, figure = QUESTIONS[question]
             line = self.pick(question)
@@ -166,7 +176,7 @@ class Comparison:
                     face = "white" if again else color
                     label = None if again else name
                     axes.plot(x, y, style, color=color, markerfacecolor=face, label=label)
-        exact = next(line for line in self.lines if line.name == EMBEDDINGS)
+        exact = self.exact
         axes.axhline(exact.value(question), color="0.4", linestyle=":", label=f"{EMBEDDINGS}, {exact.memory:,} bytes")
         sizes = sorted({line.memory for line in self.lines if line.name != EMBEDDINGS})
         ticks = [2**power for power in range(len(bin(sizes[-1])) - 1) if sizes[0] <= 2**power <= 2 * sizes[-1]]

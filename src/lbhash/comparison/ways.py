@@ -16,7 +16,6 @@ from lbhash.comparison.result import CLASS_NUMBER, EMBEDDINGS, SIGNS
 from lbhash.data import EmbeddingSplit
 from lbhash.hasher import Hasher
 from lbhash.index import FlatIndex, rerank
-from lbhash.training.coders import learns_classes
 
 if TYPE_CHECKING:
     from lbhash.models.encoder import Encoder
@@ -145,6 +144,8 @@ def network(rows: Rows, bits: int, seed: int, epochs: int) -> Iterator[Stored]:
 
 def coder(rows: Rows, bits: int, seed: int, epochs: int, *, method: str) -> Iterator[Stored]:
     """Yield the codes of a coder."""
+    from lbhash.training.coders import learns_classes
+
     hasher, began = Hasher(bits, method, seed=seed), time.perf_counter()
     train = rows.train if learns_classes(method) else rows.train.with_rows(rows.train.rows, None)
     hasher.fit_split(train, rows.classes if learns_classes(method) else 0)
