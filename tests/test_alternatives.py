@@ -10,7 +10,6 @@ import pytest
 from benchmarks.experiments import alternatives, contenders
 from benchmarks.experiments.alternatives import Run
 from benchmarks.experiments.data import Data
-from benchmarks.experiments.scored import expected_recall
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
@@ -19,6 +18,7 @@ from lbhash import evaluate
 from lbhash.codes import hamming_distances
 from lbhash.data import load_dataset
 from lbhash.evaluation.metrics import average_precision
+from lbhash.evaluation.neighbors import expected_recall
 from lbhash.evaluation.ranking import ranking_of
 from lbhash.index import FlatIndex, rerank
 from lbhash.utils.parallel import write_run

@@ -13,9 +13,10 @@ from sklearn.metrics import average_precision_score
 from lbhash import Hasher, evaluate
 from lbhash.codes import hamming_distances
 from lbhash.data import load_dataset
+from lbhash.evaluation.neighbors import expected_recall
 from lbhash.index import FlatIndex, rerank
 from lbhash.pipeline import alternatives as module
-from lbhash.pipeline.alternatives import CLASS, CODES, COSINE, SIGNS, alternatives, expected_recall
+from lbhash.pipeline.alternatives import CLASS, CODES, COSINE, SIGNS, alternatives
 
 
 @pytest.fixture(scope="module")

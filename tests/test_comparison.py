@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -119,8 +120,8 @@ def test_a_comparison_goes_on_where_it_stopped(found, rows, monkeypatch):
     again = lbhash.compare(*rows, bits=[8], out=out, epochs=1)
     assert asked == ["itq"]
     untimed = ("fit", "encode", "search")
-    assert [one._replace(**dict.fromkeys(untimed, 0)) for one in again.lines] == [
-        one._replace(**dict.fromkeys(untimed, 0)) for one in before.lines
+    assert [replace(one, **dict.fromkeys(untimed, 0)) for one in again.lines] == [
+        replace(one, **dict.fromkeys(untimed, 0)) for one in before.lines
     ]
     said = "which holds a comparison with epochs 1, and this one has 2; name another folder"
     with pytest.raises(ValueError, match=said):

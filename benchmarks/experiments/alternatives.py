@@ -144,9 +144,8 @@ def measure(
         at: R of the mAP; ``None`` for the whole base.
         wanted: each query's nearest base rows by cosine, nearest first (``Work.nearest``).
     """
-    from benchmarks.experiments.scored import expected_recall
-
     from lbhash.evaluation.metrics import average_precision
+    from lbhash.evaluation.neighbors import expected_recall
     from lbhash.evaluation.ranking import ranking_of
 
     wanted = _nearest(work) if wanted is None else wanted

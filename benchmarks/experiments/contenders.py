@@ -17,8 +17,10 @@ from benchmarks.experiments.scored import Scores
 
 from lbhash.codes import MAX_BITS, PackedCodes, code_bytes, hamming_distances, pack
 from lbhash.data import Dataset, EmbeddingSplit
+from lbhash.evaluation.neighbors import unit_rows
 from lbhash.index import FlatIndex, rerank
 from lbhash.index.rerank import By
+from lbhash.utils.labels import share_a_label
 
 Floats = npt.NDArray[np.float32]
 
@@ -68,7 +70,7 @@ class Work:
         self.stored = self.base_part.embeddings[self.base_part.rows]
         self.base_labels, self.query_labels = self.base_part.labels, dataset.query.labels
         self.train, self.base, self.query = (
-            _unit(part.take(slice(None))) for part in (dataset.train, self.base_part, dataset.query)
+            unit_rows(part.take(slice(None))) for part in (dataset.train, self.base_part, dataset.query)
         )
 
     @property
@@ -87,9 +89,7 @@ class Work:
         """Which base rows share a label with these queries, ``bool [queries, base]``."""
         assert self.query_labels is not None
         assert self.base_labels is not None
-        if self.query_labels.ndim == 1:
-            return self.query_labels[some, None] == self.base_labels
-        return (self.query_labels[some].astype(np.float32) @ self.base_labels.T.astype(np.float32)) > 0
+        return share_a_label(self.query_labels[some], self.base_labels)
 
     def of_classes(self, some: slice, *, seen: bool) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
         """Which of these queries, and which base rows, are of classes that are trained on; or of the others.
@@ -442,8 +442,3 @@ def _probabilities(work: Work) -> tuple[Floats, Floats]:
     parts = (work.dataset.query, work.base_part)
     query, base = (np.concatenate([search.predict_proba(chunk) for chunk in part.chunks()]) for part in parts)
     return query.astype(np.float32), base.astype(np.float32)
-
-
-def _unit(x: Floats) -> Floats:
-    lengths = np.linalg.norm(x, axis=1, keepdims=True)
-    return np.divide(x, lengths, out=np.zeros_like(x), where=lengths > 0)

@@ -7,7 +7,7 @@ import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from lbhash.utils.files import replacing, write_text
 from lbhash.utils.formatting import number
@@ -29,22 +29,20 @@ EMBEDDINGS, SIGNS, CLASS_NUMBER = "embeddings", "signs", "class number"
 ONE_SIZE = (SIGNS, CLASS_NUMBER)
 
 
-class Line(NamedTuple):
-    """What one way weighs, takes and answers.
+@dataclass(frozen=True)
+class Way:
+    """A way to store rows, and what it weighs and takes.
 
     Attributes:
         name: of the way.
         bits: the length of a code, if the way takes any.
-        memory: bytes a row in memory.
-        disk: bytes a row on disk besides.
-        rerank: how many candidates the embeddings rank again; 0 if none.
+        memory: bytes a row that a search keeps in memory.
+        disk: bytes a row that it reads from disk besides.
+        rerank: how many candidates are ranked again by the embeddings; 0 if none are.
         labels: whether the way learns from labels.
-        take: the command, or FAISS's name, that gives the same.
+        take: what gives a user the same: a command, or FAISS's name of it.
         fit: seconds to fit it.
         encode: seconds to encode the base.
-        search: milliseconds a query, of all queries at once.
-        chosen: the figure of each question, by the half of the queries that recommends.
-        shown: the same by the other half.
     """
 
     name: str
@@ -56,9 +54,6 @@ class Line(NamedTuple):
     take: str
     fit: float
     encode: float
-    search: float
-    chosen: Mapping[str, float | None]
-    shown: Mapping[str, float | None]
 
     @property
     def title(self) -> str:
@@ -66,14 +61,29 @@ class Line(NamedTuple):
         size = "" if self.bits is None else f", {self.bits} bits"
         return f"{self.name}{size}{' + embeddings' if self.rerank else ''}"
 
-    def value(self, question: str) -> float:
-        """The figure of a question that is shown."""
-        return self.shown.get(question) or 0.0
-
     @property
     def weight(self) -> float:
         """Bytes a row: those on disk count an eighth, since they cost less."""
         return self.memory + self.disk / 8
+
+
+@dataclass(frozen=True)
+class Line(Way):
+    """What a way answers.
+
+    Attributes:
+        search: milliseconds a query, of all queries at once.
+        chosen: the figure of each question, by the half of the queries that recommends.
+        shown: the same by the other half.
+    """
+
+    search: float
+    chosen: Mapping[str, float | None]
+    shown: Mapping[str, float | None]
+
+    def value(self, question: str) -> float:
+        """The figure of a question that is shown."""
+        return self.shown.get(question) or 0.0
 
 
 @dataclass(frozen=True)
@@ -108,13 +118,10 @@ class Comparison:
         Only ways count that keep less in memory than the embeddings, if there is any.
         """
         others = [one for one in self.answers(question) if one.name != EMBEDDINGS]
-        able = {one.title: one for one in others if one.memory < self.exact.memory} or {
-            one.title: one for one in others
-        }
-        values = {title: one.chosen[question] or 0.0 for title, one in able.items()}
-        best = max(values.values())
-        good = [title for title, value in values.items() if value >= best - MARGIN]
-        return able[min(good, key=lambda title: (able[title].weight, -values[title]))]
+        able = [one for one in others if one.memory < self.exact.memory] or others
+        values = {one.title: one.chosen[question] or 0.0 for one in able}
+        good = [one for one in able if values[one.title] >= max(values.values()) - MARGIN]
+        return min(good, key=lambda one: (one.weight, -values[one.title]))
 
     def sentences(self) -> list[str]:
         """Return a recommendation for each question, with its figures by the other queries."""
@@ -196,22 +203,22 @@ class Comparison:
         writer.writeheader()
         writer.writerows(records)
         write_text(place / "comparison.csv", text.getvalue())
-        for question in self.questions:
+        pictures = {question: self._picture(question) for question in self.questions}
+        for question, image in pictures.items():
             with replacing(place / f"{question}.png") as temporary:
-                self.figure(question).savefig(temporary, format="png", dpi=140)
-        write_text(place / "comparison.html", self.page())
-
-    def page(self) -> str:
-        """Return the comparison as one HTML page."""
-        pictures = []
-        for question in self.questions:
-            buffer = io.BytesIO()
-            self.figure(question).savefig(buffer, format="png", dpi=140)
-            pictures.append((QUESTIONS[question][0], png_url(buffer.getvalue())))
+                temporary.write_bytes(image)
         picked = {self.pick(question).title for question in self.questions}
         tables = [("The best of each size", self.cells(self.frontier())), ("All of them", self.cells(self.lines))]
-        values = {"about": self.about, "sentences": self.sentences(), "pictures": pictures, "picked": picked}
-        return render("lbhash.comparison", "comparison.html", **values, columns=self.columns(), tables=tables)
+        values: dict[str, Any] = {"about": self.about, "sentences": self.sentences(), "picked": picked}
+        values["pictures"] = [(QUESTIONS[question][0], png_url(image)) for question, image in pictures.items()]
+        page = render("lbhash.comparison", "comparison.html", **values, columns=self.columns(), tables=tables)
+        write_text(place / "comparison.html", page)
+
+    def _picture(self, question: str) -> bytes:
+        """Return a question's figure as PNG."""
+        buffer = io.BytesIO()
+        self.figure(question).savefig(buffer, format="png", dpi=140)
+        return buffer.getvalue()
 
     def columns(self) -> list[str]:
         """Return the names of the columns of ``cells``."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import fields
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,16 +15,16 @@ import numpy.typing as npt
 
 from lbhash.codes import check_bits
 from lbhash.comparison import ways
-from lbhash.comparison.result import Comparison, Line
+from lbhash.comparison.result import Comparison, Line, Way
 from lbhash.comparison.ways import NEAREST, Rows, Stored
 from lbhash.data import Dataset, EmbeddingSplit, EmbeddingTable, check_embeddings, hold_out
 from lbhash.data.protocols import trained_classes
-from lbhash.evaluation.metrics import average_precision, recall_at
-from lbhash.evaluation.neighbors import nearest_by_cosine
+from lbhash.evaluation.metrics import average_precision
+from lbhash.evaluation.neighbors import expected_recall
 from lbhash.evaluation.ranking import ranking_of
 from lbhash.utils.arrays import as_matrix
 from lbhash.utils.files import check_folder
-from lbhash.utils.labels import read_labels
+from lbhash.utils.labels import read_labels, share_a_label
 from lbhash.utils.parallel import in_processes, read_run, write_run
 from lbhash.utils.progress import counted
 from lbhash.utils.system import TRAINING, check_packages
@@ -219,9 +220,9 @@ def _measured(stored: Stored, rows: Rows, part: str, seed: int) -> dict[str, Any
     order = np.random.default_rng(seed).permutation(len(rows.query))
     halves = {"chosen": order[: len(order) // 2], "shown": order[len(order) // 2 :]}
     means = {half: {name: _mean(values[some]) for name, values in figures.items()} for half, some in halves.items()}
-    facts = {name: getattr(stored, name) for name in ("name", "bits", "memory", "disk", "rerank", "labels", "take")}
+    way = {one.name: getattr(stored, one.name) for one in fields(Way)}
     seconds = {"fit": stored.fit, "encode": stored.encode, "search": 1000 * searched / len(rows.query)}
-    return {**facts, **{name: round(value, 4) for name, value in seconds.items()}, **means}
+    return {**way, **{name: round(value, 4) for name, value in seconds.items()}, **means}
 
 
 def _figures(stored: Stored, rows: Rows, part: str) -> dict[str, npt.NDArray[np.float64]]:
@@ -231,25 +232,12 @@ def _figures(stored: Stored, rows: Rows, part: str) -> dict[str, npt.NDArray[np.
     for start in range(0, len(rows.query), step):
         some = slice(start, start + step)
         scores = stored.scores(some)
-        relevant: dict[str, npt.NDArray[np.bool_]] = {}
         if rows.query.labels is not None:
-            relevant[part] = _same(rows.query.labels[some], np.asarray(rows.base.labels))
+            relevant = share_a_label(rows.query.labels[some], np.asarray(rows.base.labels))
+            found.setdefault(part, []).append(average_precision(ranking_of(scores, relevant)))
         if part == "known":
-            near = nearest_by_cosine(rows.unit["query"][some], rows.unit["base"], NEAREST)
-            relevant["nearest"] = np.zeros(scores.shape, bool)
-            np.put_along_axis(relevant["nearest"], near, True, 1)
-        for name, which in relevant.items():
-            ranking = ranking_of(scores, which)
-            values = recall_at(ranking, NEAREST) if name == "nearest" else average_precision(ranking)
-            found.setdefault(name, []).append(values)
+            found.setdefault("nearest", []).append(expected_recall(scores, rows.nearest[some]))
     return {name: np.concatenate(values) for name, values in found.items()}
-
-
-def _same(asked: npt.NDArray, held: npt.NDArray) -> npt.NDArray[np.bool_]:
-    """Return which rows share a label with each query, ``bool [queries, base]``."""
-    if asked.ndim == 1:
-        return asked[:, None] == held
-    return (asked.astype(np.float32) @ held.T.astype(np.float32)) > 0
 
 
 def _mean(values: npt.NDArray[np.float64]) -> float | None:

@@ -12,10 +12,12 @@ import numpy as np
 import numpy.typing as npt
 
 from lbhash.codes import PackedCodes, code_bytes, hamming_distances
-from lbhash.comparison.result import CLASS_NUMBER, EMBEDDINGS, SIGNS
+from lbhash.comparison.result import CLASS_NUMBER, EMBEDDINGS, SIGNS, Way
 from lbhash.data import EmbeddingSplit
+from lbhash.evaluation.neighbors import nearest_by_cosine, unit_rows
 from lbhash.hasher import Hasher
 from lbhash.index import FlatIndex, rerank
+from lbhash.index.rerank import ranks_of_all
 
 if TYPE_CHECKING:
     from lbhash.models.encoder import Encoder
@@ -30,8 +32,7 @@ CANDIDATES = 100
 CENTROIDS = 256
 """Of a part of FAISS's product quantization; it needs as many rows to learn from."""
 OPQ_ROUNDS = 8
-"""In which FAISS learns its rotation. Its default is 50, which takes four times as long for the same recall (0.632 and
-0.631 of CLINC's sentences at 128 bits)."""
+"""In which FAISS learns its rotation. Its default is 50, which takes several times as long for hardly more recall."""
 PROBES = 8
 """The lists of FAISS's inverted file that a query looks into."""
 
@@ -59,36 +60,23 @@ class Rows:
     @cached_property
     def unit(self) -> dict[str, Floats]:
         """The three splits as embeddings of length 1, ``float32 [n, dim]``: FAISS then ranks by the cosine."""
-        return {name: _unit(getattr(self, name).take(slice(None))) for name in ("train", "base", "query")}
+        return {name: unit_rows(getattr(self, name).take(slice(None))) for name in ("train", "base", "query")}
+
+    @cached_property
+    def nearest(self) -> npt.NDArray[np.int64]:
+        """The base rows whose embeddings are nearest to each query's by cosine, ``int64 [queries, NEAREST]``."""
+        return nearest_by_cosine(self.query.take(slice(None)), self.base.take(slice(None)), NEAREST)
 
 
 @dataclass(frozen=True)
-class Stored:
+class Stored(Way):
     """The base as one way stores it.
 
     Attributes:
-        name: of the way.
-        bits: the length of a code, if the way takes any.
-        memory: bytes a row that a search keeps in memory.
-        disk: bytes a row that it reads from disk besides.
-        rerank: how many candidates are ranked again by the embeddings; 0 if none are.
-        labels: whether the way learns from labels.
-        take: what gives a user the same: a command, or FAISS's name of it.
-        fit: seconds to fit it.
-        encode: seconds to encode the base.
         scores: of some queries and all base rows, ``[queries, base]``; lower is nearer.
         search: asks for the nearest of all queries, as a user would.
     """
 
-    name: str
-    bits: int | None
-    memory: int
-    disk: int
-    rerank: int
-    labels: bool
-    take: str
-    fit: float
-    encode: float
     scores: Callable[[slice], Scores]
     search: Callable[[], Any]
 
@@ -208,11 +196,7 @@ def _binary(
         return hamming_distances(query[some], base)
 
     def reranked(some: slice) -> Scores:
-        """Candidates first, in the order of their scores; then the others by Hamming distance."""
-        found = rerank(index, index.search(query[some], count), asked[some], count, "embeddings")
-        whole = distances(some) + count
-        np.put_along_axis(whole, found.ids, np.arange(count, dtype=np.int32)[None], 1)
-        return whole
+        return ranks_of_all(index, query[some], asked[some], count)
 
     def again() -> None:
         rerank(index, index.search(query, count), asked, NEAREST, "embeddings")
@@ -224,18 +208,13 @@ def _binary(
 
 def _class_number(rows: Rows, seed: int) -> Stored:
     """Return the class that a logistic regression finds for each row."""
-    import torch
-
     from lbhash.training.coders.logistic import Logistic
+    from lbhash.training.posterior import predicted
 
     began = time.perf_counter()
     model = Logistic(1, seed, rows.classes, np.ones((rows.classes, 1), np.int8)).fit(rows.train)
     fitted = time.perf_counter()
-    with torch.inference_mode():
-        query, base = (
-            np.concatenate([model.scores(torch.from_numpy(chunk)).argmax(dim=1).numpy() for chunk in part.chunks()])
-            for part in (rows.query, rows.base)
-        )
+    query, base = predicted(model, rows.query), predicted(model, rows.base)
     times = fitted - began, time.perf_counter() - fitted
 
     def differ(some: slice) -> Scores:
@@ -268,8 +247,3 @@ def _faiss(name: str, take: str, bits: int | None, rows: Rows, index: Any) -> St
 
 def _cosines(unit: dict[str, Floats], some: slice) -> Scores:
     return -(unit["query"][some] @ unit["base"].T)
-
-
-def _unit(x: Floats) -> Floats:
-    lengths = np.linalg.norm(x, axis=1, keepdims=True)
-    return np.divide(x, lengths, out=np.zeros_like(x), where=lengths > 0)

@@ -123,10 +123,10 @@ def nearest_by_cosine(queries: npt.NDArray, base: npt.NDArray, k: int) -> npt.ND
     """Return the positions of the k base rows with the highest cosine with each query, ``int64 [queries, k]``."""
     import faiss
 
-    wanted = _unit(queries)
+    wanted = unit_rows(queries)
     best, found = np.empty((len(queries), 0), np.float32), np.empty((len(queries), 0), np.int64)
     for start in range(0, len(base), _CHUNK):
-        chunk = _unit(base[start : start + _CHUNK])
+        chunk = unit_rows(base[start : start + _CHUNK])
         cosines, places = faiss.knn(wanted, chunk, min(k, len(chunk)), metric=faiss.METRIC_INNER_PRODUCT)
         best, found = np.hstack([best, cosines]), np.hstack([found, places + start])
         order = np.argsort(-best, axis=1, kind="stable")[:, :k]
@@ -134,7 +134,27 @@ def nearest_by_cosine(queries: npt.NDArray, base: npt.NDArray, k: int) -> npt.ND
     return found
 
 
-def _unit(rows: npt.NDArray) -> npt.NDArray[np.float32]:
+def expected_recall(scores: npt.NDArray, wanted: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
+    """Return the share of k wanted rows among the first k of a ranking, ``float64 [queries]``.
+
+    Rows of equal scores count as in a random order, in expectation: of n rows that share the k-th score, m have a place
+    among the first k, and a wanted one of them counts m/n.
+
+    Args:
+        scores: ``[queries, base]``, lower is nearer.
+        wanted: positions of base rows, ``int64 [queries, k]``.
+    """
+    k = wanted.shape[1]
+    last = np.partition(scores, k - 1, axis=1)[:, k - 1 : k]
+    nearer, tied = (scores < last).sum(axis=1), (scores == last).sum(axis=1)
+    of_wanted = np.take_along_axis(scores, wanted, 1)
+    found = (of_wanted < last).sum(axis=1) + (of_wanted == last).sum(axis=1) * (k - nearer) / tied
+    recall: npt.NDArray[np.float64] = found / k
+    return recall
+
+
+def unit_rows(rows: npt.NDArray) -> npt.NDArray[np.float32]:
+    """Return rows scaled to length 1, ``float32 [n, dim]``; rows of zeros stay."""
     rows = np.asarray(rows, np.float32)
     lengths = np.linalg.norm(rows, axis=1, keepdims=True)
     return np.divide(rows, lengths, out=np.zeros_like(rows), where=lengths > 0)

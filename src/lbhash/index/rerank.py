@@ -13,7 +13,7 @@ from typing import Literal, NamedTuple, get_args
 import numpy as np
 import numpy.typing as npt
 
-from lbhash.codes import unpack
+from lbhash.codes import PackedCodes, hamming_distances, unpack
 from lbhash.index.base import Index, Neighbors
 from lbhash.utils.validation import check_choice, check_float, check_int
 
@@ -94,6 +94,18 @@ def rerank(
     order = np.argsort(scores, axis=1, kind="stable")[:, :k]
     distances = np.take_along_axis(found.distances, order, 1)
     return Reranked(np.take_along_axis(scores, order, 1), distances, np.take_along_axis(found.ids, order, 1))
+
+
+def ranks_of_all(index: Index, codes: PackedCodes, queries: npt.ArrayLike, count: int) -> npt.NDArray[np.int32]:
+    """Rank all codes of an index for each query: its ``count`` candidates as ``rerank`` orders them, then the others.
+
+    The others are in the order of their distances. Arguments are packed codes of the queries, their embeddings, and an
+    index of the ids 0 … n − 1 that keeps embeddings; lower is nearer, ``int32 [queries, n]``.
+    """
+    found = rerank(index, index.search(codes, count), queries, count, "embeddings")
+    whole = hamming_distances(codes, index.codes_of(index.ids())) + count
+    np.put_along_axis(whole, found.ids, np.arange(found.ids.shape[1], dtype=np.int32)[None], 1)
+    return whole
 
 
 def check_real(rows: npt.ArrayLike, name: str, count: int | None = None) -> npt.NDArray[np.float32]:

@@ -14,10 +14,12 @@ from lbhash.centers.targets import DESIGNED
 from lbhash.codes import PackedCodes, code_bytes, hamming_distances
 from lbhash.data import Dataset, EmbeddingSplit
 from lbhash.evaluation.metrics import average_precision
-from lbhash.evaluation.neighbors import nearest_by_cosine
+from lbhash.evaluation.neighbors import expected_recall, nearest_by_cosine, unit_rows
 from lbhash.evaluation.ranking import ranking_of
 from lbhash.evaluation.report import class_means
-from lbhash.index.rerank import DISTANCE_WEIGHT
+from lbhash.index import FlatIndex
+from lbhash.index.rerank import ranks_of_all
+from lbhash.utils.labels import share_a_label
 
 if TYPE_CHECKING:
     from lbhash.hasher import Hasher
@@ -56,20 +58,13 @@ class _Work:
         self.base: EmbeddingSplit = new.subsample(MOST_BASE)
         self.query: EmbeddingSplit = asked.subsample(max(1, MOST_PAIRS // len(self.base)))
         self.asked, self.held = (part.take(slice(None)) for part in (self.query, self.base))
-        self.units = [_unit(rows) for rows in (self.asked, self.held)]
+        self.units = [unit_rows(rows) for rows in (self.asked, self.held)]
         self.codes = self.encoded(hasher.model_)
         self.row_bytes = self.base.dim * self.base.embeddings.dtype.itemsize
 
     def encoded(self, model: Encoder) -> list[PackedCodes]:
         """Return the codes of queries and new rows."""
         return [model.encode(rows) for rows in (self.asked, self.held)]
-
-    def relevant(self, some: slice) -> npt.NDArray[np.bool_]:
-        """Return which rows share a label with some queries, ``bool [q, base]``."""
-        wanted, labels = np.asarray(self.query.labels)[some], np.asarray(self.base.labels)
-        if wanted.ndim == 1:
-            return wanted[:, None] == labels
-        return (wanted.astype(np.float32) @ labels.T.astype(np.float32)) > 0
 
 
 def alternatives(
@@ -120,7 +115,8 @@ def _measured(one: Alternative, work: _Work, nearest: npt.NDArray[np.int64], top
         scores = one.scores(some)
         recalls.append(expected_recall(scores, nearest[some]))
         if work.labeled:
-            values.append(average_precision(ranking_of(scores, work.relevant(some)), most))
+            relevant = share_a_label(np.asarray(work.query.labels)[some], np.asarray(work.base.labels))
+            values.append(average_precision(ranking_of(scores, relevant), most))
     found = {"name": one.name, "bytes": one.bytes, "map": None, "map_macro": None}
     if work.labeled:
         precision, labels = np.concatenate(values), np.asarray(work.query.labels)
@@ -128,23 +124,6 @@ def _measured(one: Alternative, work: _Work, nearest: npt.NDArray[np.int64], top
         by_class = class_means(labels[scored], precision[scored])[2]
         found |= {"map": float(precision[scored].mean()), "map_macro": float(by_class.mean())}
     return found | {"recall": float(np.concatenate(recalls).mean())}
-
-
-def expected_recall(scores: npt.NDArray, wanted: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
-    """Return the share of k wanted rows among the first k of a ranking, in expectation over equal scores.
-
-    Args:
-        scores: ``[queries, base]``, lower is nearer.
-        wanted: positions of base rows, ``int64 [queries, k]``.
-    """
-    k = wanted.shape[1]
-    last = np.partition(scores, k - 1, axis=1)[:, k - 1 : k]
-    nearer, tied = (scores < last).sum(axis=1), (scores == last).sum(axis=1)
-    of_wanted = np.take_along_axis(scores, wanted, 1)
-    found: npt.NDArray[np.float64] = (of_wanted < last).sum(axis=1) + (of_wanted == last).sum(axis=1) * (
-        k - nearer
-    ) / tied
-    return found / k
 
 
 CODES, CLASS = "these codes", "class number by logistic regression"
@@ -164,18 +143,13 @@ def _exact(work: _Work) -> Iterator[Alternative]:
 
 def _reranked(work: _Work) -> Iterator[Alternative]:
     """The second stage (``lbhash.index.rerank``): the nearest codes in a finer order, and then all others."""
-    (query, base), (asked, held) = work.codes, work.units
-    weight = DISTANCE_WEIGHT * work.hasher.model_.learns_classes / work.hasher.bits
+    query, base = work.codes
+    index = FlatIndex(work.hasher.bits, store_vectors="embeddings", learns_classes=work.hasher.model_.learns_classes)
+    index.add(base, vectors=work.held)
     for count in (min(one, len(base)) for one in CANDIDATES):
 
         def scores(some: slice, count: int = count) -> npt.NDArray:
-            distances = hamming_distances(query[some], base)
-            first = np.argsort(distances, axis=1, kind="stable")[:, :count]
-            finer = weight * distances - asked[some] @ held.T
-            order = np.argsort(np.take_along_axis(finer, first, 1), axis=1, kind="stable")
-            distances += count
-            np.put_along_axis(distances, np.take_along_axis(first, order, 1), np.arange(count, dtype=np.int32), 1)
-            return distances
+            return ranks_of_all(index, query[some], work.asked[some], count)
 
         yield Alternative(_second(count), base.shape[1] + work.row_bytes, scores)
 
@@ -198,23 +172,16 @@ def _itq(work: _Work) -> Iterator[Alternative]:
 
 def _logistic(work: _Work) -> Iterator[Alternative]:
     from lbhash.models.hash_model import HashModel
+    from lbhash.training.posterior import predicted
 
     model = _fitted(work, "logistic", centers=DESIGNED)
     query, base = work.encoded(model)
     yield Alternative(_METHODS["logistic"], base.shape[1], lambda some: hamming_distances(query[some], base))
     posterior = HashModel.of(model).posterior
     assert posterior is not None
-    predicted = [_classes(posterior, rows) for rows in (work.asked, work.held)]
+    asked, held = (predicted(posterior, rows) for rows in (work.query, work.base))
     size = 1 if len(work.classes) <= 256 else 2
-    yield Alternative(CLASS, size, lambda some: (predicted[0][some, None] != predicted[1]).astype(np.int32))
-
-
-def _classes(posterior: Any, rows: Floats) -> npt.NDArray[np.int64]:
-    import torch
-
-    with torch.inference_mode():
-        found: npt.NDArray[np.int64] = posterior.scores(torch.from_numpy(rows)).argmax(dim=1).numpy()
-    return found
+    yield Alternative(CLASS, size, lambda some: (asked[some, None] != held).astype(np.int32))
 
 
 def _fitted(work: _Work, method: str, **settings: Any) -> Encoder:
@@ -236,8 +203,3 @@ _KINDS: dict[tuple[str, ...], Callable[[_Work], Iterator[Alternative]]] = {
     tuple(map(_second, CANDIDATES)): _reranked,
 }
 """What is made together, by the names."""
-
-
-def _unit(rows: Floats) -> Floats:
-    lengths = np.linalg.norm(rows, axis=1, keepdims=True)
-    return np.divide(rows, lengths, out=np.zeros_like(rows), where=lengths > 0)

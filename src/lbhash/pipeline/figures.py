@@ -20,11 +20,14 @@ _KEPT = ("map", "map_worst", "map_best", "map_macro", "knn_accuracy", "k", "top_
 """The figures of a report that are stored for new rows and for rows that were trained on."""
 
 
-def figures_of(dataset: Dataset, hasher: Hasher, query: PackedCodes, top_k: int | None) -> dict[str, Any]:
+def figures_of(
+    dataset: Dataset, new_base: npt.NDArray[np.bool_], hasher: Hasher, query: PackedCodes, top_k: int | None
+) -> dict[str, Any]:
     """Evaluate the queries of labeled data against the base, its new rows, and the rows that were trained on.
 
     Args:
         dataset: what the model was trained on.
+        new_base: which base rows were not trained on, ``bool [n]``.
         hasher: just fitted to its train split.
         query: the codes of the queries that have a label.
         top_k: mAP@k; over all rows if None, or if there are fewer.
@@ -38,7 +41,7 @@ def figures_of(dataset: Dataset, hasher: Hasher, query: PackedCodes, top_k: int 
     wanted, labels, codes = np.asarray(asked.labels), np.asarray(held.labels), hasher.encode_split(held)
     trained = dataset.train.labeled()
     known, train = (has_label(np.asarray(split.labels)) for split in (dataset.base, dataset.train))
-    new = ~dataset.trained_base()[known]
+    new = new_base[known]
 
     def report(codes: PackedCodes, labels: Labels, top_k: int | None) -> Report:
         k = None

@@ -179,9 +179,10 @@ def train_model(
         figures = _neighbors(dataset, hasher, "embedding" if progress else "")
     else:
         query = hasher.encode_split(asked)
-        figures = figures_of(dataset, hasher, query, top_k)
+        new_base = ~dataset.trained_base()
+        figures = figures_of(dataset, new_base, hasher, query, top_k)
         if figures["new_rows"] is not None:
-            new = new.where(~dataset.trained_base())
+            new = new.where(new_base)
         new = new.labeled()
     if baselines and not new.needs_backbone:
         from lbhash.pipeline.alternatives import alternatives

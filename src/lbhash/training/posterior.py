@@ -108,6 +108,11 @@ def guessed_labels(rows: EmbeddingSplit, labeled: EmbeddingSplit, classes: int) 
     """
     strengths = [one for one in STRENGTHS if one <= GUESSING]
     *_, (_, model) = _fits(labeled, np.ones((classes, 1), np.int8), strengths)
+    return predicted(model, rows)
+
+
+def predicted(model: ClassPosterior, rows: EmbeddingSplit) -> npt.NDArray[np.int64]:
+    """Return the class of the highest score of each row, ``int64 [n]``."""
     with torch.inference_mode():
         found = [model.scores(torch.from_numpy(chunk)).argmax(dim=1).numpy() for chunk in rows.chunks()]
     return np.concatenate(found)

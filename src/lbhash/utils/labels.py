@@ -244,6 +244,17 @@ def has_label(labels: Labels) -> npt.NDArray[np.bool_]:
     return labels != UNLABELED if labels.ndim == 1 else np.ones(len(labels), bool)
 
 
+def share_a_label(asked: Labels, held: Labels) -> npt.NDArray[np.bool_]:
+    """Return which rows share a label with each query, ``bool [queries, rows]``.
+
+    >>> share_a_label(np.array([0, 1]), np.array([1, 0, 1])).astype(int).tolist()
+    [[0, 1, 0], [1, 0, 1]]
+    """
+    if asked.ndim == 1:
+        return asked[:, None] == held
+    return (asked.astype(np.float32) @ held.T.astype(np.float32)) > 0
+
+
 def in_one_order(
     left: tuple[Labels, Classes], right: tuple[Labels, Classes], said: str, advice: str = ""
 ) -> tuple[Labels, Labels, Classes]:
