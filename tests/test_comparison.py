@@ -165,6 +165,10 @@ def test_the_command(tmp_path, rows):
     ("given", "message"),
     [
         ({"y": [0, 1]}, "^y has 2 labels and X 1200 rows; give a label for each row"),
+        (
+            {"y": np.ones(1200, int)},
+            "^every training row of X has the label 1; there is nothing to learn",
+        ),
         ({"bits": []}, "^bits is empty; it must hold a length at least"),
         ({"bits": [0]}, "^bits is 0; it must be"),
         ({"epochs": 0}, "^epochs is 0; it must be at least 1"),

@@ -132,7 +132,8 @@ class Comparison:
             disk = f" and {line.disk:,} on disk" if line.disk else ""
             value, all_of_it = (number(one.shown[question], 3) for one in (line, exact))
             said.append(
-                f"{begin} take {line.title} ({line.take}): {line.memory:,} bytes a row{disk}, {figure} {value}; "
+                f"{begin} take {line.title} ({line.take}): {line.memory:,} byte{'s' * (line.memory > 1)} a row{disk}, "
+                f"{figure} {value}; "
                 f"the embeddings have {exact.memory:,} bytes and {all_of_it}."
             )
         return said

@@ -95,7 +95,8 @@ def compare_dataset(
         progress: show a progress bar.
 
     Raises:
-        TypeError, ValueError: a number is not as above, there are too few rows, or ``out`` holds another comparison.
+        TypeError, ValueError: a number is not as above, there are too few rows or one class, or ``out`` holds another
+            comparison.
     """
     check_packages("compare", "train", *TRAINING)
     import lbhash.training.fit  # noqa: F401  # or the seconds that it takes to load would count as the first way's
@@ -106,6 +107,7 @@ def compare_dataset(
     check_int(seed, "seed", 0)
     check_int(epochs, "epochs", 1)
     check_int(workers, "workers", 1)
+    dataset.check_several_classes()
     rows = _rows(dataset, seed)
     parts = {"known": rows}
     if later := _later(rows, seed):

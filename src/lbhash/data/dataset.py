@@ -8,7 +8,7 @@ from typing import Generic, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from lbhash.data.split import Split
+from lbhash.data.split import Split, classes_of
 from lbhash.utils.labels import has_label
 from lbhash.utils.validation import check_choice
 
@@ -60,6 +60,18 @@ class Dataset(Generic[SplitT_co]):
     def split(self, name: str) -> SplitT_co:
         """Return the split of that name: train, base or query."""
         return getattr(self, check_choice(name, "split", SPLITS))
+
+    def check_several_classes(self) -> None:
+        """Raise ``ValueError`` if all training rows have the same one label."""
+        if self.train.labels is None or self.multi_label:
+            return
+        classes = classes_of(np.asarray(self.train.labels))
+        if len(classes) == 1:
+            name = self.class_names[classes[0]] if self.class_names else classes[0]
+            raise ValueError(
+                f"every training row of {self.name} has the label {name}; there is nothing to learn from one class: "
+                "give the right column by --label-column"
+            )
 
     def trained_base(self) -> npt.NDArray[np.bool_]:
         """Return which base rows are trained on, ``bool [n]``.

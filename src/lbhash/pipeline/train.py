@@ -157,12 +157,7 @@ def train_model(
     started = time.perf_counter()
     unlabeled = dataset.train.labels is None
     part, classes = (dataset.train, np.arange(0)) if unlabeled else dataset.train.compact()
-    if len(classes) == 1 and not dataset.multi_label:
-        name = dataset.class_names[classes[0]] if dataset.class_names else classes[0]
-        raise ValueError(
-            f"every training row of {dataset.name} has the label {name}; there is nothing to learn from one class: "
-            "give the right column by --label-column"
-        )
+    dataset.check_several_classes()
     hasher.fit_split(part, len(classes), directory=folder, resume=resume, logger=log)
     seconds = time.perf_counter() - started
     if not is_main_process():
