@@ -75,6 +75,13 @@ def test_re_ranking_puts_the_candidates_in_the_order_of_the_embeddings():
     assert np.take_along_axis(cosines, near, 1) == pytest.approx(-np.sort(-cosines, axis=1), abs=2e-3)
 
 
+def test_embeddings_weigh_what_an_index_keeps_of_them():
+    for kind, size in (("uint8", 8), ("float32", 16)):
+        x = np.random.default_rng(0).integers(0, 200, (60, 8)).astype(kind)
+        parts = Rows(*(EmbeddingSplit(x, np.arange(60), None) for _ in range(3)))
+        assert [one.disk for one in ways.of_any_bits(parts, 0, 1) if one.rerank] == [size]
+
+
 def line(name, memory, figure, other, disk=0):
     return Line(name, None, memory, disk, 100 * bool(disk), False, name, 0, 0, 0, {"known": figure}, {"known": other})
 

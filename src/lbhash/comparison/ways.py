@@ -186,9 +186,8 @@ def _binary(
     length: int,
 ) -> Iterator[Stored]:
     """Yield binary codes, searched by Hamming distance alone and with the embeddings behind it."""
-    vectors = rows.base.take(slice(None)).astype(np.float16)
     index = FlatIndex(length, store_vectors="embeddings", learns_classes=labels)
-    index.add(base, vectors=vectors)
+    index.add(base, vectors=rows.base.embeddings[rows.base.rows])
     size, asked = code_bytes(length), rows.query.take(slice(None))
     count = min(CANDIDATES, len(base))
 
@@ -203,7 +202,7 @@ def _binary(
 
     search = partial(index.search, query, NEAREST)
     yield Stored(name, bits, size, 0, 0, labels, take, *timed, distances, search)
-    yield Stored(name, bits, size, 2 * vectors.shape[1], CANDIDATES, labels, take, *timed, reranked, again)
+    yield Stored(name, bits, size, index.vectors_of([0]).nbytes, CANDIDATES, labels, take, *timed, reranked, again)
 
 
 def _class_number(rows: Rows, seed: int) -> Stored:

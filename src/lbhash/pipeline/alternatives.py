@@ -145,13 +145,14 @@ def _reranked(work: _Work) -> Iterator[Alternative]:
     """The second stage (``lbhash.index.rerank``): the nearest codes in a finer order, and then all others."""
     query, base = work.codes
     index = FlatIndex(work.hasher.bits, store_vectors="embeddings", learns_classes=work.hasher.model_.learns_classes)
-    index.add(base, vectors=work.held)
+    index.add(base, vectors=work.base.embeddings[work.base.rows])
+    size = base.shape[1] + index.vectors_of([0]).nbytes
     for count in (min(one, len(base)) for one in CANDIDATES):
 
         def scores(some: slice, count: int = count) -> npt.NDArray:
             return ranks_of_all(index, query[some], work.asked[some], count)
 
-        yield Alternative(_second(count), base.shape[1] + work.row_bytes, scores)
+        yield Alternative(_second(count), size, scores)
 
 
 def _second(count: int) -> str:
