@@ -4,6 +4,7 @@ import json
 import shutil
 from contextlib import suppress
 from pathlib import Path
+from threading import Barrier, get_ident
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sklearn.base import clone
-from threadpoolctl import threadpool_limits
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from lbhash import Hasher
 from lbhash.codes import pack
@@ -96,6 +97,29 @@ def test_a_code_depends_on_no_other_row(kind, threads):
         for size in (7, 1000):
             batches = [encoder.encode(x[start : start + size]) for start in range(0, 1000, size)]
             np.testing.assert_array_equal(np.concatenate(batches), alone)
+
+
+def test_rows_are_shared_out_and_products_have_one_thread(monkeypatch):
+    """Products of several threads take many times as long where other programs compute."""
+    encoder, x, seen = made(), np.random.default_rng(3).normal(size=(9000, 5)), []
+    forward, meeting = encoder._forward, Barrier(2, timeout=10)
+
+    def blas():
+        return next(one["num_threads"] for one in threadpool_info() if "numpy" in one["filepath"])
+
+    def watched(rows):
+        if len(seen) < 2:
+            seen.append((get_ident(), blas()))
+            meeting.wait()  # in vain, if one thread has all rows
+        return forward(rows)
+
+    wanted = encoder.encode(x)
+    monkeypatch.setattr(encoder, "_forward", watched)
+    with threadpool_limits(2):
+        np.testing.assert_array_equal(encoder.encode(x), wanted)
+        assert blas() == 2
+    assert [used for _, used in seen] == [1, 1]
+    assert seen[0] != seen[1]
 
 
 def test_what_is_near_to_zero_has_its_own_sign():

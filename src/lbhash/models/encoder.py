@@ -24,6 +24,7 @@ from lbhash.utils.files import check_path, check_replaceable, make_folder, namin
 from lbhash.utils.fingerprint import fingerprint
 from lbhash.utils.formatting import one_line
 from lbhash.utils.serialization import plain
+from lbhash.utils.threads import in_threads
 from lbhash.utils.validation import check_float, check_int
 
 _BATCH = 2048
@@ -159,11 +160,12 @@ class Encoder:
     def outputs(self, x: npt.NDArray) -> npt.NDArray[np.float32]:
         """Return the raw outputs ℓ, ``float32 [n, bits]``, of embeddings ``[n, dim]`` of any number type.
 
-        Sums depend in their last digits on how many rows are computed together, and by how many threads. A code does
-        not: outputs so near to 0 that their sign could depend on it are those of double precision.
+        Sums depend in their last digits on how many rows are computed together. A code does not: outputs so near to 0
+        that their sign could depend on it are those of double precision.
         """
         found = np.empty((len(x), self.bits), np.float32)
-        for start in range(0, len(x), _BATCH):
+
+        def compute(start: int) -> None:
             rows = np.asarray(x[start : start + _BATCH], np.float32)
             part = found[start : start + _BATCH]
             with np.errstate(over="ignore", invalid="ignore"):  # numbers near float32's limit give NaN
@@ -172,6 +174,8 @@ class Encoder:
                 near = size <= _UNSURE * size.max(axis=1, keepdims=True)
                 if (some := near.any(axis=1)).any():
                     part[some] = np.where(near[some], self._forward(rows[some].astype(np.float64)), part[some])
+
+        in_threads(compute, range(0, len(x), _BATCH))
         return found
 
     @property
