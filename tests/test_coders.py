@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import statistics
 from functools import partial
 from types import SimpleNamespace
 
@@ -58,6 +59,28 @@ def standardized(x):
 
 
 # ------------------------------------------------------------------------------------------------- without labels
+
+
+def test_signs_are_those_of_the_numbers_around_their_medians(data):
+    x = np.abs(data[0] - 5) * (data[0] > 5)  # more than half of a column may be 0
+    codes = CODERS["signs"](7).fit(rows_of(x)).outputs(x) >= 0
+    for column, bits in zip(x.T, codes.T, strict=True):
+        assert bits.tolist() == [value > statistics.median(column.tolist()) for value in column]
+    assert (x == 0).mean(axis=0).max() > 0.5
+
+
+def test_fewer_signs_than_numbers_are_of_the_first_principal_components(data):
+    x, _ = data
+    _, _, axes = np.linalg.svd(x - x.mean(axis=0, dtype=float), full_matrices=False)
+    codes = CODERS["signs"](3).fit(rows_of(x)).outputs(x) >= 0
+    for axis, bits in zip(axes, codes.T, strict=False):
+        v = (x - x.mean(axis=0, dtype=float)) @ axis
+        agreement = bits == (v > np.median(v))
+        assert agreement.all() or not agreement.any()  # an axis has no direction
+    with pytest.raises(ValueError, match=r"^bits is 8, and method 'signs' has a bit for each of the embedding's 7 num"):
+        Hasher(bits=8, method="signs").fit(x)
+    with pytest.raises(ValueError, match=r"^the rows are all equal"):
+        Hasher(bits=7, method="signs").fit(np.ones((5, 7)))
 
 
 def test_lsh_has_random_hyperplanes_that_are_orthogonal_in_groups(data):
@@ -449,27 +472,65 @@ def test_coders_with_labels_find_classes(data, name):
 @pytest.mark.parametrize("name", CODERS)
 def test_a_coder_is_a_hasher_like_any_other(data, name, tmp_path):
     x, y = data
-    hasher = Hasher(bits=10, method=name, seed=4, guided=False).fit(x, y)
+    bits = 7 if name == "signs" else 10  # as many as there are numbers
+    hasher = Hasher(bits=bits, method=name, seed=4, guided=False).fit(x, y)
     assert (hasher.name, hasher.method_, hasher.trained_) == (name, name, None)
     assert (hasher.model_.layout.hidden > 0) == CODERS[name].network
     assert (hasher.centers_ is None) != CODERS[name].uses_centers
     split = rows_of(x, y)
     centers = hasher.centers_
-    fitted = coder_of(name)(10, 4, 3, centers).fit(split)
+    fitted = coder_of(name)(bits, 4, 3, centers).fit(split)
     outputs = fitted.outputs(x) if hasattr(fitted, "outputs") else fitted(torch.from_numpy(x)).detach().numpy()
-    assert (unpack(hasher.encode(x), 10) == signs(outputs)).mean() > 0.99  # the model rounds to float32
+    assert (unpack(hasher.encode(x), bits) == signs(outputs)).mean() > 0.99  # the model rounds to float32
     hasher.save_pretrained(tmp_path)
     loaded = Hasher.from_pretrained(tmp_path)
     np.testing.assert_array_equal(loaded.encode(x), hasher.encode(x))
     assert loaded.name == name
     np.testing.assert_array_equal(loaded.fit(x, y).encode(x), hasher.encode(x))  # with the settings that it stores
-    again, other = (Hasher(bits=10, method=name, seed=seed).fit_split(split, 3) for seed in (4, 5))
+    again, other = (Hasher(bits=bits, method=name, seed=seed).fit_split(split, 3) for seed in (4, 5))
     np.testing.assert_array_equal(again.encode(x), hasher.encode(x))
-    if name not in ("spectral", "ridge", "ksh", "logistic"):  # where nothing is random but the centers
+    if name not in ("signs", "spectral", "ridge", "ksh", "logistic"):  # where nothing is random but the centers
         assert (other.encode(x) != hasher.encode(x)).any()
 
 
-def test_without_labels_the_default_is_one_that_needs_none(data):
+def test_without_labels_the_best_of_four_on_held_out_rows_is_kept():
+    x = load_digits().data[:300].astype(np.float32)
+    hasher = Hasher(bits=16, seed=3).fit(x)
+    order = np.random.default_rng(3).permutation(300)
+    query, base = x[np.sort(order[:30])], x[np.sort(order[30:])]
+    assert {one.method for one in hasher.choice_} == {"signs", "lsh", "itq", "sne"}
+    for method, recall, reranked in hasher.choice_:
+        tried = Hasher(bits=16, seed=3, method=method).fit(base)
+        codes = tried.encode(query), tried.encode(base)
+        assert recall == pytest.approx(evaluate_neighbors(codes[0], query, codes[1], base, [10]).recall[0])
+        assert reranked == pytest.approx(slow_recall_of_candidates(*(unpack(one, 16) for one in codes), query, base))
+    recalls = [one.recall for one in hasher.choice_]
+    assert recalls == sorted(recalls, reverse=True)
+    assert recalls[0] > recalls[-1]
+    assert hasher.method_ == hasher.choice_[0].method
+    assert hasher.choice_[0].reranked > recalls[0]
+    np.testing.assert_array_equal(hasher.encode(x), Hasher(bits=16, seed=3, method=hasher.method_).fit(x).encode(x))
+    assert {one.method for one in Hasher(bits=70).fit(x).choice_} == {"lsh", "itq", "sne"}  # signs have 64 bits at most
+    for named in (Hasher(bits=8, method="lsh").fit(x), Hasher(bits=8, epochs=1).fit(x, np.arange(300) % 2)):
+        assert not named.choice_
+    with pytest.raises(ValueError, match=r"^epochs is 5 and there are no labels, and methods that need none have"):
+        Hasher(epochs=5).fit(x)
+
+
+def slow_recall_of_candidates(query_codes, base_codes, query, base, candidates=100):
+    """The share of the 10 nearest by cosine among the nearest codes, in expectation over ties."""
+    shares = []
+    for code, row in zip(query_codes, query, strict=True):
+        cosines = [cosine(row.tolist(), other.tolist()) for other in base]
+        distances = (base_codes != code).sum(axis=1)
+        last = np.sort(distances)[candidates - 1]
+        places = (candidates - (distances < last).sum()) / (distances == last).sum()
+        nearest = distances[np.argsort(cosines)[::-1][:10]]
+        shares.append(((nearest < last).sum() + places * (nearest == last).sum()) / 10)
+    return np.mean(shares)
+
+
+def test_few_rows_without_labels_have_one_default(data):
     x, _ = data
     hasher = Hasher(bits=5).fit(x)
     assert (hasher.method, hasher.method_, hasher.name) == (None, "sne", "sne")
@@ -483,7 +544,7 @@ def test_without_labels_the_default_is_one_that_needs_none(data):
 @pytest.mark.parametrize("name", FREE)
 def test_a_coder_without_labels_never_looks_at_them(data, name):
     x, y = data
-    fits = [Hasher(bits=9, method=name).fit(x, labels).encode(x) for labels in (None, y)]
+    fits = [Hasher(bits=7, method=name).fit(x, labels).encode(x) for labels in (None, y)]
     np.testing.assert_array_equal(*fits)
 
 
@@ -511,10 +572,10 @@ def test_settings_of_a_network_are_refused(data):
         said = f"^{name} is .* and the method is 'itq', which has its own settings; leave {name} out"
         with pytest.raises(ValueError, match=said):
             Hasher(method="itq", **{name: value}).fit(x, y)
-    with pytest.raises(ValueError, match=r"^epochs is 5 and there are no labels, so that the method is 'sne', which"):
+    with pytest.raises(ValueError, match=r"^epochs is 5 and there are no labels, and methods that need none have"):
         Hasher(epochs=5).fit(x)
     with pytest.raises(
-        ValueError, match=r"^method is 'mine'; it must be one of hashnet, .*, or of the coders: lsh, .*sdh"
+        ValueError, match=r"^method is 'mine'; it must be one of hashnet, .*, or of the coders: signs, .*sdh"
     ):
         Hasher(method="mine").fit(x)
     Hasher(method="ridge", centers="best", bits=8).fit(x, y)

@@ -191,7 +191,7 @@ def test_parts_that_cannot_be_learned_from(blobs):
         (
             part(None),
             4,
-            "epochs is 2 and there are no labels, so that the method is 'sne', which has its own settings",
+            "epochs is 2 and there are no labels, and methods that need none have their own settings",
         ),
         (part(blobs.y), 3, r"labels of split is 3 in row \d+; with classes 3 it must be below 3"),
         (part(blobs.hot), 5, "labels of split has 4 columns; with classes 5 it must have 5"),

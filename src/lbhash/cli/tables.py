@@ -142,9 +142,9 @@ def print_training(training: Mapping[str, Any]) -> None:
 
 def print_unlabeled(metrics: Mapping[str, Any]) -> None:
     """Say what was fitted to data without labels, what its codes keep of the neighbors, and what labels would add."""
-    from lbhash.training.coders import LABEL_FREE
-
-    why = ", the default by the tables of docs/training.md," if metrics["method"] == LABEL_FREE else ""
+    compared = metrics["choice"]
+    print_choice(compared)
+    why = ", the best of the codes above," if compared else ""
     lines = [
         f"{metrics['data']} has no labels: fitted {metrics['method']}{why} in {metrics['train_seconds']} s; its "
         f"{metrics['bits']} bits keep the neighbors of the embeddings",
@@ -158,6 +158,16 @@ def print_unlabeled(metrics: Mapping[str, Any]) -> None:
         "docs/search.md says what that is worth",
     ]
     Console().print(*lines, sep="\n", soft_wrap=True, highlight=False)
+
+
+def print_choice(compared: Sequence[Mapping[str, Any]]) -> None:
+    """Print the methods that were compared on held-out rows, the one that is kept first; nothing if there are none."""
+    if not compared:
+        return
+    table = Table("on held-out rows", "recall@10", "with 100 candidates re-ranked", box=SIMPLE_HEAD)
+    for one in compared:
+        table.add_row(one["method"], f"{one['recall']:.3f}", f"{one['reranked']:.3f}")
+    Console(highlight=False).print(table)
 
 
 def print_neighbor_report(report: NeighborReport) -> None:

@@ -78,10 +78,7 @@ def evaluate_neighbors(
     if not k:
         raise ValueError("k is empty; it must hold a number of neighbors at least")
     nearest = nearest_by_cosine(*rows, max(k))
-    total = distance_counts(query, base, length)
-    pairs = zip(query, nearest, strict=True)
-    distances = np.stack([hamming_distances(code[None], base[found])[0] for code, found in pairs])
-    rankings = [Ranking(total, _counts(distances[:, :count], length)[:, None]) for count in k]
+    rankings = neighbor_rankings(query, base, nearest, k, length)
     return NeighborReport(
         tuple(k),
         tuple(float(recall_at(ranking, count).mean()) for ranking, count in zip(rankings, k, strict=True)),
@@ -90,6 +87,21 @@ def evaluate_neighbors(
         len(base),
         length,
     )
+
+
+def neighbor_rankings(
+    query: PackedCodes, base: PackedCodes, nearest: npt.NDArray[np.int64], k: Sequence[int], bits: int
+) -> list[Ranking]:
+    """Return the ranking of the base for each query by code, once for each number of neighbors that are relevant.
+
+    ``nearest`` has the positions of the base rows that are nearest to each query, ``int64 [queries, max(k)]``, the
+    nearest first. The first c of a ranking are what a second stage of c candidates gets, which orders them by cosine:
+    ``recall_at(ranking, c)`` is the recall after it.
+    """
+    total = distance_counts(query, base, bits)
+    pairs = zip(query, nearest, strict=True)
+    distances = np.stack([hamming_distances(code[None], base[found])[0] for code, found in pairs])
+    return [Ranking(total, _counts(distances[:, :count], bits)[:, None]) for count in k]
 
 
 def recall_within_classes(

@@ -121,8 +121,9 @@ def train_model(
     Classes of the train split get a center each, whatever their numbers are; the model remembers these. A class that
     only base or query have is found, or not, without one.
 
-    Without labels a method that needs none is fitted, and the metrics are of neighbors (``evaluate_neighbors``). Where
-    some rows have none, these are learned from (``Hasher.fit``) and left out of the evaluation.
+    Without labels a method that needs none is fitted, the best of several if none is named (``Hasher.fit``), and the
+    metrics are of neighbors (``evaluate_neighbors``). Where some rows have none, these are learned from and left out of
+    the evaluation.
 
     The folder gets the model's files, ``metrics.json``, ``logs/`` and ``checkpoints/``. mAP@k is of ``top_k``; if
     None, of the whole base. ``metadata`` is what else the model remembers: its ``backbone``, how images were found. The
@@ -192,6 +193,7 @@ def train_model(
     metrics = {
         **source,
         "method": hasher.name,
+        "choice": [one._asdict() for one in hasher.choice_],
         "bits": hasher.bits,
         "seed": hasher.seed,
         "epochs": None if training is None else hasher.epochs,

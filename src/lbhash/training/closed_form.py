@@ -57,7 +57,7 @@ def fitted_method(method: Any, has_labels: bool) -> Any:
     free = ", ".join(name for name, kind in CODERS.items() if not kind.needs_labels)
     raise ValueError(
         f"method is {method_name(method)!r}, which learns from labels, and there are none; give a label for each row, "
-        f"leave method out, which then is {LABEL_FREE!r}, or name one that needs none ({free})"
+        f"leave method out, or name one that needs none ({free})"
     )
 
 
@@ -92,9 +92,10 @@ def fit_coder(
         if one.name in used or (one.name == "centers" and kind.uses_centers):
             continue
         if value not in (one.default, 0, "none"):
-            why = "" if settings.method is not None else "there are no labels, so that "
-            what = f"the method is {method!r}, which has its own settings"
-            raise ValueError(f"{one.name} is {value!r} and {why}{what}; leave {one.name} out")
+            why = f"the method is {method!r}, which has its own settings"
+            if settings.method is None:
+                why = "there are no labels, and methods that need none have their own settings"
+            raise ValueError(f"{one.name} is {value!r} and {why}; leave {one.name} out")
     if not len(split):
         raise ValueError("split has no row; training needs at least one")
     backbone = views = centers = None

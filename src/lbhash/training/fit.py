@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -12,11 +13,12 @@ import torch
 from threadpoolctl import threadpool_limits
 from torch import nn
 
-from lbhash.data import Split, hold_out
+from lbhash.data import EmbeddingSplit, Split, hold_out
 from lbhash.models.backbone import backbone_device
 from lbhash.models.encoder import Encoder
 from lbhash.models.hash_model import HashModel
 from lbhash.training.arguments import TrainingArguments
+from lbhash.training.choice import FEWEST, Tried, compare_methods
 from lbhash.training.closed_form import fit_coder, fitted_method
 from lbhash.training.coders import coder_of
 from lbhash.training.hardware import cpu_settings
@@ -33,7 +35,8 @@ if TYPE_CHECKING:
 class Fitted(NamedTuple):
     """What a training has found.
 
-    ``split`` has the labels as the training took them; of a coder ``trained`` is None.
+    ``split`` has the labels as the training took them; of a coder ``trained`` is None. ``choice`` has the methods that
+    were compared, the fitted one first; it is empty where none had to be chosen.
     """
 
     method: Any
@@ -42,6 +45,7 @@ class Fitted(NamedTuple):
     centers: npt.NDArray[np.int8] | None
     backbone: Backbone | None
     trained: Trained | None
+    choice: Sequence[Tried] = ()
 
 
 def fit_split(
@@ -54,9 +58,13 @@ def fit_split(
 ) -> Fitted:
     """Fit a method; arguments and errors are those of ``Hasher.fit_split``."""
     method = fitted_method(settings.method, split.labels is not None)
+    choice: Sequence[Tried] = ()
+    if settings.method is split.labels is None and isinstance(split, EmbeddingSplit) and len(split) >= FEWEST:
+        choice = compare_methods(settings, split)
+        method = choice[0].method
     if coder_of(method) is not None:
         coded, centers, backbone = fit_coder(settings, method, split, classes)
-        return Fitted(method, coded.encoder(), split, centers, backbone, None)
+        return Fitted(method, coded.encoder(), split, centers, backbone, None, choice)
     for name, usual in (("head", "bits"), ("unseen", 0)):
         if split.needs_backbone and (given := getattr(settings, name)) != usual:
             of = f"{name} is {given!r}, which is for embeddings"

@@ -17,11 +17,13 @@ from lbhash.training.coders.pca import PCA
 from lbhash.training.coders.ridge import Ridge
 from lbhash.training.coders.sdc import SDC
 from lbhash.training.coders.sdh import SDH
+from lbhash.training.coders.signs import Signs
 from lbhash.training.coders.sne import SNE
 from lbhash.training.coders.spectral import SpectralHashing
 from lbhash.training.coders.wccn_itq import WCCNITQ
 
 CODERS: dict[str, type[Coder]] = {
+    "signs": Signs,
     "lsh": LSH,
     "pca": PCA,
     "itq": ITQ,
@@ -41,7 +43,7 @@ CODERS: dict[str, type[Coder]] = {
 """The coders by the name that ``method`` takes, those that need no labels first."""
 
 LABEL_FREE = "sne"
-"""The coder of rows without labels, where no method is chosen: docs/training.md says by what."""
+"""The coder of rows without labels that are too few to compare coders on (``lbhash.training.choice``)."""
 
 
 def coder_of(method: Any) -> type[Coder] | None:
