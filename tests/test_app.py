@@ -325,7 +325,7 @@ def test_a_coder_is_served(tmp_path, method):
 
 def test_doubt_is_how_far_outputs_are_from_those_of_the_data(client, hasher):
     x = load_table("digits").embeddings[:200].astype(np.float32)
-    outputs, usual = hasher.model_.outputs(x), Usual(hasher.model_, x)
+    outputs, usual = hasher.model_.outputs(x), Usual(hasher.model_, x, np.arange(len(x)))
     distances = np.linalg.norm(outputs[:, None] - outputs, axis=2)
     gaps = np.where(np.eye(200, dtype=bool), np.inf, distances).min(axis=1)
     small = np.median(np.abs(outputs)) / 4

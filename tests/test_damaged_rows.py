@@ -8,11 +8,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from fastapi.testclient import TestClient
 
+from app_answers import wait_for
 from lbhash import Hasher
 from lbhash.codes.io import read_codes
 from lbhash.data import load_dataset, load_table
 from lbhash.index import open_index
+from lbhash.service import Settings, create_app
 
 DAMAGED = [3, 40, 41, 77, 100, 131, 159]
 SKIP = ("--damaged", "skip")
@@ -32,7 +35,7 @@ def test_damaged_rows_are_counted_and_named(damaged, command, tmp_path, blobs):
     assert (status, out) == (2, "")
     assert f"embeddings of data {said}; every number must be finite" in errors
     x = np.stack(pq.read_table(damaged)["embedding"].to_pylist())
-    with pytest.raises(ValueError, match=r"^X is NaN or infinite in 7 rows \(3, 40, 41, 77, 100, …\)"):
+    with pytest.raises(ValueError, match=r"^X is NaN or infinite in 7 rows \(3, 40, 41, 77, 100, …\).*: X\[isfinite"):
         Hasher(8, "ridge").fit(x, blobs.y)
     with pytest.raises(ValueError, match="damaged is 'leave'; it must be one of refuse, skip"):
         load_table(damaged, damaged="leave")
@@ -69,6 +72,33 @@ def test_damaged_rows_are_left_out_everywhere(damaged, command, tmp_path, form):
     status, _, errors = command("encode", *given[:4], "--split", "all", "--out", tmp_path / "refused.npz")
     assert status == 2
     assert "(3, 40, 41, 77, 100, …)" in errors
+
+
+def test_a_damaged_file_is_searched_and_served(damaged, command, tmp_path):
+    given = ("--model", tmp_path / "m", "--data", damaged)
+    train = ("train", "--data", damaged, "--method", "ridge", "--bits", 8, *SKIP, "--out", tmp_path / "m")
+    for line in (train, ("index", "build", *given, *SKIP, "--split", "all", "--out", tmp_path / "index")):
+        status, _, errors = command(*line)
+        assert status == 0, errors
+    search = ("search", "--index", tmp_path / "index", *given, "--json", "--row")
+    for rows, found in (("all", np.setdiff1d(np.arange(160), DAMAGED).tolist()), ("2-5", [2, 4, 5]), ("0", [0])):
+        status, out, errors = command(*search, rows)
+        assert status == 0, errors
+        assert "in 7 rows (3, 40, 41, 77, 100, …) of 160; they are left out" in errors
+        assert [query["row"] for query in json.loads(out)["queries"]] == found
+    status, out, errors = command(*search, "1,3")
+    assert (status, out) == (2, "")
+    assert errors.endswith("row is 3, whose embedding is not finite, and so has no code; ask for another row\n")
+
+    with TestClient(create_app(Settings(tmp_path / "m", tmp_path / "index", str(damaged)))) as client:
+        answer = client.post("/search", json={"row": 5, "k": 3})
+        assert answer.status_code == 200, answer.text
+        assert 0 <= answer.json()["query"]["doubt"] <= 1
+        answer = client.post("/search", json={"row": 3})
+        assert answer.status_code == 422
+        assert "row is 3, whose embedding is not finite, and so has no code" in answer.text
+        summary = wait_for(client, "/summary", lambda found: found["state"] != "computing")
+        assert (summary["state"], summary["queries"]) == ("ready", len(load_dataset(damaged, damaged="skip").query))
 
 
 def test_files_of_splits_may_have_damaged_rows(command, tmp_path, write_parquet, blobs):

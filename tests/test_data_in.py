@@ -384,7 +384,7 @@ FILES = {
     "bars.csv": (lambda frame, file: frame.to_csv(file, sep="|", index=False), "columns are separated by '|'"),
     "latin.csv": (
         lambda frame, file: frame.to_csv(file, index=False, encoding="latin-1"),
-        "no UTF-8 and read as",
+        "not UTF-8 and read as",
     ),
     "utf16.csv": (lambda frame, file: frame.to_csv(file, index=False, encoding="utf-16"), "it is read as UTF-16"),
     "bom.csv": (lambda frame, file: frame.to_csv(file, index=False, encoding="utf-8-sig"), ""),
@@ -414,7 +414,7 @@ def test_files_as_people_have_them(vectors, tmp_path, name, capsys):
 def test_text_that_is_no_table(tmp_path):
     for name, content, said in (
         ("a.json", b"[1, 2]", "which is no list of JSON objects"),
-        ("b.json", '{"embedding": [1, 2], "label": "caf\xe9"}'.encode("latin-1"), "which is no UTF-8"),
+        ("b.json", '{"embedding": [1, 2], "label": "caf\xe9"}'.encode("latin-1"), "which is not UTF-8"),
         ("c.csv", b"0,5;1,5\n1,0;2,0\n", "whose first line has the number 0,5 for a name"),
     ):
         (tmp_path / name).write_bytes(content)

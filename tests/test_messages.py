@@ -233,6 +233,10 @@ CALLS = {
     "vectors": lambda index: build_index(table(), "new", vectors=X),
     "store_vectors": lambda index: build_index(table(), "new", store_vectors="embeddins", vectors=X),
     "by": lambda index: rerank(index, index.search(CODES, 5), X, 3, "x"),
+    "index is None": lambda index: rerank(None, index.search(CODES, 5), X, 3),
+    "found is None": lambda index: rerank(index, None, X, 3),
+    "transform is 'x'": lambda index: Hasher().set_output(transform="x"),
+    "classes is 1,000,000,000, whose centers of 1,024 bits would take": lambda index: class_centers(10**9, 1024),
     "queries": lambda index: rerank(index, index.search(CODES, 5), None, 3, "asymmetric"),
     "data": lambda index: load_dataset("nope.npy"),
     "data is None": lambda index: load_dataset(None),
@@ -280,6 +284,7 @@ train --out n --jitter x | jitter
 train --out n --device nope | device
 train --out n --start nope | start
 train --out n --split-seed x | split-seed
+train --out n --data rows.npz --split-seed -1 | split-seed is -1
 encode --model nope --out x.npz | model
 encode --model model --data rows.npz --out x.txt | out
 encode --model model --data rows.npz --out x.npz --split x | split is 'x'

@@ -23,7 +23,7 @@ from lbhash.utils.files import check_folder
 from lbhash.utils.formatting import one_line
 from lbhash.utils.labels import has_label, numbered_labels, renumbered, rows_with_label
 from lbhash.utils.system import TRAINING, check_packages
-from lbhash.utils.validation import check_int, did_you_mean
+from lbhash.utils.validation import check_choice, check_int, did_you_mean
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -400,6 +400,7 @@ class Hasher(TrainingArguments):
         """Let ``transform`` return an array ("default"), or a table of "pandas" or "polars"."""
         from sklearn.base import TransformerMixin
 
+        check_choice(transform, "transform", [None, "default", "pandas", "polars"])
         return TransformerMixin.set_output(self, transform=transform)
 
     def __repr__(self) -> str:

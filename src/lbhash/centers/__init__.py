@@ -22,6 +22,7 @@ from lbhash.centers.distance import (
     pairwise_distances,
 )
 from lbhash.utils.lazy import lazy_names
+from lbhash.utils.memory import check_memory
 from lbhash.utils.validation import check_choice, check_int
 
 if TYPE_CHECKING:
@@ -117,4 +118,6 @@ def compare_centers(classes: int, bits: int, seed: int = 0) -> dict[str, Any]:
 
 
 def _checked(classes: int, bits: int, kind: str, seed: int) -> tuple[int, int, str, int]:
-    return *check_size(classes, bits), check_choice(kind, "kind", KINDS), check_int(seed, "seed")
+    classes, bits = check_size(classes, bits)
+    check_memory(2 * classes * bits, f"classes is {classes:,}, whose centers of {bits:,} bits", "take fewer of one")
+    return classes, bits, check_choice(kind, "kind", KINDS), check_int(seed, "seed")

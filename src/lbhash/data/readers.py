@@ -179,7 +179,8 @@ def check_embeddings(
     damaged = _damaged_rows(embeddings)
     if len(damaged):
         said = _damage(embeddings, damaged, name, rows)
-        raise ValueError(f"{said}; every number must be finite: mend them, or leave them out (damaged 'skip')")
+        how = " (damaged 'skip')" if name.startswith("embeddings of") else f": {name}[isfinite({name}).all(axis=1)]"
+        raise ValueError(f"{said}; every number must be finite: mend them, or leave them out{how}")
 
 
 def _damaged_rows(embeddings: npt.NDArray) -> npt.NDArray[np.int64]:

@@ -14,7 +14,7 @@ from lbhash.data.dataset import SPLITS, Dataset
 from lbhash.data.protocols import PROTOCOLS, TRAIN_TEST_PROTOCOLS, UnseenProtocol
 from lbhash.data.split import EmbeddingSplit, SplitT
 from lbhash.utils.labels import has_label
-from lbhash.utils.validation import check_choice
+from lbhash.utils.validation import check_choice, check_int
 
 
 class Table(ABC, Generic[SplitT]):
@@ -59,7 +59,7 @@ class Table(ABC, Generic[SplitT]):
             seed: of the sample.
             usable: ``bool [n]``, false for a row that must be in no split; if None, all that are not ``damaged``.
         """
-        protocol = check_protocol(protocol)
+        protocol, seed = check_protocol(protocol), check_int(seed, "the seed of the split")
         rows = self._undamaged() if usable is None else np.flatnonzero(usable)
         if protocol is None and self.flags:
             self._check_flags()

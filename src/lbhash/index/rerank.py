@@ -62,6 +62,9 @@ def rerank(
         TypeError, ValueError: a number or shape is not valid, the index does not store these vectors, or neither the
             caller nor the index says what the weight is.
     """
+    for value, name, kind in ((index, "index", Index), (found, "found", tuple)):
+        if not isinstance(value, kind):
+            raise TypeError(f"{name} is {value!r}; give an index and what its search returned")
     by = check_choice(by, "by", get_args(By))
     if by != "asymmetric" and index.store_vectors != by:
         has = index.store_vectors or "no vectors"

@@ -124,8 +124,8 @@ def _encode_rows(hasher: Hasher, data: str | None, asked: Sequence[str]) -> Quer
     if holds_images(data):
         table: Table[Any] = ImageOptions().table(data, hasher)
     else:
-        table = load_table(data, **hasher.model_.columns_of(data))
-    rows = _parse_rows(asked, len(table))
+        table = load_table(data, damaged="skip", **hasher.model_.columns_of(data))
+    rows = _parse_rows(asked, len(table), table.damaged)
     split: Split = table.split(np.asarray(rows, np.int64))
     embedded = split.embedded(hasher.backbone_ if split.needs_backbone else None)
     codes, embeddings = hasher.encode_split(embedded), embedded.take(slice(None))
@@ -135,8 +135,11 @@ def _encode_rows(hasher: Hasher, data: str | None, asked: Sequence[str]) -> Quer
     return Queries(codes, rows, labels, outputs, embeddings, hasher.model_.soft(outputs), weight)
 
 
-def _parse_rows(texts: Sequence[str], count: int) -> list[int]:
-    """Read rows as they are typed: ``3``, ``1,2``, ``0-5`` with both ends, ``0:6`` as Python has it, ``all``."""
+def _parse_rows(texts: Sequence[str], count: int, damaged: npt.NDArray[np.bool_] | None = None) -> list[int]:
+    """Read rows as they are typed: ``3``, ``1,2``, ``0-5`` with both ends, ``0:6`` as Python has it, ``all``.
+
+    A row that is true in ``damaged``, ``bool [count]``, is refused, and left out of a range.
+    """
     rows: list[int] = []
     for word in (word.strip() for text in texts for word in text.split(",")):
         match = _ROWS.fullmatch(word)
@@ -150,7 +153,10 @@ def _parse_rows(texts: Sequence[str], count: int) -> list[int]:
         if not first < stop <= count:
             order = "" if row == word else ", the lower end first"
             raise ValueError(f"row is {word}; it must be from 0 to {count - 1}{order}")
-        rows += range(first, stop)
+        sound = [row for row in range(first, stop) if damaged is None or not damaged[row]]
+        if not sound:
+            raise ValueError(f"row is {word}, whose embedding is not finite, and so has no code; ask for another row")
+        rows += sound
     return rows
 
 

@@ -159,7 +159,7 @@ def _queries(engine: Engine, index: Index, ids: Any, notes: list[str]) -> tuple[
     if about.get("protocol") == "files":
         raise ValueError("the model was trained on separate files, and the data are only one of them")
     protocol = None if about.get("protocol") == "flags" else about.get("protocol")
-    dataset = load_dataset(data, protocol=protocol, seed=about.get("split_seed", 0))
+    dataset = load_dataset(data, protocol=protocol, seed=about.get("split_seed", 0), damaged="skip")
     if protocol is None and dataset.protocol != "flags":
         raise ValueError("neither the model nor the data say which rows are queries")
     query = dataset.query

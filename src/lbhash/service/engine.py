@@ -65,7 +65,9 @@ class Engine:
                 f"data is {str(settings.data)!r}, whose embeddings have {embeddings.shape[1]} numbers; "
                 f"the model takes {self.model.dim}"
             )
-        self._usual = None if embeddings is None or len(embeddings) < 2 else Usual(self.model, embeddings)
+        self._usual = None
+        if self.rows is not None and embeddings is not None and len(self.rows.sound) > 1:
+            self._usual = Usual(self.model, embeddings, self.rows.sound)
         self._embed_image: Callable[[Image], npt.NDArray] | None = None
         backbone = _backbone(settings, self.model)
         if backbone is not None:
@@ -277,6 +279,8 @@ class Engine:
             rows = self._rows_with(given.row, 422)
             if rows.embeddings is not None:
                 embedding = rows.embeddings[given.row]
+                if not np.isfinite(embedding).all():
+                    raise ServiceError(422, f"row is {given.row}, whose embedding is not finite, and so has no code")
             elif (file := rows.image(given.row)) is not None:
                 embedding = self._embed(file)
             else:

@@ -29,10 +29,14 @@ _FULL = {"digits": 16, "characters": 255}  # the largest gray value of the data 
 
 
 class Rows:
-    """The rows of a table: ``embeddings`` ``[n, dim]``, and ``labels`` ``[n]`` or multi-hot; None if there are none."""
+    """The rows of a table: ``embeddings`` ``[n, dim]``, and ``labels`` ``[n]`` or multi-hot; None if there are none.
+
+    Only the ``sound`` ones, ``int64 [m]``, are finite numbers and can be queries.
+    """
 
     def __init__(self, table: EmbeddingTable | None) -> None:
         self.embeddings = None if table is None else table.embeddings
+        self.sound = np.arange(0) if table is None else table.split().rows
         self.labels = None if table is None else table.labels
         self.class_names = () if table is None else table.class_names
 
@@ -76,7 +80,7 @@ class ImageRows(Rows):
     """The rows of a Parquet file with a column ``image`` (``ParquetImages``), which may be larger than the memory."""
 
     def __init__(self, file: Path, columns: Sequence[str]) -> None:
-        super().__init__(load_table(file) if first_of(EMBEDDINGS, columns) else None)
+        super().__init__(load_table(file, damaged="skip") if first_of(EMBEDDINGS, columns) else None)
         self._folder = file.parent.resolve()
         self._images = ParquetImages([file], "image", file.name)
         self._lock = threading.Lock()  # ParquetImages has one reader
@@ -109,14 +113,13 @@ def open_rows(data: str | Path, **reading: str) -> Rows:
             columns = pq.read_schema(data).names
     if "image" in columns:
         return ImageRows(Path(data), columns)
-    return Rows(load_table(data, **reading))
+    return Rows(load_table(data, damaged="skip", **reading))
 
 
 class Usual:
-    """What the outputs of a model usually are, by a sample of ``embeddings`` ``[n, dim]``, two rows or more."""
+    """What the outputs of a model usually are, by a sample of these ``rows`` of ``embeddings``, two rows or more."""
 
-    def __init__(self, model: Encoder, embeddings: npt.NDArray) -> None:
-        rows = np.arange(len(embeddings))
+    def __init__(self, model: Encoder, embeddings: npt.NDArray, rows: npt.NDArray[np.int64]) -> None:
         if len(rows) > SAMPLE:
             rows = np.sort(np.random.default_rng(0).choice(rows, SAMPLE, replace=False))
         self._outputs = model.outputs(embeddings[rows])

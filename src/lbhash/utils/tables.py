@@ -49,7 +49,7 @@ def read_text(file: Path, said: str) -> Any:
             try:
                 table.validate(full=True)
             except pa.ArrowInvalid:
-                raise ValueError(f"{said}, which is no UTF-8 (perhaps latin-1); save it as UTF-8") from None
+                raise ValueError(f"{said}, which is not UTF-8 (perhaps latin-1); save it as UTF-8") from None
             return table
         try:
             rows = json.loads(opened.read().decode("utf-8-sig"))
@@ -90,7 +90,7 @@ def _read_csv(file: Path, said: str, head: bytes) -> Any:
         if encoding != "utf8" or not re.search("utf-?8", str(error), re.IGNORECASE):
             raise
         encoding, table = "latin-1", read("latin1")
-    # Binary is a column with what is no UTF-8.
+    # Binary is a column with what is not UTF-8.
     if encoding == "utf8" and any(pa.types.is_binary(kind) for kind in table.schema.types):
         encoding, table = "latin-1", read("latin1")
     if numbers := [one for one in table.column_names if _NUMBER.fullmatch(one) or _COMMA.fullmatch(one)]:
@@ -99,7 +99,7 @@ def _read_csv(file: Path, said: str, head: bytes) -> Any:
     assumed += ["its numbers have a decimal comma"] if decimal == "," else []
     assumed += ["it is read as UTF-16"] if encoding == "utf-16" else []
     if encoding == "latin-1":
-        assumed.append("it is no UTF-8 and read as latin-1 (save it as UTF-8 if a name looks wrong)")
+        assumed.append("it is not UTF-8 and read as latin-1 (save it as UTF-8 if a name looks wrong)")
     if assumed:
         _say(f"{said}: {', '.join(assumed)}")
     return table

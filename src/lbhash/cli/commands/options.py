@@ -109,7 +109,7 @@ def new_data(
     protocol: Annotated[
         str | None, typer.Option(help="How to split the rows; without it, the file's own flags do.")
     ] = None,
-    split_seed: Annotated[int, typer.Option(help="Seed of the split.")] = 0,
+    split_seed: Annotated[int, typer.Option(help="Seed of the split.", min=0)] = 0,
     backbone: Annotated[
         str | None,
         image_option("For images: a folder or Hub id of a vision model of transformers."),
@@ -141,7 +141,9 @@ def encoded_data(
     embedding_column: EmbeddingColumn = None,
     label_column: LabelColumn = None,
     protocol: Annotated[str | None, typer.Option(help="How to split the rows; without it, as in training.")] = None,
-    split_seed: Annotated[int | None, typer.Option(help="Seed of the split; without it, as in training.")] = None,
+    split_seed: Annotated[
+        int | None, typer.Option(min=0, help="Seed of the split; without it, as in training.")
+    ] = None,
     columns: Annotated[
         list[str] | None,
         typer.Option(
