@@ -323,7 +323,7 @@ def test_what_is_in_memory_stays_as_it_was_read(whole, tmp_path):
     np.testing.assert_array_equal(index.search(queries, 5, where={"label": 1}).ids, expected.ids)
 
 
-def test_blocks_are_checked_when_they_are_read(tmp_path):
+def test_blocks_are_checked_when_they_are_read(tmp_path, monkeypatch):
     rows = np.random.default_rng(0).integers(0, 256, (3 * BLOCK // 1024 + 5, 1024), dtype=np.uint8)
     entry = write_array(tmp_path / "00000001.0.vectors.npy", rows)
     assert len(entry["xxh3"]) == 16 * 4
@@ -331,11 +331,12 @@ def test_blocks_are_checked_when_they_are_read(tmp_path):
     content = bytearray(file.read_bytes())
     content[2 * BLOCK + 7] ^= 1
     file.write_bytes(content)
+    positions, wrong = np.array([3, 1000, 5]), r"^index is damaged: the checksum of 00000001\.0\.vectors\.npy is wrong$"
+    with pytest.raises(DamagedIndexError, match=wrong):  # all blocks, of what is kept in memory
+        StoredArray(Stored(tmp_path, entry), np.uint8, rows.shape).rows(positions)
+    monkeypatch.setattr("lbhash.index.files.HELD", 0)
     array = StoredArray(Stored(tmp_path, entry), np.uint8, rows.shape)
-    positions = np.array([3, 1000, 5])
     np.testing.assert_array_equal(array.rows(positions), rows[positions])  # of blocks that are as they were
     for touched in ([2048], [3, 2047]):
-        with pytest.raises(
-            DamagedIndexError, match=r"^index is damaged: the checksum of 00000001\.0\.vectors\.npy is wrong$"
-        ):
+        with pytest.raises(DamagedIndexError, match=wrong):
             array.rows(np.array(touched))

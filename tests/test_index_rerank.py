@@ -63,6 +63,41 @@ def test_by_what_the_index_keeps(tmp_path, outputs, keep, dtype, weight):
         np.testing.assert_allclose(best.scores[row], far[at], atol=1e-5)
 
 
+@pytest.mark.parametrize("held", [0, 0.25])  # read row by row from the file, or kept in memory
+def test_embeddings_as_int8(tmp_path, outputs, held, monkeypatch):
+    monkeypatch.setattr("lbhash.index.files.HELD", held)
+    x = np.random.default_rng(4).normal(size=(80, 5)) * [1, 0.01, 3, 100, 0]
+    table = CodeTable(pack(outputs), 12, np.arange(80))
+    build_index(table, tmp_path / "i", attributes={}, vectors=x, store_vectors="int8")
+    index = open_index(tmp_path / "i")
+    steps = np.abs(x).max(axis=0) / 127
+    assert (np.abs(index.vectors_of(range(80)) - x) <= steps / 2 * 1.001).all()
+    assert index.info()["kept"] == {"vectors": "embeddings", "dtype": "int8", "dim": 5}
+    index.load()
+    found = index.search(pack(outputs[:3]), 30)
+    best = rerank(index, found, x[:3] + 1, 7, "embeddings", 0)
+    for row in range(3):
+        steps_of = np.array(
+            [[round(v / s) * s if s else 0 for v, s in zip(x[i], steps, strict=True)] for i in found.ids[row]]
+        )
+        far = cosine_distances(x[row : row + 1] + 1, steps_of)[0]
+        np.testing.assert_allclose(best.scores[row], np.sort(far)[:7], atol=1e-5)
+        np.testing.assert_allclose(
+            best.scores[row], [far[found.ids[row].tolist().index(i)] for i in best.ids[row]], atol=1e-5
+        )
+    index.add(pack(outputs[:2]), [90, 91], vectors=[[9, 0.001, -1, 999, 1], [0, 0, 0, 0, 0]])
+    wanted = [[127, 0.001 / steps[1], -1 / steps[2], 127, 1], [0, 0, 0, 0, 0]] * np.where(steps > 0, steps, 1)
+    for opened in (index, open_index(tmp_path / "i")):  # by the first scales, and no farther than they reach
+        assert (np.abs(opened.vectors_of([90, 91]) - wanted) <= steps / 2 * 1.001).all()
+        opened.load()
+        opened.verify()
+    with pytest.raises(ValueError, match=r"^vectors holds NaN or infinity in row 1; every number must be finite"):
+        index.add(pack(outputs[:2]), vectors=[[0] * 5, [np.nan] * 5])
+    whole = FlatIndex(12, store_vectors="int8")
+    whole.add(pack(outputs[:2]), vectors=np.array([[0], [255]], np.uint8))
+    assert whole.vectors_of([0, 1]).tolist() == [[0], [255]]  # a byte a number as they are
+
+
 @pytest.mark.parametrize("learns", [True, False])
 def test_the_weight_is_that_of_the_method(tmp_path, outputs, learns):
     """Also after the index was stored and changed; an index that does not know it is asked with a weight."""

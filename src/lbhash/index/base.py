@@ -202,7 +202,7 @@ class Index(ABC):
         return pa.table({"id": names}) if table is None else table.add_column(0, "id", pa.array(names))
 
     def vectors_of(self, ids: npt.ArrayLike) -> npt.NDArray:
-        """Return the stored vectors of m ids, ``[m, dim]`` of float16 or uint8."""
+        """Return the stored vectors of m ids, ``[m, dim]`` of float16 or uint8; float32 if they are stored as int8."""
         if not self.store_vectors:
             advice = "build one in a folder with store_vectors"
             raise ValueError(f"index of kind {self.kind} keeps no vectors; {advice}")

@@ -74,7 +74,8 @@ def build_index(
         ids: ``int64 [n]``. If None, they are the table's rows.
         attributes: columns of n values each. If None, they are those of ``code_attributes``.
         vectors: ``[n, dim]``, if ``store_vectors`` is not empty.
-        store_vectors: what the vectors are, ``outputs`` or ``embeddings``; empty for none.
+        store_vectors: what the vectors are, ``outputs`` or ``embeddings``, kept as float16 (uint8 as it is); ``int8``,
+            embeddings of a byte a number, whose scales are those of the first vectors; or empty for none.
         learns_classes: ``hasher.model_.learns_classes`` of the model, which decides how ``rerank`` ranks; None if you
             do not know.
         options: options of the kind.

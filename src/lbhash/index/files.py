@@ -20,12 +20,17 @@ import numpy as np
 import numpy.typing as npt
 import xxhash
 
+from lbhash.utils.memory import available_memory
+
 Entry = dict[str, Any]
 """The entry of a file in a manifest: its name, its size in ``bytes``, and ``xxh3``, the XXH3 checksums of the blocks,
 16 hexadecimal digits each."""
 
 BLOCK = 1 << 20
 """Bytes of a block; the last one of a file may be shorter."""
+
+HELD = 0.25
+"""Share of the free memory that an array of rows that are asked for one by one may take."""
 
 _HEADER = 128  # bytes before the numbers of an ``.npy`` file of one or two axes
 
@@ -144,6 +149,7 @@ class StoredArray:
         if file.size != _HEADER + self.dtype.itemsize * math.prod(shape):
             raise DamagedIndexError(f"{file.path.name} does not hold {self.dtype} {list(shape)}")
         self._whole: npt.NDArray | None = None
+        self._small: bool | None = None
         self._lock = Lock()
 
     def __len__(self) -> int:
@@ -161,8 +167,24 @@ class StoredArray:
                 self.file.close()
             return self._whole
 
+    def check(self) -> None:
+        """Compare all of it with its checksums, and keep nothing, unless it is in memory and was compared."""
+        with self._lock:
+            if self._whole is None:
+                self.file.check()
+
     def rows(self, positions: npt.NDArray[np.int64]) -> npt.NDArray:
-        """Return the rows at some positions, without reading the others."""
+        """Return the rows at some positions.
+
+        All are read and stay in memory if they take at most a share of what is free when rows are first asked for: a
+        row is then had in a small part of the time. Else no others are read.
+        """
+        if self._small is None:
+            free = available_memory()
+            self._small = free is not None and self.file.size <= HELD * free
+        if self._small:
+            found: npt.NDArray = self.whole()[positions]
+            return found
         length = self.dtype.itemsize * math.prod(self.shape[1:])
         read = self.file.pieces(_HEADER + length * positions, length)
         return read.view(self.dtype).reshape(len(positions), *self.shape[1:])

@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from lbhash.codes import PackedCodes, hamming_distances, unpack
 from lbhash.index.base import Index, Neighbors
+from lbhash.utils.threads import in_threads
 from lbhash.utils.validation import check_choice, check_float, check_int
 
 By = Literal["asymmetric", "outputs", "embeddings"]
@@ -23,6 +24,9 @@ By = Literal["asymmetric", "outputs", "embeddings"]
 DISTANCE_WEIGHT = 4.0
 """Of the distance beside the cosine: the smallest of 0.5, 1, 2, 4 … with which no set of validation rows loses mAP
 (docs/search.md)."""
+
+
+_TOGETHER = 1_600  # candidates, whose vectors fit into a core's cache
 
 
 class Reranked(NamedTuple):
@@ -82,18 +86,25 @@ def rerank(
     check_int(k, "k", 1)
     rows = check_real(queries, "queries", len(found.ids))
     scores = np.empty(found.ids.shape, np.float32)
-    for row, (query, ids) in enumerate(zip(rows, found.ids, strict=True)) if scores.size else ():
-        stored = unpack(index.codes_of(ids), index.bits) if by == "asymmetric" else index.vectors_of(ids)
-        if stored.shape[1] != len(query):
-            raise ValueError(f"queries has {len(query)} numbers a row; the index holds {stored.shape[1]}")
-        vectors = stored.astype(np.float32)
-        products = vectors @ query
+    step = max(1, _TOGETHER // max(1, found.ids.shape[1]))
+
+    def score(start: int) -> None:
+        asked, ids = rows[start : start + step], found.ids[start : start + step]
+        names = ids.ravel()
+        stored = unpack(index.codes_of(names), index.bits) if by == "asymmetric" else index.vectors_of(names)
+        if stored.shape[1] != asked.shape[1]:
+            raise ValueError(f"queries has {asked.shape[1]} numbers a row; the index holds {stored.shape[1]}")
+        vectors = stored.astype(np.float32, copy=False).reshape(*ids.shape, -1)
+        products = np.matmul(vectors, asked[:, :, None])[:, :, 0]
         if by == "asymmetric":
-            scores[row] = -products
+            scores[start : start + step] = -products
         else:  # the cosine is 0 if either vector has no length
-            lengths = np.linalg.norm(vectors, axis=1) * np.linalg.norm(query)
-            cosines = np.divide(products, lengths, out=np.zeros(len(vectors), np.float32), where=lengths > 0)
-            scores[row] = 1 - cosines + weight / index.bits * found.distances[row]
+            lengths = np.sqrt(np.einsum("ncd,ncd->nc", vectors, vectors)) * np.linalg.norm(asked, axis=1)[:, None]
+            cosines = np.divide(products, lengths, out=np.zeros(ids.shape, np.float32), where=lengths > 0)
+            scores[start : start + step] = 1 - cosines + weight / index.bits * found.distances[start : start + step]
+
+    if scores.size:
+        in_threads(score, range(0, len(rows), step))
     order = np.argsort(scores, axis=1, kind="stable")[:, :k]
     distances = np.take_along_axis(found.distances, order, 1)
     return Reranked(np.take_along_axis(scores, order, 1), distances, np.take_along_axis(found.ids, order, 1))

@@ -106,7 +106,7 @@ class Segment:
         return whole(self.arrays["ids"]) if "ids" in self.arrays else None
 
     def vectors_at(self, positions: npt.NDArray[np.int64]) -> npt.NDArray:
-        """Return the vectors of the codes at these positions; of those in a file, no others are read."""
+        """Return the vectors of the codes at these positions."""
         vectors = self.arrays["vectors"]
         return vectors.rows(positions) if isinstance(vectors, StoredArray) else vectors[positions]
 
@@ -150,7 +150,7 @@ class Segment:
         """Read all files, and keep in memory what searches need; ``ValueError`` if one is damaged."""
         for name, array in self.arrays.items():
             if name == "vectors" and isinstance(array, StoredArray):
-                array.file.check()
+                array.check()
             else:
                 whole(array)
         self.attributes()

@@ -38,6 +38,7 @@ from lbhash.index.base import (
 from lbhash.index.files import DamagedIndexError
 from lbhash.index.manifest import NAME, files_of, identity_of, last_generation, read_manifest, sweep, write_manifest
 from lbhash.index.postings import group
+from lbhash.index.quantized import from_text, scales_of, to_int8, to_text
 from lbhash.index.segment import Segment, Structure, read_removed
 from lbhash.utils.arrays import held
 from lbhash.utils.files import check_folder, exclusive
@@ -52,6 +53,8 @@ REMOVED = 0.25
 MIN_ROWS = 1_000
 """Number of codes from which a segment stores equal ones once, and of (distinct) codes from which it gets a FAISS
 structure; fewer are scanned, which is as fast."""
+STORED = ("outputs", "embeddings", "int8")
+"""What vectors may be stored: float16 outputs or embeddings, or embeddings as int8; of uint8, their own numbers."""
 PATIENCE = 600
 """Seconds that a writer waits for another writer."""
 
@@ -60,7 +63,8 @@ PATIENCE = 600
 class SegmentState(State):
     """What an index of segments holds: the segments, the oldest first.
 
-    ``kept`` says which ``vectors`` it stores, and once there are some their ``dtype`` and ``dim``; None for no vectors.
+    ``kept`` says which ``vectors`` it stores, and once there are some their ``dtype`` and ``dim``, and of int8 their
+    ``scales``; None for no vectors.
     """
 
     kept: Mapping[str, Any] | None = None
@@ -101,10 +105,14 @@ class LocalIndex(Index):
         learns_classes: bool | None = None,
     ) -> None:
         if store_vectors:
-            store_vectors = check_choice(store_vectors, "store_vectors", ("outputs", "embeddings"))
+            store_vectors = check_choice(store_vectors, "store_vectors", STORED)
         if not (learns_classes is None or isinstance(learns_classes, bool)):
             raise TypeError(f"learns_classes is {learns_classes!r}; it must be true, false or None")
-        self.bits, self.model, self.store_vectors = check_bits(bits), model, store_vectors
+        kept = {"vectors": store_vectors} if store_vectors else None
+        if store_vectors == "int8":
+            kept = {"vectors": "embeddings", "dtype": "int8"}
+        self.bits, self.model = check_bits(bits), model
+        self.store_vectors = kept["vectors"] if kept else ""
         self.learns_classes = learns_classes
         self.options = check_options(options, self.OPTIONS, self.kind)
         self.path: Path | None = None
@@ -112,7 +120,7 @@ class LocalIndex(Index):
         self._settings = {"kind": self.kind, "options": self.options, "bits": self.bits, "model": model}
         self._settings["learns_classes"] = learns_classes
         self._width = code_bytes(bits)
-        self._state = SegmentState(kept={"vectors": store_vectors} if store_vectors else None)
+        self._state = SegmentState(kept=kept)
         self._writer = RLock()
 
     def _build(self, codes: PackedCodes) -> Any:
@@ -221,7 +229,7 @@ class LocalIndex(Index):
         found = np.empty((len(ids), state.kept["dim"]), state.kept["dtype"])
         for segment, places, positions in state.located(ids):
             found[places] = segment.vectors_at(positions)
-        return found
+        return found * from_text(state.kept["scales"]) if "scales" in state.kept else found
 
     def _attributes_of(self, ids: Ids) -> pa.Table | None:
         state = self.state
@@ -236,7 +244,7 @@ class LocalIndex(Index):
         """Return the facts about the index, with the number and the size of its segments."""
         segments = self.state.segments
         return super().info() | {
-            "kept": self.state.kept,
+            "kept": {name: value for name, value in (self.state.kept or {}).items() if name != "scales"} or None,
             "removed": sum(len(segment.removed) for segment in segments),
             "segments": len(segments),
             "bytes": self.stored_bytes,
@@ -440,7 +448,10 @@ def _built_again(folder: Path) -> ValueError:
 def _as_stored(
     vectors: MaybeArray, count: int, kept: Mapping[str, Any] | None
 ) -> tuple[Mapping[str, Any] | None, npt.NDArray | None]:
-    """Return ``SegmentState.kept`` and the array of the vectors to store: uint8 as it is, all else as float16."""
+    """Return ``SegmentState.kept`` and the array of the vectors to store: uint8 as it is, else float16 or int8.
+
+    The first vectors set the scales of int8.
+    """
     if kept is None:
         if vectors is not None:
             raise ValueError("vectors are given, and the index keeps none; build it with store_vectors")
@@ -454,7 +465,15 @@ def _as_stored(
         raise ValueError(f"vectors has shape {array.shape}; it must be {wanted}")
     if array.dtype.kind not in "biuf":
         raise TypeError(f"vectors holds {held(array)}; it must hold numbers")
-    dtype = kept.get("dtype", "uint8" if array.dtype == np.uint8 else "float16")
+    dtype = kept.get("dtype", "float16")
+    if array.dtype == np.uint8 and "dim" not in kept:
+        dtype = "uint8"
+    if dtype == "int8":
+        if not np.isfinite(array).all():
+            row = int(np.flatnonzero(~np.isfinite(array).all(axis=1))[0])
+            raise ValueError(f"vectors holds NaN or infinity in row {row}; every number must be finite")
+        scales = from_text(kept["scales"]) if "scales" in kept else scales_of(array)
+        return {**kept, "dim": int(dim), "scales": to_text(scales)}, to_int8(array, scales)
     if dtype == "uint8" and array.dtype != np.uint8:
         raise TypeError(f"vectors holds {held(array)}; the index keeps uint8")
     with np.errstate(over="ignore"):

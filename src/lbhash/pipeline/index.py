@@ -12,12 +12,15 @@ import numpy.typing as npt
 
 from lbhash.codes.io import CodeTable, read_codes
 from lbhash.data.images import ImageSplit
+from lbhash.evaluation.neighbors import nearest_by_cosine
 from lbhash.hasher import load_hasher
 from lbhash.index import Index, build_index, check_build, check_model, code_attributes
 from lbhash.pipeline.columns import column_schema
 from lbhash.pipeline.encoding.factory import open_source
 from lbhash.pipeline.encoding.job import EncodingJob
 from lbhash.pipeline.encoding.source import Source
+
+_LOSS_QUERIES, _LOSS_ROWS = 200, 20_000  # rows that are asked, and all that are looked at, to say what int8 costs
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -43,11 +46,15 @@ def build(
     """
     settings: dict[str, Any] = {"store_vectors": store_vectors, "options": _numbers(options), "overwrite": overwrite}
     check_build(out, kind, **settings)
-    table, vectors, learns = _read_or_encode(codes, data, ids, store_vectors, None, progress)
+    kept = "embeddings" if store_vectors.lower() == "int8" else store_vectors
+    table, vectors, learns = _read_or_encode(codes, data, ids, kept, None, progress)
     names = ids_of(table, ids)
     names = np.arange(len(table.codes)) if names is None else names
     settings |= {"vectors": vectors, "learns_classes": learns, "progress": progress}
-    return build_index(table, out, kind, ids=names, **settings)
+    index = build_index(table, out, kind, ids=names, **settings)
+    if kept != store_vectors and vectors is not None:
+        print(_int8_line(index, names, vectors), file=sys.stderr)
+    return index
 
 
 def add(
@@ -138,6 +145,22 @@ def _read_or_encode(
         print(line, file=sys.stderr)
     encoded = source.encode_all(vectors, progress=progress)
     return encoded.table, encoded.vectors, hasher.model_.learns_classes
+
+
+def _int8_line(index: Index, names: npt.NDArray, vectors: npt.NDArray) -> str:
+    """Return the line that says what int8 costs: the recall of a search in the stored vectors of some rows."""
+    if vectors.dtype == np.uint8:
+        return "the embeddings are uint8, and stored as they are"
+    chosen = np.random.default_rng(0).permutation(len(vectors))[:_LOSS_ROWS]
+    asked, held = np.split(chosen, [min(_LOSS_QUERIES, len(chosen) // 2)])
+    k = min(10, len(held))
+    if not len(asked):
+        return "the embeddings are stored as int8; one row does not tell what that costs"
+    exact = nearest_by_cosine(vectors[asked], vectors[held], k)
+    found = nearest_by_cosine(vectors[asked], index.vectors_of(names[held]), k)
+    recall = np.mean([len(np.intersect1d(*pair)) / k for pair in zip(exact, found, strict=True)])
+    of = f"{len(asked):,} rows in {len(held):,} others"
+    return f"as int8 the embeddings find {recall:.1%} of the {k} nearest that they find as they were ({of})"
 
 
 def _left_out(source: Source, *, named: bool) -> str:

@@ -51,8 +51,12 @@ def build(
         list[str] | None, typer.Option(help="NAME=NUMBER, an option of the kind, such as nprobe=32.")
     ] = None,
     store_vectors: Annotated[
-        Literal["outputs", "embeddings"] | None,
-        choice("Store these with the codes, for 'lbhash search --rerank'.", "--store-vectors"),
+        Literal["outputs", "embeddings", "int8"] | None,
+        choice(
+            "Store these with the codes, for 'lbhash search --rerank': two bytes a number; int8 is embeddings in one, "
+            "with a scale for each dimension.",
+            "--store-vectors",
+        ),
     ] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the index in OUT.")] = False,
     as_json: Json = False,
