@@ -33,6 +33,10 @@ def filled(codes, ids=None, bits=None, **columns):
     return index
 
 
+def of_texts(codes):
+    return filled(codes, list("abcdef"))
+
+
 def ranking(queries, codes, ids):
     """Distances and ids of all codes, by distance, then id: the oracle."""
     distances = hamming_distances(queries, codes)
@@ -359,8 +363,23 @@ def test_another_model_is_refused():
         (lambda i, c: i.range_search(c, 33), "radius is 33; it must be from 0 to"),
         (lambda i, c: i.add(c, np.arange(6) / 2), "ids holds float64; it must hold integers"),
         (lambda i, c: i.add(c, [10, 17, 12, 13, 17, 15]), "ids holds 17 twice; every code must have an id of"),
-        (lambda i, c: i.add(c, np.arange(6, dtype=np.uint64) + 2**63), r"ids holds \d+; an id must be"),
-        (lambda i, c: i.add(c, [-1, 11, 12, 13, 14, 15]), "ids holds -1; an id must be at least 0"),
+        (
+            lambda i, c: i.add(c, np.arange(6, dtype=np.uint64) + 2**63),
+            r"ids holds \d+; an integer must be at least -2",
+        ),
+        (lambda i, c: i.add(c, [-(2**63) - 1, *range(5)]), "ids holds -9223372036854775809; an integer must be"),
+        (lambda i, c: i.add(c, ["a", 1, 2, 3, 4, 5]), "ids holds texts and others; it must hold integers, or texts"),
+        (lambda i, c: i.add(c, [b"a"] * 6), "ids holds bytes; it must hold integers, or texts"),
+        (lambda i, c: i.add(c, [None, *"abcde"]), "ids holds objects; it must hold integers, or texts"),
+        (lambda i, c: i.add(c, list("abcdea")), "ids holds 'a' twice; every code must have an id of its own"),
+        (lambda i, c: i.add(c, ["", *"abcde"]), "ids holds an empty text; an id must have a character at least"),
+        (lambda i, c: i.add(c, ["\ud800", *"abcde"]), r"ids holds '\\ud800', which UTF-8 cannot write"),
+        (lambda i, c: i.add(c, list("abcdef")), "ids holds texts, and the ids of the index are integers"),
+        (lambda i, c: i.codes_of(["3"]), "ids holds texts, and the ids of the index are integers"),
+        (lambda i, c: of_texts(c).remove([3]), "ids holds integers, and the ids of the index are texts"),
+        (lambda i, c: of_texts(c).remove(["a", "é"]), "ids holds 'é', which the index does not have"),
+        (lambda i, c: of_texts(c).add(c[:1], ["f"]), "ids holds 'f', which the index already has; remove it first"),
+        (lambda i, c: of_texts(c).add(c[:1]), "ids is None, and the ids of the index are texts; give one for each"),
         (lambda i, c: i.add(c, np.arange(5)), r"ids has shape \(5,\); it must be \[6\]"),
         (lambda i, c: i.add(c, [10, 11, 12, 3, 14, 15]), "ids holds 3, which the index already has; remove"),
         (lambda i, c: i.add(c), "attributes has the columns none; the index has label, name"),

@@ -117,7 +117,7 @@ def rewrite(folder, **changes):
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"version": 4}, "of format 4; this lbhash reads format 3 alone: build the index again"),
+        ({"version": 3}, "of format 3; this lbhash reads format 4 alone: build the index again"),
         ({"format": "photographs"}, "whose index.json is damaged or not of an index"),
         ({"kind": "tree"}, "of the kind 'tree', which is unknown"),
         ({"bits": 64}, "index is damaged: 00000001.0.codes.npy does not hold uint8 [1500, 8]"),

@@ -81,8 +81,8 @@ def pair(base):
     """A collection and the flat index of the same 600 codes of 10 bits, of which many are alike."""
     rng = np.random.default_rng(0)
     table = table_of(rng, 600, 10)
-    ids = rng.permutation(2000)[:600]
-    ids[0] = 2**63 - 1
+    ids = rng.permutation(2000)[:600] - 1000
+    ids[:2] = 2**63 - 1, -(2**63) + 2
     return build_index(table, f"{base}/pair", ids=ids), flat_of(table, ids)
 
 
@@ -94,7 +94,9 @@ class TestSearch:
         k=st.integers(1, 30) | st.integers(31, 700),
         radius=st.integers(0, 10),
         limit=st.sampled_from([16_384, 200, 40]),
-        where=st.sampled_from([None, {"label": 1}, {"label": ["0", "2"], "a title": "t2 \"'\\é"}, {"label": 7}]),
+        where=st.sampled_from(
+            [None, {"label": 1}, {"label": ["0", "2"], "a title": "t2 \"'\\é"}, {"label": 7}, "-300 <= id < 200"]
+        ),
     )
     def test_as_flat(self, pair, seed, k, radius, limit, where):
         queries = draw(np.random.default_rng(seed), 3, 10)
@@ -127,6 +129,7 @@ class TestSearch:
             {"tags": ["b", "c"]},
             {"tags": "a", "even": False},
             {"row": np.int64(4)},
+            {"id": ["sku 4", "sku 7, é", "sku 400"]},
             "10 <= row < 40 and even = true",
             "weight >= 0.5, seen > '1970-01-01 00:00:03', tags in (b, c)",
         ],
@@ -139,10 +142,12 @@ class TestSearch:
     def test_attributes_come_back_as_they_were(self, pair, kinds):
         for index, flat in (pair, kinds):
             ids = np.random.default_rng(1).choice(flat.ids(), 50)
+            assert ids.dtype == index.search(index.codes_of(ids[:1]), 1).ids.dtype == flat.ids().dtype
             assert index.attributes_of(ids).equals(flat.attributes_of(ids))
             np.testing.assert_array_equal(index.codes_of(ids), flat.codes_of(ids))
             np.testing.assert_array_equal(index.ids(), flat.ids())
             assert index.attributes_of([]).schema.names == flat.attributes_of([]).schema.names
+            assert index.info()["ids"] == flat.info()["ids"]
 
     def test_what_the_arguments_must_be(self, pair):
         code = pair[0].codes_of([2**63 - 1])
@@ -150,6 +155,8 @@ class TestSearch:
             (lambda i: i.search(code, 1, where={"color": 1}), "where names the attribute 'color'; the index has row"),
             (lambda i: i.search(code, 1, where={"label": "red"}), "where wants 'label' to be 'red'"),
             (lambda i: i.codes_of([5000]), "ids holds 5000, which the index does not have"),
+            (lambda i: i.remove([-(2**63) + 1]), "ids holds -9223372036854775807, which the index does not have"),
+            (lambda i: i.remove(["a"]), "ids holds texts, and the ids of the index are integers"),
             (
                 lambda i: i.vectors_of([1]),
                 "index of kind milvus keeps no vectors; build one in a folder with store_vectors",
@@ -169,7 +176,7 @@ class TestSearch:
 
 @pytest.fixture(scope="module")
 def kinds(base):
-    """A collection and the flat index of 60 codes with attributes of further types."""
+    """A collection and the flat index of 60 codes with texts as ids and attributes of further types."""
     rng = np.random.default_rng(2)
     columns = pa.table(
         {
@@ -184,8 +191,9 @@ def kinds(base):
     )
     table = CodeTable(draw(rng, 60, 9), 9, np.arange(60), None)
     flat = FlatIndex(9)
-    flat.add(table.codes, attributes=columns)
-    return build_index(table, f"{base}/kinds", attributes=columns), flat
+    ids = [f"sku {row}, é" if row % 2 else f"sku {row}" for row in range(60)]
+    flat.add(table.codes, ids, columns)
+    return build_index(table, f"{base}/kinds", ids=ids, attributes=columns), flat
 
 
 class FewLists:
@@ -199,7 +207,7 @@ class FewLists:
         self.asked.append((len(data), limit, filter, params))
         ids = self.flat.ids()
         ids = ids if params["nprobe"] == 2 else ids[ids % 2 == 0]
-        for sign, bound in re.findall(r"id ([<>])= (\d+)", filter):
+        for sign, bound in re.findall(r"id ([<>])= (-?\d+)", filter):
             ids = ids[ids <= int(bound)] if sign == "<" else ids[ids >= int(bound)]
         distances = hamming_distances(
             np.stack([np.frombuffer(code, np.uint8) for code in data]), self.flat.codes_of(ids)
@@ -211,7 +219,7 @@ class FewLists:
             hits = zip(ids[kept][::-1][order].tolist(), row[kept][::-1][order].tolist(), strict=True)
             answers.append([{"id": name, "distance": float(distance)} for name, distance in hits])
             if not filter:
-                answers[-1] = [{"id": -1, "distance": 0.0}, *answers[-1]][:limit]
+                answers[-1] = [{"id": milvus_module._STATE_ID, "distance": 0.0}, *answers[-1]][:limit]
         return answers
 
 
@@ -292,6 +300,26 @@ class TestChanges:
         index.add(np.empty((0, 2), np.uint8), attributes=more.slice(0, 0))
         assert index.remove([]) == 0
         assert (open_index(f"{base}/changes").generation, len(index)) == (before, len(flat))
+
+    def test_texts_as_ids(self, base):
+        codes, more = draw(np.random.default_rng(6), 4, 16), draw(np.random.default_rng(7), 1, 16)
+        index = build_index(CodeTable(codes, 16, np.arange(4), None), f"{base}/texts", ids=list("abcd"), attributes={})
+        for ids, said in (
+            (["c"], "ids holds 'c', which the index already has; remove it first"),
+            ([1], "ids holds integers, and the ids of the index are texts"),
+            (None, "ids is None, and the ids of the index are texts"),
+        ):
+            with pytest.raises((ValueError, TypeError), match=said):
+                index.add(more, ids)
+        with pytest.raises(ValueError, match="ids holds 'e', which the index does not have"):
+            index.remove(["a", "e"])
+        index.remove(["c", "a"])
+        index.add(more, ["e"])
+        assert sorted(open_index(f"{base}/texts").ids()) == ["b", "d", "e"]
+        assert index.search(more, 1).ids.tolist() == [["e"]]
+        least = CodeTable(codes[:1], 16, np.array([-(2**63) + 1]), None)
+        with pytest.raises(ValueError, match="in Milvus an integer must be at least -9223372036854775806"):
+            build_index(least, f"{base}/least", attributes={})
 
     def test_a_copy_without_milvus(self, pair, tmp_path):
         pair[0].save(tmp_path / "copy")
@@ -418,11 +446,11 @@ class TestWhatIsThere:
         for overwrite in (False, True):
             with pytest.raises(ValueError, match="/foreign', a collection that holds no index of lbhash"):
                 build_index(table, f"{base}/foreign", overwrite=overwrite)
-        told = {"format": "lbhash index", "version": 2, "bits": 12, "model": "", "kind": "flat", "options": {}}
+        told = {"format": "lbhash index", "version": 1, "bits": 12, "model": "", "kind": "flat", "options": {}}
         for name, change, said in (
-            ("newer", {}, "of format 2; this lbhash reads format 1 alone: build the index in another collection"),
-            ("narrow", {"version": 1, "bits": 40}, "a collection that holds no index of lbhash"),
-            ("unfinished", {"version": 1}, "which was never finished; build it again"),
+            ("older", {}, "of format 1; this lbhash reads format 2 alone: build the index in another collection"),
+            ("narrow", {"version": 2, "bits": 40}, "a collection that holds no index of lbhash"),
+            ("unfinished", {"version": 2}, "which was never finished; build it again"),
         ):
             address = parse_address(f"{base}/{name}")
             connection_module.create_collection(client, address, told)

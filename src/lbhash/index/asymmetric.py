@@ -57,7 +57,7 @@ def search_outputs(index: Index, outputs: npt.ArrayLike, k: int, *, where: Where
     scores, distances, ids = map(np.hstack, zip(*parts, strict=True))
     order = np.lexsort((ids, scores), axis=1)[:, :k]
     taken = np.take_along_axis
-    return Reranked(taken(scores, order, 1), taken(distances, order, 1), taken(ids, order, 1))
+    return Reranked(taken(scores, order, 1), taken(distances, order, 1), state.named(taken(ids, order, 1)))
 
 
 def agreeing(outputs: Floats, queries: PackedCodes, codes: PackedCodes, k: int) -> Reranked:

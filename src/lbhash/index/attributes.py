@@ -9,19 +9,22 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lbhash.index.base import Columns, Filter
+from lbhash.index.base import Columns, Filter, State
+from lbhash.index.ids import ID, Names, are_texts
 from lbhash.index.where import Condition
 from lbhash.utils.formatting import one_line
 
-RESERVED = ("id", "code")
+RESERVED = (ID, "code")
 """Columns that an exported index has besides its attributes."""
 
 
-def as_table(attributes: Columns | None, count: int, schema: pa.Schema | None) -> pa.Table:
-    """Return the attributes of ``count`` codes as a table with the index's schema (if None, any).
+def as_table(attributes: Columns | None, names: Names, state: State) -> pa.Table:
+    """Return the attributes of the codes with these ids as a table, whose first column is the ids if they are texts.
 
-    It is a ``ValueError`` if a column has another length, a reserved name, values of several kinds, or does not fit.
+    It is a ``ValueError`` if a column has another length, a reserved name, values of several kinds, or does not fit the
+    index.
     """
+    count = len(names)
     if isinstance(attributes, pa.Table):
         table = attributes
     else:
@@ -43,11 +46,16 @@ def as_table(attributes: Columns | None, count: int, schema: pa.Schema | None) -
     if table.column_names and len(table) != count:
         raise ValueError(f"attributes has {len(table)} rows; it must have {count}, one for each code")
     table = table.replace_schema_metadata(None)
-    if schema is not None:
-        if set(table.column_names) != set(schema.names):
-            given, wanted = (", ".join(names) or "none" for names in (table.column_names, schema.names))
+    if state.schema is not None:
+        if set(table.column_names) != set(state.columns):
+            given, wanted = (", ".join(columns) or "none" for columns in (table.column_names, state.columns))
             raise ValueError(f"attributes has the columns {given}; the index has {wanted}, and they must be the same")
+        schema = pa.schema(state.attributes)
         table = pa.Table.from_arrays([_cast(table[field.name], field) for field in schema], schema=schema)
+    if are_texts(names):
+        table = pa.table(
+            {ID: pa.array(names, pa.string()), **dict(zip(table.column_names, table.columns, strict=True))}
+        )
     return table.combine_chunks()
 
 
@@ -64,7 +72,7 @@ def schema_from_text(text: str | None) -> pa.Schema | None:
 def check_where(where: Filter, schema: pa.Schema | None) -> None:
     """Raise ``ValueError`` if a filter names a column that does not exist; without codes, there may be any."""
     for name, *_ in where:
-        if schema is not None and name not in schema.names:
+        if schema is not None and name not in (ID, *schema.names):
             known = ", ".join(f"{field.name} ({field.type})" for field in schema) or "none"
             raise ValueError(f"where names the attribute {name!r}; the index has {known}")
 

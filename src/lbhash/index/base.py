@@ -1,14 +1,15 @@
 """The interface of every index of codes, whether it is in memory, in a folder or in Milvus.
 
-An id is an integer from 0 to 2^63 − 1 that stays with its code. The ranking of a query is by Hamming distance, then by
-id, and ``search`` returns its first k codes. An approximate kind may miss some of them, but none that equals the query,
-and returns those of several equally distant codes that it met first.
+An id stays with its code. All ids of an index are integers of 64 bits, or all are texts. The ranking of a query is by
+Hamming distance, then by id, and ``search`` returns its first k codes; texts have an order that is fixed, but has no
+meaning (``lbhash.index.ids``). An approximate kind may miss some codes, but none that equals the query, and returns
+those of several equally distant codes that it met first.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
@@ -18,14 +19,13 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lbhash.codes import PackedCodes, check_codes, check_width
+from lbhash.index.ids import ID, Ids, Names, UnknownIdError, are_texts, check_ids, numbers_of
 from lbhash.index.where import Condition, Where, conditions
-from lbhash.utils.arrays import held
 from lbhash.utils.validation import check_int
 
 Columns: TypeAlias = "pa.Table | Mapping[str, Sequence[Any]]"
 """Attributes: columns by name, each with one value for every code."""
 
-Ids: TypeAlias = npt.NDArray[np.int64]
 MaybeArray: TypeAlias = "npt.ArrayLike | None"
 Options: TypeAlias = "Mapping[str, Any] | None"
 
@@ -37,28 +37,30 @@ OptionRanges = Mapping[str, tuple[int | None, int]]
 
 
 class Neighbors(NamedTuple):
-    """The k nearest codes of n queries: ``distances`` in bits, ``int32 [n, k]``, and ``ids``, ``int64 [n, k]``.
+    """The k nearest codes of n queries: ``distances`` in bits, ``int32 [n, k]``, and ``ids``, ``[n, k]``.
+
+    Ids are ``int64``, or objects of the type ``str``.
 
     If an index has fewer codes, or fewer pass a filter, k is their number, the same for all queries: nothing is padded.
     The distances of a query increase, and among equal ones the ids.
     """
 
     distances: npt.NDArray[np.int32]
-    ids: npt.NDArray[np.int64]
+    ids: Names
 
 
 class Within(NamedTuple):
     """All codes within a radius of n queries: those of query i are at ``limits[i]`` to ``limits[i + 1]``.
 
-    The shapes are ``int64 [n + 1]``, and for the distances (in bits) and ids ``int32`` and ``int64 [limits[n]]``. The
+    The shapes are ``int64 [n + 1]``, and for the distances (in bits, ``int32``) and the ids ``[limits[n]]``. The
     distances of a query increase, and among equal ones the ids.
     """
 
     limits: npt.NDArray[np.int64]
     distances: npt.NDArray[np.int32]
-    ids: npt.NDArray[np.int64]
+    ids: Names
 
-    def of(self, query: int) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int64]]:
+    def of(self, query: int) -> tuple[npt.NDArray[np.int32], Names]:
         """Return the distances and ids of one query."""
         found = slice(self.limits[query], self.limits[query + 1])
         return self.distances[found], self.ids[found]
@@ -68,7 +70,8 @@ class Within(NamedTuple):
 class State:
     """What an index holds between two changes: ``schema`` has the columns of the attributes, once there are codes.
 
-    ``build`` and ``generation`` are the index's (``Index``), and ``next_id`` is larger than every id that it ever had.
+    Texts as ids are its first column, ``id``. ``build`` and ``generation`` are the index's (``Index``), and ``next_id``
+    is larger than every integer that was an id.
     """
 
     build: str = ""
@@ -77,9 +80,19 @@ class State:
     schema: pa.Schema | None = None
 
     @property
+    def attributes(self) -> list[pa.Field]:
+        """The names and types of the attributes."""
+        return [field for field in self.schema or () if field.name != ID]
+
+    @property
     def columns(self) -> list[str]:
         """The names of the attributes."""
-        return [] if self.schema is None else self.schema.names
+        return [field.name for field in self.attributes]
+
+    @property
+    def texts(self) -> bool:
+        """Whether the ids are texts."""
+        return self.schema is not None and ID in self.schema.names
 
     @property
     def label(self) -> str:
@@ -91,10 +104,20 @@ class State:
         """The build and the generation: if they are the same, the codes are."""
         return self.build, self.generation
 
-    def new_ids(self, ids: npt.ArrayLike | None, count: int) -> npt.NDArray[np.int64]:
-        """Return the ids of ``count`` new codes as ``int64``; if None, they are the next ones."""
+    def check_kind(self, names: Names) -> None:
+        """Raise ``TypeError`` if ids are integers and those of the index texts, or the other way around."""
+        if self.schema is not None and len(names) and are_texts(names) != self.texts:
+            held, own = ("integers", "texts") if self.texts else ("texts", "integers")
+            raise TypeError(f"ids holds {held}, and the ids of the index are {own}")
+
+    def new_ids(self, ids: npt.ArrayLike | None, count: int) -> Names:
+        """Return the ids of ``count`` new codes; if None, they are the next integers."""
         if ids is not None:
-            return check_ids(ids, count)
+            names = check_ids(ids, count)
+            self.check_kind(names)
+            return names
+        if self.texts:
+            raise ValueError("ids is None, and the ids of the index are texts; give one for each code")
         if self.next_id + count > 2**63:
             raise ValueError("ids is None, and no ids are left above the largest of the index; give others")
         return np.arange(self.next_id, self.next_id + count)
@@ -157,7 +180,8 @@ class Index(ABC):
 
         Args:
             codes: ``uint8 [n, ceil(bits / 8)]``.
-            ids: ``int64 [n]``, none of which the index has. If None, they continue after the largest that it ever had.
+            ids: integers or texts, ``[n]``, none of which the index has. If None, they continue after the largest
+                integer that it ever had.
             attributes: columns of n values each. The first codes that are added set their names and types.
             vectors: ``[n, dim]``, if the index stores vectors.
         """
@@ -166,7 +190,7 @@ class Index(ABC):
     def remove(self, ids: npt.ArrayLike) -> int:
         """Remove the codes with these ids, all of them or none, and return their number."""
         names = check_ids(ids)
-        self._remove(names)
+        self._of(self._remove, names)
         return len(names)
 
     def search(self, codes: npt.ArrayLike, k: int, *, where: Where | None = None) -> Neighbors:
@@ -175,10 +199,10 @@ class Index(ABC):
         Args:
             codes: the queries, ``uint8 [n, ceil(bits / 8)]``.
             k: how many, from 1 on.
-            where: return only codes whose attributes are so: a mapping with the value, or the values, that a column may
-                have, such as ``{"label": [3, 5]}``, or a text, such as ``"20 <= price < 50 and color in (red, blue)"``
-                (``lbhash.index.where``). Of a column of lists, one of the list must be so. A search with a filter is
-                exact for every kind of index.
+            where: return only codes whose attributes, or ``id``, are so: a mapping with the value, or the values, that
+                a column may have, such as ``{"label": [3, 5]}``, or a text, such as ``"20 <= price < 50 and color in
+                (red, blue)"`` (``lbhash.index.where``). Of a column of lists, one of the list must be so. A search with
+                a filter is exact for every kind of index.
         """
         return self._search(self.check(codes), self.at_most(k), conditions(where))
 
@@ -188,27 +212,39 @@ class Index(ABC):
         return self._range_search(self.check(codes), radius, conditions(where))
 
     @abstractmethod
-    def ids(self) -> npt.NDArray[np.int64]:
-        """Return all ids, ``int64 [len]``, increasing."""
+    def ids(self) -> Names:
+        """Return all ids, ``[len]``: integers increase, and texts are in the order of a search."""
 
     def codes_of(self, ids: npt.ArrayLike) -> PackedCodes:
         """Return the codes of m ids, ``uint8 [m, ceil(bits / 8)]``; an unknown id is a ``ValueError``."""
-        return self._codes_of(check_ids(ids, repeat=True))
+        return self._of(self._codes_of, check_ids(ids, repeat=True))
 
     def attributes_of(self, ids: npt.ArrayLike) -> pa.Table:
         """Return a table with a row for each of these ids: the column ``id``, then the attributes."""
         names = check_ids(ids, repeat=True)
-        table = self._attributes_of(names)
-        return pa.table({"id": names}) if table is None else table.add_column(0, "id", pa.array(names))
+        table = self._of(self._attributes_of, names)
+        if table is None:
+            return pa.table({ID: names})
+        return table if ID in table.column_names else table.add_column(0, ID, pa.array(names))
 
     def vectors_of(self, ids: npt.ArrayLike) -> npt.NDArray:
         """Return the stored vectors of m ids, ``[m, dim]`` of float16 or uint8; float32 if they are stored as int8."""
         if not self.store_vectors:
             advice = "build one in a folder with store_vectors"
             raise ValueError(f"index of kind {self.kind} keeps no vectors; {advice}")
-        return self._vectors_of(check_ids(ids, repeat=True))
+        return self._of(self._vectors_of, check_ids(ids, repeat=True))
 
-    # What each index does with arguments that are checked; ids are ``int64``, and may repeat but in ``_remove``.
+    def _of(self, method: Callable[[Ids], Any], names: Names) -> Any:
+        """Return what a method returns for the numbers of ids."""
+        self.state.check_kind(names)
+        numbers = numbers_of(names)
+        try:
+            return method(numbers)
+        except UnknownIdError as error:
+            raise UnknownIdError(names[numbers == error.name].tolist()[0]) from None
+
+    # What each index does with arguments that are checked; ids are numbers, and may repeat but in ``_remove``. Searches
+    # return ids as users know them, and ``_attributes_of`` texts as the column ``id``.
 
     @abstractmethod
     def _add(self, codes: PackedCodes, ids: MaybeArray, attributes: Columns | None, vectors: MaybeArray) -> None: ...
@@ -261,7 +297,8 @@ class Index(ABC):
             "generation": self.generation,
             "model": self.model,
             "options": dict(self.options),
-            "attributes": {field.name: str(field.type) for field in self.state.schema or ()},
+            "ids": "string" if self.state.texts else "int64",
+            "attributes": {field.name: str(field.type) for field in self.state.attributes},
             "label": self.label,
             "kept": None,
         }
@@ -275,29 +312,6 @@ class Index(ABC):
     def at_most(self, k: int) -> int:
         """Return ``k``, or the size of the index if that is less; raise an error if k is no integer from 1 on."""
         return min(check_int(k, "k", 1), len(self))
-
-
-def check_ids(ids: npt.ArrayLike, count: int | None = None, *, repeat: bool = False) -> npt.NDArray[np.int64]:
-    """Return ids as ``int64 [n]``, or raise an error unless they are ``count`` different integers from 0 to 2^63 − 1.
-
-    If ``count`` is None, there may be any number of them; with ``repeat``, they may be equal.
-    """
-    names = np.asarray(ids)
-    if names.ndim != 1 or (count is not None and len(names) != count):
-        wanted = "[m], a list of them" if count is None else f"[{count}], one for each code"
-        raise ValueError(f"ids has shape {names.shape}; it must be {wanted}")
-    extremes = [names.min(), names.max()] if len(names) and names.dtype.kind in "iu" else []
-    if names.dtype.kind in "fO":  # NumPy makes these of integers that do not fit into 64 bits
-        given = ids if isinstance(ids, (list, tuple)) else names.tolist()
-        extremes = [value for value in given if isinstance(value, int)]
-    if wrong := [value for value in extremes if not 0 <= value < 2**63]:
-        raise ValueError(f"ids holds {wrong[0]}; an id must be at least 0 and below 2^63")
-    if len(names) and names.dtype.kind not in "iu":
-        raise TypeError(f"ids holds {held(names)}; it must hold integers")
-    ordered = names if repeat or (names[1:] > names[:-1]).all() else np.sort(names)
-    if not repeat and (twice := np.flatnonzero(ordered[1:] == ordered[:-1])).size:
-        raise ValueError(f"ids holds {ordered[twice[0]]} twice; every code must have an id of its own")
-    return names.astype(np.int64)
 
 
 def check_options(given: Options, known: OptionRanges, kind: str) -> dict[str, Any]:

@@ -71,7 +71,7 @@ def build_index(
         table: the codes, and the model that made them.
         path: a folder, or an address that begins with ``milvus+``.
         kind: flat, which is exact; mih, ivf or hnsw. Milvus has flat and ivf.
-        ids: ``int64 [n]``. If None, they are the table's rows.
+        ids: integers or texts, ``[n]``. If None, they are the table's rows.
         attributes: columns of n values each. If None, they are those of ``code_attributes``.
         vectors: ``[n, dim]``, if ``store_vectors`` is not empty.
         store_vectors: what the vectors are, ``outputs`` or ``embeddings``, kept as float16 (uint8 as it is); ``int8``,

@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from lbhash.codes import PackedCodes, hamming_distances, unpack
 from lbhash.index.base import Index, Neighbors
+from lbhash.index.ids import Names
 from lbhash.utils.threads import in_threads
 from lbhash.utils.validation import check_choice, check_float, check_int
 
@@ -30,7 +31,7 @@ _TOGETHER = 1_600  # candidates, whose vectors fit into a core's cache
 
 
 class Reranked(NamedTuple):
-    """The k best of each query's candidates: all arrays are ``[n, k]``, of float32, int32 and int64.
+    """The k best of each query's candidates: all arrays are ``[n, k]``, of float32, int32 and ids.
 
     The scores of a query increase: −⟨ℓ, b⟩, or by outputs or embeddings 1 − cosine + weight · distance / bits.
     Candidates with equal scores are in the order of the search.
@@ -38,7 +39,7 @@ class Reranked(NamedTuple):
 
     scores: npt.NDArray[np.float32]
     distances: npt.NDArray[np.int32]
-    ids: npt.NDArray[np.int64]
+    ids: Names
 
 
 def rerank(

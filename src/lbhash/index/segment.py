@@ -21,6 +21,7 @@ from lbhash.index import scan
 from lbhash.index.attributes import selected
 from lbhash.index.base import Filter, Neighbors, Within
 from lbhash.index.files import DamagedIndexError, Stored, StoredArray, whole, write_array, write_new
+from lbhash.index.ids import ID
 from lbhash.index.manifest import FILES
 from lbhash.index.postings import Postings
 from lbhash.utils.validation import check_int
@@ -119,7 +120,7 @@ class Segment:
         mask = np.ones(self.count, bool)
         mask[self.removed] = False
         for condition in where or ():
-            mask &= selected(self.attributes()[condition.column], condition)
+            mask &= selected(self._column(condition.column), condition)
         return np.flatnonzero(mask)
 
     def ids(self) -> npt.NDArray[np.int64]:
@@ -145,6 +146,17 @@ class Segment:
             table = pa.ipc.open_file(pa.BufferReader(pa.py_buffer(self.table.read()))).read_all()
             object.__setattr__(self, "table", table)  # so that it is read once
         return self.table
+
+    def _column(self, name: str) -> pa.ChunkedArray:
+        """Return an attribute, or the ids; integers are no column of the table."""
+        table = self.attributes()
+        if name == ID and (table is None or ID not in table.column_names):
+            return pa.chunked_array([pa.array(self.ids_at(np.arange(self.count)))])
+        return table[name]
+
+    def texts_at(self, positions: npt.NDArray[np.int64]) -> npt.NDArray[np.object_]:
+        """Return the ids at these positions, which are texts, as users know them."""
+        return self.attributes()[ID].take(pa.array(positions)).to_numpy()
 
     def load(self) -> None:
         """Read all files, and keep in memory what searches need; ``ValueError`` if one is damaged."""
@@ -312,7 +324,7 @@ class Segment:
             forms["vectors"] = vectors["dtype"], (rows, vectors["dim"])
         return cls(
             arrays={name: StoredArray(files[name], *form) for name, form in forms.items()},
-            first=check_int(entry.get("first", 0), "index is damaged: the first id", 0, 2**63 - 1),
+            first=check_int(entry.get("first", 0), "index is damaged: the first id", -(2**63), 2**63 - 1),
             table=files.get("attributes"),
             removed=read_removed(folder, entry),
             structure=Structure(files["structure"], tune) if "structure" in files else None,

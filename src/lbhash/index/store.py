@@ -25,7 +25,6 @@ from lbhash.index.attributes import as_table, check_where, schema_from_text, sch
 from lbhash.index.base import (
     Columns,
     Filter,
-    Ids,
     Index,
     MaybeArray,
     Neighbors,
@@ -36,6 +35,7 @@ from lbhash.index.base import (
     check_options,
 )
 from lbhash.index.files import DamagedIndexError
+from lbhash.index.ids import Ids, Names, UnknownIdError, numbers_of
 from lbhash.index.manifest import NAME, files_of, identity_of, last_generation, read_manifest, sweep, write_manifest
 from lbhash.index.postings import group
 from lbhash.index.quantized import from_text, scales_of, to_int8, to_text
@@ -83,8 +83,17 @@ class SegmentState(State):
                 missing[places] = False
                 found.append((segment, places, positions[places]))
         if missing.any():
-            raise ValueError(f"ids holds {names[missing][0]}, which the index does not have")
+            raise UnknownIdError(names[missing].tolist()[0])
         return found
+
+    def named(self, numbers: Ids) -> Names:
+        """Return ids as users know them, in the shape of their numbers."""
+        if not self.texts:
+            return numbers
+        names = np.empty(numbers.size, object)
+        for segment, places, positions in self.located(numbers.ravel()):
+            names[places] = segment.texts_at(positions)
+        return names.reshape(numbers.shape)
 
 
 class LocalIndex(Index):
@@ -202,19 +211,22 @@ class LocalIndex(Index):
             segments.append(segment)
         return tuple(segments)
 
-    def ids(self) -> npt.NDArray[np.int64]:
-        """Return all ids, ``int64 [len]``, increasing."""
-        return _ids_of(self.state.segments)
+    def ids(self) -> Names:
+        """Return all ids, ``[len]``: integers increase, and texts are in the order of a search."""
+        state = self.state
+        return state.named(_ids_of(state.segments))
 
     def _search(self, queries: PackedCodes, k: int, where: Filter) -> Neighbors:
         state = self.state
         check_where(where, state.schema)
-        return scan.merge_nearest([part.nearest(queries, k, where) for part in state.segments], len(queries), k)
+        found = scan.merge_nearest([part.nearest(queries, k, where) for part in state.segments], len(queries), k)
+        return found._replace(ids=state.named(found.ids))
 
     def _range_search(self, queries: PackedCodes, radius: int, where: Filter) -> Within:
         state = self.state
         check_where(where, state.schema)
-        return scan.merge_within([part.within(queries, radius, where) for part in state.segments], len(queries))
+        found = scan.merge_within([part.within(queries, radius, where) for part in state.segments], len(queries))
+        return found._replace(ids=state.named(found.ids))
 
     def _codes_of(self, ids: Ids) -> PackedCodes:
         found = np.empty((len(ids), self._width), np.uint8)
@@ -280,17 +292,19 @@ class LocalIndex(Index):
         """Add codes, which nobody may change later, as a new segment (``Index.add``)."""
         with self._changing() as state:
             names = state.new_ids(ids, len(codes))
+            numbers = numbers_of(names)
             for segment in state.segments:
-                if (there := segment.find(names) >= 0).any():
+                if (there := segment.find(numbers) >= 0).any():
+                    name = names[there].tolist()[0]
                     raise ValueError(
-                        f"ids holds {names[there][0]}, which the index already has; remove it first, or give another"
+                        f"ids holds {name!r}, which the index already has; remove it first, or give another"
                     )
-            table = as_table(attributes, len(codes), state.schema)
+            table = as_table(attributes, names, state)
             kept, stored = _as_stored(vectors, len(codes), state.kept)
             if not len(codes):
                 return
-            segment = self._segment(codes, names, table if table.column_names else None, stored)
-            next_id, segments = max(state.next_id, int(names.max()) + 1), self._merged([*state.segments, segment])
+            segment = self._segment(codes, numbers, table if table.column_names else None, stored)
+            next_id, segments = max(state.next_id, int(numbers.max()) + 1), self._merged([*state.segments, segment])
             schema = state.schema or table.schema
             self._commit(replace(state, next_id=next_id, schema=schema, kept=kept, segments=segments))
 

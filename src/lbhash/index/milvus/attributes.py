@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from lbhash.index.attributes import check_where, is_list, wanted_values
 from lbhash.index.base import Filter
+from lbhash.index.ids import ID
 from lbhash.index.where import Condition
 
 FIELD = "attributes"
@@ -52,7 +53,8 @@ def expression(where: Filter, schema: pa.Schema | None) -> str | None:
     for name, how, wanted in where:
         if schema is None:
             return None
-        kind = schema.field(name).type
+        number = name == ID not in schema.names  # which is the primary key
+        kind = pa.int64() if number else schema.field(name).type
         if how in ("not in", "is null", "is not null") or (how != "in" and is_list(kind)):
             raise ValueError(f"where has {how!r} for {name!r}, a column of {kind}, by which Milvus cannot filter")
         values = wanted_values(kind, Condition(name, how, wanted))
@@ -62,7 +64,8 @@ def expression(where: Filter, schema: pa.Schema | None) -> str | None:
             raise ValueError(f"where wants {name!r} to be {unknown[0]!r}, by which Milvus cannot filter")
         if not finite:
             return None
-        column, inside = f"{FIELD}[{json.dumps(name, ensure_ascii=False)}]", json.dumps(finite, ensure_ascii=False)
+        column = ID if number else f"{FIELD}[{json.dumps(name, ensure_ascii=False)}]"
+        inside = json.dumps(finite, ensure_ascii=False)
         if how != "in":
             terms.append(f"({column} {how} {inside[1:-1]})")
         else:

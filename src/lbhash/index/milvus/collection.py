@@ -1,8 +1,9 @@
 """An index in a Milvus collection, for more codes than one machine holds; or in a file, by Milvus Lite.
 
-A code is a row: its id is the primary key, its bits are a ``BINARY_VECTOR`` that is compared by HAMMING, and its
-attributes are JSON. What never changes (bits, model, options) is in the collection's description; what changes (the
-generation, the number of codes, the attributes' types) is in a row with the id −1, which no code can have.
+A code is a row: its id is the primary key (of a text its hash, with the text among the attributes), its bits are a
+``BINARY_VECTOR`` that is compared by HAMMING, and its attributes are JSON. What never changes (bits, model, options) is
+in the collection's description; what changes (the generation, the number of codes, the attributes' types) is in a row
+with the id −2^63 + 1, which no code can have.
 
 Milvus returns at most 16,384 codes of a search, and of those at the last distance whichever it met first. For the
 neighbors of a flat index, ``BIN_FLAT`` is asked again for a distance at which codes are missing.
@@ -33,15 +34,14 @@ from lbhash.index.attributes import as_table, schema_from_text, schema_to_text
 from lbhash.index.base import (
     Columns,
     Filter,
-    Ids,
     Index,
     MaybeArray,
     Neighbors,
     State,
     Within,
-    check_ids,
     check_options,
 )
+from lbhash.index.ids import ID, Ids, Names, UnknownIdError, check_ids, numbers_of
 from lbhash.index.kinds import FlatIndex
 from lbhash.index.milvus.address import Address, parse_address
 from lbhash.index.milvus.attributes import FIELD, both, check_schema, expression, to_rows, to_table
@@ -60,9 +60,10 @@ BATCH_BYTES = 8 << 20
 ANSWERS = 1 << 19
 """Number of neighbors that one request asks for, for all its queries together."""
 
-_STATE_ID = -1
+_STATE_ID = -(2**63) + 1  # Milvus cannot filter by the integer below it
 _STATE = "lbhash"
-_MAX_ID = 2**63 - 1
+_LEAST, _LARGEST = _STATE_ID + 1, 2**63 - 1
+_CODES = f"id >= {_LEAST}"
 
 
 @dataclass(frozen=True)
@@ -93,9 +94,9 @@ class MilvusIndex(Index):
     def __len__(self) -> int:
         return self.state.count
 
-    def ids(self) -> npt.NDArray[np.int64]:
-        """Return all ids, ``int64 [len]``, increasing. Milvus sends them one by one: do not ask for a billion."""
-        return np.sort(np.array([row["id"] for rows in self._all(["id"]) for row in rows], np.int64))
+    def ids(self) -> Names:
+        """Return all ids, ``[len]``, as every index. Milvus sends them one by one: do not ask for a billion."""
+        return self._named(np.sort(np.array([row["id"] for rows in self._all(["id"]) for row in rows], np.int64)))
 
     def info(self) -> dict[str, Any]:
         """Return the facts about the index and its collection."""
@@ -110,7 +111,7 @@ class MilvusIndex(Index):
         """Raise ``ValueError`` unless there are as many codes as the index counts, each valid and with its own id."""
         state = self._refreshed()
         if state.unfinished is not None:
-            raise ValueError(f"index is damaged: {_described(state.unfinished)} was cut short; repeat it")
+            raise ValueError(f"index is damaged: {_described(state)} was cut short; repeat it")
         names = []
         for rows in self._all(["id", "code"]):
             names += [row["id"] for row in rows]
@@ -130,22 +131,26 @@ class MilvusIndex(Index):
             raise ValueError("vectors are given, and Milvus keeps none; an index in a folder can")
         state = self._refreshed()
         names = state.new_ids(ids, len(codes))
-        table = as_table(attributes, len(codes), state.schema)
+        table = as_table(attributes, names, state)
         check_schema(table.schema)
         if not len(codes):
             return
-        change, repeated = _change(state, "add", names)
-        if not repeated and (there := self._present(names[names < state.next_id])).size:
-            raise ValueError(f"ids holds {there[0]}, which the index already has; remove it first, or give another")
-        next_id = max(state.next_id, int(names.max()) + 1)
+        numbers = numbers_of(names)
+        if (least := int(numbers.min())) < _LEAST:
+            raise ValueError(f"ids holds {least}; in Milvus an integer must be at least {_LEAST}")
+        change, repeated = _change(state, "add", numbers)
+        if not repeated and (there := self._present(numbers[numbers < state.next_id])).size:
+            name = names[numbers == there[0]].tolist()[0]
+            raise ValueError(f"ids holds {name!r}, which the index already has; remove it first, or give another")
+        next_id = max(state.next_id, int(numbers.max()) + 1)
         begun = replace(state, next_id=next_id, schema=state.schema or table.schema, unfinished=change)
         self._write_state(begun)
         try:
-            self._insert(codes, names, table)
+            self._insert(codes, numbers, table)
         except BaseException:
             if not repeated:  # all that was there before is as it was
                 with suppress(Exception):
-                    self._delete(names)
+                    self._delete(numbers)
                     self._write_state(state)
             raise
         self._commit(begun)
@@ -154,7 +159,7 @@ class MilvusIndex(Index):
         state = self._refreshed()
         change, repeated = _change(state, "remove", ids)
         if not repeated and (missing := np.setdiff1d(ids, self._present(ids))).size:
-            raise ValueError(f"ids holds {missing[0]}, which the index does not have")
+            raise UnknownIdError(int(missing[0]))
         if len(ids):
             begun = replace(state, unfinished=change)
             self._write_state(begun)
@@ -185,13 +190,14 @@ class MilvusIndex(Index):
         best = _ordered(found)
         width = min(k, np.diff(best.limits).min())  # k, unless there are fewer, or another writer removes codes
         places = best.limits[:-1, None] + np.arange(width)
-        return Neighbors(best.distances[places], best.ids[places])
+        return Neighbors(best.distances[places], self._named(best.ids[places]))
 
     def _range_search(self, queries: PackedCodes, radius: int, where: Filter) -> Within:
         filtered = expression(where, self.state.schema)
         if filtered is None:
             return scan.merge_within([], len(queries))
-        return _ordered(list(self._rings(queries, 0, radius, filtered)))
+        found = _ordered(list(self._rings(queries, 0, radius, filtered)))
+        return found._replace(ids=self._named(found.ids))
 
     def _complete(self, queries: PackedCodes, found: list[Hits], k: int, asked: int, filtered: str) -> None:
         """Make sure that of equally distant codes those of the lowest ids are among the first k of each query."""
@@ -219,14 +225,14 @@ class MilvusIndex(Index):
     ) -> Iterator[Hits]:
         """Yield all codes ``inner`` to ``outer`` bits away from each query, or at least the ``wanted`` lowest ids."""
         ring = {"radius": outer + 1, "range_filter": inner}  # the first distance that is too far, the last too near
-        codes_only = both([filtered, "id >= 0"])
+        codes_only = both([filtered, _CODES])
         for row, hits in enumerate(self._ask(queries, LIMIT, codes_only, exhaustive=True, ring=ring)):
             yield hits if len(hits[1]) < LIMIT else self._by_ids(queries[[row]], ring, filtered, hits, wanted)
 
     def _by_ids(self, query: PackedCodes, ring: dict[str, int], filtered: str, cut: Hits, wanted: int | None) -> Hits:
         """Return the codes of a ring of more than Milvus returns, by ranges of ids that are halved until they fit."""
         parts, count = [], 0
-        ranges = _halves(0, _MAX_ID, cut)
+        ranges = _halves(_LEAST, _LARGEST, cut)
         while ranges and (wanted is None or count < wanted):
             low, high = ranges.pop()
             term = both([filtered, f"id >= {low}", f"id <= {high}"])
@@ -276,15 +282,22 @@ class MilvusIndex(Index):
 
     def _rows_at(self, ids: Ids, columns: Sequence[str]) -> Iterator[dict[str, Any]]:
         """Yield the rows of those ids that the collection has."""
-        for batch in _batches(ids):
+        for batch in _batches(ids[ids != _STATE_ID]):
             yield from self._call("query", ids=batch, output_fields=["id", *columns])
 
     def _rows_of(self, ids: Ids, column: str) -> list[dict[str, Any]]:
         """Return a row of the collection for each id, with one column."""
         rows = {row["id"]: row for row in self._rows_at(np.unique(ids), [column])}
         if missing := [name for name in ids.tolist() if name not in rows]:
-            raise ValueError(f"ids holds {missing[0]}, which the index does not have")
+            raise UnknownIdError(missing[0])
         return [rows[name] for name in ids.tolist()]
+
+    def _named(self, numbers: Ids) -> Names:
+        """Return ids as users know them, in the shape of their numbers."""
+        if not self.state.texts:
+            return numbers
+        names = [row[FIELD][ID] for row in self._rows_of(numbers.ravel(), FIELD)]
+        return np.array([*names, None], object)[:-1].reshape(numbers.shape)
 
     def _present(self, ids: Ids) -> npt.NDArray[np.int64]:
         """Return those ids that the collection has, increasing."""
@@ -292,7 +305,7 @@ class MilvusIndex(Index):
 
     def _all(self, columns: Sequence[str]) -> Iterator[list[Any]]:
         """Yield the rows of all codes in batches."""
-        iterator = self._call("query_iterator", batch_size=BATCH_ROWS, filter="id >= 0", output_fields=columns)
+        iterator = self._call("query_iterator", batch_size=BATCH_ROWS, filter=_CODES, output_fields=columns)
         with connection_errors(self.address):
             while rows := iterator.next():
                 yield rows
@@ -379,8 +392,7 @@ def build_milvus(
         raise ValueError(f"kind is {kind!r}; a file of Milvus Lite has flat only")
     check_width(check_codes(table.codes), check_bits(table.bits))
     names = check_ids(ids, len(table.codes))
-    columns = as_table(attributes, len(names), None)
-    check_schema(columns.schema)
+    check_schema(as_table(attributes, names, MilvusState()).schema)
     if address.file is not None and not address.file.resolve().parent.is_dir():
         raise ValueError(f"out is {address.shown!r}, and there is no such folder")
     client = connect(address)
@@ -395,7 +407,7 @@ def build_milvus(
     try:
         index._write_state(MilvusState(uuid.uuid4().hex, generation=0 if len(names) else 1))
         index._refreshed()
-        index.add(table.codes, names, columns)
+        index.add(table.codes, names, attributes)
     except BaseException:
         with suppress(Exception):
             client.drop_collection(address.collection, timeout=SECONDS)
@@ -410,13 +422,15 @@ def _change(state: MilvusState, what: str, ids: Ids) -> tuple[dict[str, Any] | N
         digest = sha256(np.sort(ids).tobytes()).hexdigest()
         change = {"what": what, "codes": len(ids), "lowest": int(ids.min()), "largest": int(ids.max()), "ids": digest}
     if state.unfinished not in (None, change):
-        raise ValueError(f"index has {_described(state.unfinished)} that was cut short; repeat it before anything else")
+        raise ValueError(f"index has {_described(state)} that was cut short; repeat it before anything else")
     return change, state.unfinished is not None
 
 
-def _described(change: Mapping[str, Any]) -> str:
+def _described(state: MilvusState) -> str:
+    change = state.unfinished or {}
     verb = "an add" if change["what"] == "add" else "a removal"
-    return f"{verb} of {change['codes']:,} codes (ids {change['lowest']} to {change['largest']})"
+    which = "" if state.texts else f" (ids {change['lowest']} to {change['largest']})"
+    return f"{verb} of {change['codes']:,} codes{which}"
 
 
 def _batches(ids: Ids) -> Iterator[list[int]]:

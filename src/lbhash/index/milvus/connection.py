@@ -29,7 +29,7 @@ KINDS: dict[str, tuple[str, OptionRanges]] = {
 }
 """The kinds of index that Milvus has, by our names: its own name, and the options."""
 
-_FORMAT, _VERSION = "lbhash index", 1
+_FORMAT, _VERSION = "lbhash index", 2
 
 
 @contextmanager

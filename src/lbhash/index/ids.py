@@ -1,0 +1,87 @@
+"""Ids: integers of 64 bits, or texts.
+
+An index computes with integers alone. The number of a text is its hash, and the text is kept with the attributes, as
+the column ``id``. So a text is found as quickly as an integer, and no table of all texts is needed.
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import xxhash
+
+from lbhash.utils.arrays import held
+
+Ids: TypeAlias = npt.NDArray[np.int64]
+"""Ids as an index computes with them."""
+
+Names: TypeAlias = npt.NDArray[Any]
+"""Ids as users know them: ``int64``, or objects of the type ``str``."""
+
+ID = "id"
+"""The column with the ids, which no attribute may be called."""
+
+
+class UnknownIdError(ValueError):
+    """An index does not have an id."""
+
+    def __init__(self, name: Any) -> None:
+        super().__init__(f"ids holds {name!r}, which the index does not have")
+        self.name = name
+
+
+def are_texts(names: Names) -> bool:
+    """Return whether ids are texts."""
+    return names.dtype == object
+
+
+def check_ids(ids: npt.ArrayLike, count: int | None = None, *, repeat: bool = False) -> Names:
+    """Return ids as ``int64 [n]``, or texts as objects of the type ``str``, ``[n]``.
+
+    Raises ``ValueError`` or ``TypeError`` unless they are ``count`` different integers of 64 bits, or as many different
+    texts. If ``count`` is None, there may be any number of them; with ``repeat``, they may be equal.
+    """
+    names = np.asarray(ids)
+    if names.ndim != 1 or (count is not None and len(names) != count):
+        wanted = "[m], a list of them" if count is None else f"[{count}], one for each code"
+        raise ValueError(f"ids has shape {names.shape}; it must be {wanted}")
+    kind, texts = names.dtype.kind, False
+    if kind in "iu":
+        given = [names.min().item(), names.max().item()] if len(names) else []
+    else:  # NumPy makes texts, floats or objects of values that do not go together
+        given = list(ids) if isinstance(ids, (list, tuple)) else names.tolist()
+        texts = bool(given) and all(isinstance(name, str) for name in given)
+    if wrong := [name for name in given if isinstance(name, int) and not -(2**63) <= name < 2**63]:
+        raise ValueError(f"ids holds {wrong[0]}; an integer must be at least -2^63 and below 2^63")
+    if given and not texts and kind not in "iu":
+        raise TypeError(f"ids holds {_HELD.get(kind, held(names))}; it must hold integers, or texts")
+    names = np.array([*map(str, given), None], object)[:-1] if texts else names.astype(np.int64)
+    numbers = numbers_of(names)
+    if not repeat and not (numbers[1:] > numbers[:-1]).all():
+        order = np.argsort(numbers, kind="stable")
+        if (twice := np.flatnonzero(np.diff(numbers[order]) == 0)).size:
+            one, other = names[order[twice[0] : twice[0] + 2]].tolist()
+            how = "twice" if one == other else f"and {other!r}, whose hashes are equal"
+            raise ValueError(f"ids holds {one!r} {how}; every code must have an id of its own")
+    return names
+
+
+def numbers_of(names: Names) -> Ids:
+    """Return the numbers by which an index knows ids: integers themselves, and the hashes of texts, which are positive.
+
+    Among a million texts two have the same hash in one of 18 million cases, and are refused.
+    """
+    if not are_texts(names):
+        return names
+    try:
+        hashes = [xxhash.xxh3_64_intdigest(name.encode()) >> 1 for name in names]
+    except UnicodeEncodeError as error:
+        raise ValueError(f"ids holds {error.object!r}, which UTF-8 cannot write") from None
+    if "" in names:
+        raise ValueError("ids holds an empty text; an id must have a character at least")
+    return np.array(hashes, np.int64)
+
+
+_HELD = {"U": "texts and others", "S": "bytes"}
