@@ -85,7 +85,7 @@ def test_rows_without_labels_are_encoded_indexed_and_searched(vectors, model, co
     given = ["--model", str(model), "--data", str(tmp_path / "rows.npy")]
     succeeded(command("encode", *given, "--out", str(tmp_path / "codes.parquet")))
     succeeded(command("index", "build", *given, "--out", str(tmp_path / "index")))
-    succeeded(command("index", "add", *given, "--ids", "next", "--index", str(tmp_path / "index")))
+    succeeded(command("index", "add", *given, "--id-column", "next", "--index", str(tmp_path / "index")))
     assert len(open_index(tmp_path / "index")) == 2 * ROWS
     out, _ = succeeded(command("search", *given, "--index", str(tmp_path / "index"), "--row", "5", "--json"))
     nearest = json.loads(out)["queries"][0]["neighbors"][0]
@@ -293,13 +293,14 @@ def test_an_index_by_its_path_and_ids_in_one_word(command, tmp_path):
     )
 
 
-@pytest.mark.parametrize("options", [[], ["--ids", "row"]])
-def test_a_column_of_texts_named_id_is_not_lost(vectors, model, command, options, tmp_path):
+def test_a_column_of_texts_named_id_is_not_lost(vectors, model, command, tmp_path):
     pq.write_table(columns_of(vectors[0], id=[f"sku-{row}" for row in range(ROWS)]), tmp_path / "rows.parquet")
     build = ["index", "build", "--model", model, "--data", tmp_path / "rows.parquet", "--out", tmp_path / "index"]
-    assert "the column 'id' holds string, and ids are integers; rename it" in refused(
-        command(*build, "--columns", "id", *options)
+    assert "the column 'id' holds string, and id-column is 'row'; rename it" in refused(
+        command(*build, "--columns", "id", "--id-column", "row")
     )
+    succeeded(command(*build, "--columns", "id"))
+    assert sorted(open_index(tmp_path / "index").ids()) == sorted(f"sku-{row}" for row in range(ROWS))
 
 
 def test_centers_count_the_classes_of_the_data(vectors, command, tmp_path):

@@ -91,12 +91,12 @@ def test_changes(inside, command):
     assert_refused(
         command("index", "add", *here, "--codes", "base.parquet"), "ids holds ", "which the index already has"
     )
-    done = json_of(command("index", "add", *here, "--codes", "base.parquet", "--ids", "next", "--json"))
+    done = json_of(command("index", "add", *here, "--codes", "base.parquet", "--id-column", "next", "--json"))
     assert done["codes"] == 1797 + 1597
     done = json_of(command("index", "remove", *here, "--ids", 3, "--ids", 1797, "--json"))
     assert (done["removed"], done["codes"], done["generation"]) == (2, 3392, 4)
     assert_refused(command("index", "remove", *here, "--ids", 3), "ids holds 3, which the index does not have")
-    line = f"ids holds {2**64}; an id must be at least 0 and below 2^63"
+    line = f"ids holds {2**64}; an integer must be at least -2^63 and below 2^63"
     assert_refused(command("index", "remove", *here, "--ids", 5, "--ids", 2**64), line)
     done = json_of(command("index", "compact", *here, "--json"))
     assert (done["segments"], done["removed"], done["codes"]) == (1, 0, 3392)
@@ -248,7 +248,7 @@ def test_real_outputs_of_a_row_against_all_codes(inside, command):
 def test_codes_made_elsewhere(inside, command):
     signs = np.random.default_rng(0).choice([-1, 1], (50, 20)).astype(np.int8)
     np.save(inside / "c.npy", signs)
-    facts = build(command, inside / "i", "--codes", inside / "c.npy", "--ids", "next")
+    facts = build(command, inside / "i", "--codes", inside / "c.npy", "--id-column", "next")
     assert (facts["bits"], facts["codes"], facts["label"], facts["model"]) == (20, 50, "", "")
     code = np.packbits(signs[7] > 0, bitorder="little").tobytes().hex()
     (query,) = json_of(command("search", "--index", inside / "c.npy", "--code", code, "-k", 1, "--json"))["queries"]
@@ -270,7 +270,7 @@ BUILD = ("build", "--out", "new", "--codes", "base.parquet")
         (("build", "--out", "new", "--codes", "no.parquet"), "and there is no such file"),
         ((*BUILD, "--kind", "tree"), "tree"),
         ((*BUILD, "--option", "nprobe"), "option is 'nprobe'; it must be NAME="),
-        ((*BUILD, "--ids", "title"), "ids is 'title'; it must be row, next, or"),
+        ((*BUILD, "--id-column", "title"), "id-column is 'title'; it must be row, next, or"),
         (("info", "--index", "model"), "which holds no index"),
         (("verify", "--index", "nowhere"), "and there is no such folder"),
         (("add", "--index", "base.parquet", "--codes", "base.parquet"), "which is a file; it must be a folder"),
@@ -344,10 +344,12 @@ def test_what_is_wrong_is_said_before_anything_is_encoded(inside, command, with_
         (("build", "--out", with_words), "which is a file; it must be a folder"),
         (("build", "--out", inside / "n", "--option", "nprobe=3"), "options has 'nprobe', which an index"),
         (("build", "--out", "milvus+x.db/c", "--store-vectors", "outputs"), "Milvus keeps codes and attributes only"),
-        (("build", "--out", inside / "n", "--ids", "word"), "ids is 'word'; it must be row, next, or a column"),
-        (("build", "--out", inside / "n", "--ids", "word", "--columns", "word"), "ids is 'word', a column of string"),
+        (
+            ("build", "--out", inside / "n", "--id-column", "wordy"),
+            "id-column has 'wordy'; it must name columns of the",
+        ),
         (("build", "--out", inside / "n", "--columns", "nothing"), "columns has 'nothing'"),
-        (("add", "--index", inside / "i", "--ids", "half", "--columns", "half"), "ids is 'half', a column of double"),
+        (("add", "--index", inside / "i", "--id-column", "half"), "id-column is 'half', a column of double"),
         (("add", "--index", inside / "i", "--columns", "half"), "columns is half; the index has row, label, so that"),
     ):
         assert_refused(command("index", *arguments, *source), said)

@@ -88,7 +88,7 @@ def _write_npz(index: Index, file: Path, to: str) -> None:
     codes = np.empty((len(ids), code_bytes(index.bits)), np.int8 if to == "binary" else np.uint8)
     for start in range(0, len(ids), ROWS):
         codes[start : start + ROWS] = codes_as(index.codes_of(ids[start : start + ROWS]), index.bits, form)
-    write_npz(file, {"ids": ids, "codes": codes})
+    write_npz(file, {"ids": ids.astype(str) if index.state.texts else ids, "codes": codes})
 
 
 def _write_lines(index: Index, file: Path, to: str) -> None:
@@ -106,11 +106,11 @@ def _write_postgres(index: Index, file: Path, to: str) -> None:
     """Write what ``psql`` runs, all of it or nothing: a table with a column ``code bit(n)``, and pgvector's index."""
     schema = index.attributes_of([]).schema
     columns = "".join(f", {_name(field.name)} {_postgres_type(field.type)}" for field in list(schema)[1:])
-    table = _name(file.stem)
+    table, kind = _name(file.stem), _postgres_type(schema.field("id").type)
     with _text_file(file) as opened:
         opened.write("\\set ON_ERROR_STOP on\nSET client_encoding = 'UTF8';\nBEGIN;\n")
         opened.write("CREATE EXTENSION IF NOT EXISTS vector;\n" if to == "pgvector" else "")
-        opened.write(f"CREATE TABLE {table} (id bigint PRIMARY KEY, code bit({index.bits}) NOT NULL{columns});\n")
+        opened.write(f"CREATE TABLE {table} (id {kind} PRIMARY KEY, code bit({index.bits}) NOT NULL{columns});\n")
         opened.write(f"COPY {table} FROM stdin;\n")
         for codes, part in _parts(index):
             for row in _rows(part, codes_as(codes, index.bits, "bits")):
@@ -127,14 +127,17 @@ def _write_sqlite(index: Index, file: Path, to: str) -> None:
     """
     names = index.attributes_of([]).column_names[1:]
     table, virtual = _name(file.stem), _name(f"{file.stem}_codes")
+    id_column = f"id {'TEXT' if index.state.texts else 'INTEGER'} PRIMARY KEY"
     with _text_file(file) as opened:
         opened.write("BEGIN;\n")
-        opened.write(f"CREATE TABLE {table} (id INTEGER PRIMARY KEY{''.join(f', {_name(name)}' for name in names)});\n")
-        opened.write(f"CREATE VIRTUAL TABLE {virtual} USING vec0(code bit[{8 * code_bytes(index.bits)}]);\n")
+        opened.write(f"CREATE TABLE {table} ({id_column}{''.join(f', {_name(name)}' for name in names)});\n")
+        bits = 8 * code_bytes(index.bits)
+        opened.write(f"CREATE VIRTUAL TABLE {virtual} USING vec0({id_column}, code bit[{bits}]);\n")
         for codes, part in _parts(index):
             for id_, code, *values in _rows(part, codes_as(codes, index.bits, "hex")):
-                opened.write(f"INSERT INTO {table} VALUES ({', '.join(map(_sqlite_literal, [id_, *values]))});\n")
-                opened.write(f"INSERT INTO {virtual} (rowid, code) VALUES ({id_}, vec_bit(X'{code}'));\n")
+                name, *literals = map(_sqlite_literal, [id_, *values])
+                opened.write(f"INSERT INTO {table} VALUES ({', '.join([name, *literals])});\n")
+                opened.write(f"INSERT INTO {virtual} (id, code) VALUES ({name}, vec_bit(X'{code}'));\n")
         opened.write("COMMIT;\n")
 
 

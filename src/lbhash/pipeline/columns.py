@@ -39,8 +39,10 @@ class ImagePaths:
         return pa.table({PATH: pa.array([self._files[row] for row in rows.tolist()], pa.string())})
 
 
-def column_schema(data: str | Path, names: Sequence[str], *, one_file: bool = True) -> pa.Schema:
-    """Return the names and types of extra columns, each once.
+def column_schema(
+    data: str | Path, names: Sequence[str], *, one_file: bool = True, option: str = "columns"
+) -> pa.Schema:
+    """Return the names and types of extra columns, each once; messages call them ``option``.
 
     The data are a table with these columns (a Parquet, CSV, JSON lines, Arrow or Feather file, or a folder that is one
     table), or images in files, which have ``path``. Of several files, for splits, ``one_file`` is false, and there are
@@ -55,12 +57,12 @@ def column_schema(data: str | Path, names: Sequence[str], *, one_file: bool = Tr
         if set(names) == {PATH} and one_file and holds_images(data):
             return pa.schema([(PATH, pa.string())])
         what = f"it must be one table (Parquet, CSV, JSON lines, Arrow), or for {PATH!r} a folder of images"
-        raise ValueError(f"columns is {', '.join(names)} and data is {str(data)!r}; {what}")
+        raise ValueError(f"{option} is {', '.join(names)} and data is {str(data)!r}; {what}")
     known = _schema(file)
     for name in names:
         if name in OWN_COLUMNS or name not in known.names:
             others = ", ".join(column for column in known.names if column not in OWN_COLUMNS)
-            raise ValueError(f"columns has {name!r}; it must name columns of the data ({others})")
+            raise ValueError(f"{option} has {name!r}; it must name columns of the data ({others})")
     return pa.schema([known.field(name) for name in dict.fromkeys(names)])
 
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import csv
+import re
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,7 +34,7 @@ def build(
     kind: str = "flat",
     *,
     codes: str | Path | None = None,
-    ids: str | None = None,
+    id_column: str | None = None,
     options: Sequence[str] = (),
     store_vectors: str = "",
     overwrite: bool = False,
@@ -41,28 +44,29 @@ def build(
     """Build an index from a file or folder of codes, or from what a model makes of data (``EncodingJob``).
 
     The options are those of ``lbhash index build``; those of the kind are ``NAME=NUMBER``. The ids are what ``ids_of``
-    says, and ``next`` counts from 0. Without a split, the index takes the base rows of data that have
-    splits of their own, and says how many rows it leaves out; of other data it takes all rows.
+    says, and ``next`` counts from 0; their column is no attribute besides, unless it is one of ``columns``. Without a
+    split, the index takes the base rows of data that have splits of their own, and says how many rows it leaves out; of
+    other data it takes all rows.
     """
     settings: dict[str, Any] = {"store_vectors": store_vectors, "options": _numbers(options), "overwrite": overwrite}
     check_build(out, kind, **settings)
     kept = "embeddings" if store_vectors.lower() == "int8" else store_vectors
-    table, vectors, learns = _read_or_encode(codes, data, ids, kept, None, progress)
-    names = ids_of(table, ids)
+    table, vectors, learns = _read_or_encode(codes, data, id_column, kept, None, progress)
+    names = ids_of(table, id_column)
     names = np.arange(len(table.codes)) if names is None else names
     settings |= {"vectors": vectors, "learns_classes": learns, "progress": progress}
-    index = build_index(table, out, kind, ids=names, **settings)
+    index = build_index(table, out, kind, ids=names, attributes=_attributes(table, id_column, data), **settings)
     if kept != store_vectors and vectors is not None:
         print(_int8_line(index, names, vectors), file=sys.stderr)
     return index
 
 
 def add(
-    index: Index, *, codes: str | Path | None = None, ids: str | None = None, progress: bool = False, **data: Any
+    index: Index, *, codes: str | Path | None = None, id_column: str | None = None, progress: bool = False, **data: Any
 ) -> int:
     """Add codes to an index, all of them or none, and return how many; arguments as of ``build``."""
-    table, vectors, _ = _read_or_encode(codes, data, ids, index.store_vectors, index, progress)
-    index.add(table.codes, ids_of(table, ids), code_attributes(table), vectors=vectors)
+    table, vectors, _ = _read_or_encode(codes, data, id_column, index.store_vectors, index, progress)
+    index.add(table.codes, ids_of(table, id_column), _attributes(table, id_column, data), vectors=vectors)
     return len(table.codes)
 
 
@@ -89,8 +93,8 @@ def bench(
 def ids_of(table: CodeTable, which: str | None) -> npt.NDArray | None:
     """Return the ids of a table's codes; None if they count on from the largest id of the index.
 
-    The ids are ``row``, the rows of the file that was encoded; ``next``, which returns None; or an integer column of
-    the table. If None, the column ``id`` if there is one, else ``row``.
+    The ids are ``row``, the rows of the file that was encoded; ``next``, which returns None; or a column of the table,
+    of integers or texts. If None, the column ``id`` if there is one, else ``row``.
     """
     columns = table.extra_columns
     which = _check_ids(None if columns is None else columns.schema, which)
@@ -98,12 +102,25 @@ def ids_of(table: CodeTable, which: str | None) -> npt.NDArray | None:
         return table.rows if which == "row" else None
     column = columns[which]
     if column.null_count:
-        raise ValueError(f"ids is {which!r}, a column with missing values; every code must have an id")
-    return column.to_numpy()
+        raise ValueError(f"id-column is {which!r}, a column with missing values; every code must have an id")
+    return np.asarray(column)
+
+
+def _attributes(table: CodeTable, id_column: str | None, data: dict[str, Any]) -> pa.Table:
+    """Return the attributes of a table's codes, without the column of the ids unless it was asked for as one."""
+    attributes = code_attributes(table)
+    if id_column in (None, "row", "next") or id_column in data.get("columns", ()):
+        return attributes
+    return attributes.drop_columns([id_column] if id_column in attributes.column_names else [])
 
 
 def _read_or_encode(
-    codes: str | Path | None, data: dict[str, Any], ids: str | None, vectors: str, index: Index | None, progress: bool
+    codes: str | Path | None,
+    data: dict[str, Any],
+    id_column: str | None,
+    vectors: str,
+    index: Index | None,
+    progress: bool,
 ) -> tuple[CodeTable, npt.NDArray | None, bool | None]:
     """Return the codes for an index, the vectors that it stores with them, and whether their model learned classes.
 
@@ -125,13 +142,18 @@ def _read_or_encode(
         if name not in given:
             raise ValueError(f"{name} is missing; give model and data, or codes")
     job = EncodingJob(**{"split": None, **given})
-    schema = column_schema(job.data, job.columns, one_file=job.base is None and job.query is None)
-    _check_ids(schema, ids)
+    columns = [name for name in dict.fromkeys(job.columns) if name != "id"]
+    chosen = id_column or "row"
+    own = [] if chosen in ("row", "next", *job.columns) else [chosen]
+    one_file = job.base is None and job.query is None
+    column_schema(job.data, own, one_file=one_file, option="id-column")
+    job = replace(job, columns=(*job.columns, *own))
+    schema = column_schema(job.data, job.columns, one_file=one_file)
+    _check_ids(schema, id_column)
     hasher = load_hasher(job.model)
     if index is not None:
         attributes = index.attributes_of([]).column_names[1:]
         wanted = [name for name in attributes if name not in ("row", "label", "labels")]
-        columns = [name for name in schema.names if name != "id"]
         if attributes and set(columns) != set(wanted):  # without any, the index has never had a code
             what = f"columns is {', '.join(columns) or 'not given'}; the index has {', '.join(attributes)}"
             raise ValueError(f"{what}, so that it must be {', '.join(wanted) or 'left out'}")
@@ -175,29 +197,33 @@ def _left_out(source: Source, *, named: bool) -> str:
 
 
 def _check_ids(schema: pa.Schema | None, which: str | None) -> str:
-    """Return what the ids are, of codes with these extra columns: ``row``, ``next`` or an integer column."""
+    """Return what the ids are, of codes with these extra columns: ``row``, ``next`` or a column."""
     import pyarrow as pa
 
-    columns = [] if schema is None else schema.names
-    if schema is not None and "id" in columns and not pa.types.is_integer(kind := schema.field("id").type):
-        raise TypeError(f"the column 'id' holds {kind}, and ids are integers; rename it to keep it beside the codes")
+    columns = {} if schema is None else {field.name: field.type for field in schema}
     which = which or ("id" if "id" in columns else "row")
+    if which != "id" and not pa.types.is_integer(kind := columns.get("id", pa.int64())):
+        raise TypeError(f"the column 'id' holds {kind}, and id-column is {which!r}; rename it to keep it as well")
     if which in ("row", "next"):
         return which
-    if schema is None or which not in columns:
+    if which not in columns:
         listed = ", ".join(columns) or "none"
-        raise ValueError(f"ids is {which!r}; it must be row, next, or a column of the codes ({listed})")
-    if not pa.types.is_integer(schema.field(which).type):
-        raise TypeError(f"ids is {which!r}, a column of {schema.field(which).type}; it must hold integers")
+        raise ValueError(f"id-column is {which!r}; it must be row, next, or a column of the codes ({listed})")
+    kind = columns[which]
+    text = kind.value_type if pa.types.is_dictionary(kind) else kind
+    if not any(fits(text) for fits in (pa.types.is_integer, pa.types.is_string, pa.types.is_large_string)):
+        raise TypeError(f"id-column is {which!r}, a column of {kind}; it must hold integers or texts")
     return which
 
 
-def parse_ids(texts: Sequence[str]) -> list[int]:
-    """Read ids as they are typed, ``3`` or ``1,2,3``."""
-    words = [word.strip() for text in texts for word in text.split(",")]
+def parse_ids(lines: Sequence[str], index: Index) -> list[int] | list[str]:
+    """Read ids of an index as they are typed, ``3`` or ``1,2,3``; a text with a comma is in quotes."""
+    words = [word.strip() for line in csv.reader(lines, skipinitialspace=True) for word in line]
+    if index.state.texts:
+        return words
     for word in words:
-        if not (word.isascii() and word.isdigit()):
-            raise ValueError(f"ids is {word!r}; it must be integers from 0 on, such as 3 or 1,2,3")
+        if not re.fullmatch(r"-?\d+", word, re.ASCII):
+            raise ValueError(f"ids is {word!r}; it must be integers, such as 3 or 1,2,3")
     return [int(word) for word in words]
 
 

@@ -207,7 +207,8 @@ def _write_neighbors(out: str | Path, answers: Sequence[Mapping[str, Any]]) -> N
         for neighbor in answer["neighbors"]
     ]
     own = {"query": pa.int64(), "query_row": pa.int64(), "query_code": pa.string(), "rank": pa.int64()}
-    own |= {"id": pa.int64(), "distance": pa.int32(), "score": pa.float32()}
+    texts = bool(lines) and isinstance(lines[0]["id"], str)
+    own |= {"id": pa.string() if texts else pa.int64(), "distance": pa.int32(), "score": pa.float32()}
     columns = {name: pa.array([line[name] for line in lines], kind) for name, kind in own.items()}
     for name in lines[0]["attributes"] if lines else ():
         columns[f"attribute_{name}" if name in own else name] = pa.array([line["attributes"][name] for line in lines])

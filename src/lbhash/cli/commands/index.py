@@ -31,12 +31,15 @@ def chosen_codes(
     codes: Annotated[
         Path | None, typer.Option(help="Codes, .parquet, .npz, .npy or a folder, in the place of --model and --data.")
     ] = None,
-    ids: Annotated[
-        str | None, typer.Option(help="row, next (count on), or an integer column of --codes; if not given, id or row.")
+    id_column: Annotated[
+        str | None,
+        typer.Option(
+            help="The column with the ids, integers or texts; or row, or next (count on). If not given, id or row."
+        ),
     ] = None,
 ) -> dict[str, Any]:
     """Return the options that say which codes go into an index."""
-    return {"model": model, "data": data, "split": split, "codes": codes, "ids": ids}
+    return {"model": model, "data": data, "split": split, "codes": codes, "id_column": id_column}
 
 
 @index_app.command()
@@ -85,16 +88,16 @@ def add(index: IndexPath, as_json: Json = False, **options: Any) -> None:
 def remove(
     index: IndexPath,
     ids: Annotated[
-        list[str], typer.Option("--ids", help="Ids of codes to remove: 3 or 1,2,3; may be given several times.")
+        list[str],
+        typer.Option("--ids", help="Ids of codes to remove: 3, 1,2,3 or sku-7; may be given several times."),
     ],
     as_json: Json = False,
 ) -> None:
     """Remove codes by their ids, all of them or none."""
     from lbhash.pipeline.index import parse_ids
 
-    numbers = parse_ids(ids)
     opened = _open(index)
-    removed = opened.remove(numbers)
+    removed = opened.remove(parse_ids(ids, opened))
     _print(opened, index, as_json, "{removed:,} codes removed; {index} has {codes:,}", removed=removed)
 
 
