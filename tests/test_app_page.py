@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from contextlib import contextmanager
 from dataclasses import replace
 from importlib.resources import files
@@ -11,7 +12,9 @@ import pytest
 from PIL import Image
 
 from app_service import until
+from lbhash.codes.io import CodeTable
 from lbhash.data import load_table
+from lbhash.index import build_index, open_index
 from lbhash.service import Settings
 
 
@@ -284,6 +287,36 @@ def test_the_token_is_asked_for(browser, digits_service, serving):
         assert "s3cret" not in browser.current_url
         script(browser, "(sessionStorage.clear(), true)")
     browser.get_log("browser")
+
+
+@pytest.mark.parametrize(
+    "ids", [[f"sku {row}, é" for row in range(40)], [2**62 + row for row in range(40)]], ids=["texts", "wide"]
+)
+def test_ids_that_people_have(browser, digits_service, serving, tmp_path, ids):
+    from selenium.webdriver import Keys
+
+    index = open_index(digits_service.index)
+    table = CodeTable(index.codes_of(index.ids()[:40]), index.bits, np.arange(40), None, index.model)
+    build_index(table, tmp_path / "i", ids=ids, attributes={})
+    with serving(Settings(digits_service.model, tmp_path / "i")) as address:
+        browser.get(address)
+        until(browser, "document.getElementById('facts').innerText")
+        element(browser, "row").send_keys(f"{ids[7]}\n")
+        until(browser, "document.querySelectorAll('.card').length == 12")
+        assert element(browser, "asked-name").text == f"Id {ids[7]}"
+        shown = script(browser, "[...document.querySelectorAll('.row-of')].map((one) => one.textContent)")
+        assert {name.removeprefix("id ") for name in shown} <= {str(name) for name in ids}
+        assert parse_qs(browser.current_url.partition("#")[2])["id"] == [str(ids[7])]
+        browser.find_elements("class name", "card")[3].click()
+        until(browser, f"document.getElementById('asked-name').innerText == {json.dumps(shown[3].capitalize())}")
+        browser.back()
+        until(browser, f"document.getElementById('asked-name').innerText == {json.dumps(f'Id {ids[7]}')}")
+        script(browser, "(document.getElementById('map').focus(), true)")
+        press(browser, Keys.ARROW_RIGHT)
+        said = until(browser, "document.getElementById('map-says').innerText")
+        assert said.removeprefix("id ").split(", class")[0] in map(str, ids), said
+        browser.get("about:blank")
+    assert [entry for entry in browser.get_log("browser") if entry["level"] == "SEVERE"] == []
 
 
 def test_a_server_that_goes_away_and_comes_back(browser, digits_service, serving):

@@ -77,6 +77,31 @@ def test_ids_and_all_columns_can_be_given(client, rows):
     assert post(client, "add", embeddings=rows[:1])["ids"] == [2**40 + 1]
 
 
+@pytest.mark.parametrize("ids", [["sku 7, é", "sku-8"], [-(2**63), 2**62 + 1]], ids=["texts", "wide"])
+def test_ids_that_people_have(settings, rows, ids):
+    index = open_index(settings.index)
+    table = CodeTable(index.codes_of(range(2)), index.bits, np.arange(2), None, index.model)
+    build_index(table, settings.index, ids=ids, attributes={"price": [1, 2]}, overwrite=True)
+    with TestClient(create_app(settings), base_url=HOME) as client:
+        assert client.get("/v1/about").json()["ids"] == ("string" if isinstance(ids[0], str) else "int64")
+        for asked in (ids[0], str(ids[0])):  # as text, too
+            answer = post(client, "search", id=asked, k=1)
+            assert (answer["query"]["id"], answer["query"]["attributes"]) == (ids[0], {"price": 1})
+            assert answer["neighbors"][0]["distance"] == 0
+        assert [one["id"] for one in post(client, "search", id=ids[0], where={"id": ids[1:]})["neighbors"]] == ids[1:]
+        more = ids[1] + "'" if isinstance(ids[0], str) else ids[1] + 1
+        added = post(client, "add", embeddings=rows[:1], ids=[more], attributes={"price": [3]})
+        assert (added["ids"], added["codes"]) == ([more], 3)
+        assert more in [one["id"] for one in nearest(client, rows[0], 3, radius=0)]
+        again = {"embeddings": rows[:1], "ids": [more]}
+        assert_refused(client.post("/v1/add", json=again), 422, f"ids holds {more!r}, which the index already has")
+        assert post(client, "remove", ids=ids)["ids"] == ids
+        assert_refused(client.post("/v1/search", json={"id": ids[0]}), 404, f"id is {ids[0]!r}, and the index has no")
+        surrogate = {"content": '{"id": "\\ud800"}', "headers": {"Content-Type": "application/json"}}
+        assert_refused(client.post("/v1/search", **surrogate), 404, "and the index has no such code")
+    assert open_index(settings.index).ids().tolist() == [more]
+
+
 REFUSED = [
     ("add", {}, ("embeddings is missing",)),
     ("add", {"embeddings": [[0.0] * 63]}, ("embeddings.0 has 63 numbers",)),
@@ -95,7 +120,11 @@ REFUSED = [
     ("add", {"embeddings": [[0.0] * 64], "rows": [1]}, ("rows: there is no such field",)),
     ("remove", {"ids": [0, 10**9]}, ("1000000000",)),
     ("remove", {"ids": [0, 0]}, ("0 twice",)),
-    ("remove", {"ids": ["0"]}, ("ids.0 is '0'; it must be an integer",)),
+    ("remove", {"ids": ["zero"]}, ("ids holds texts, and the ids of the index are integers",)),
+    ("remove", {"ids": [0, "zero"]}, ("ids holds texts and others",)),
+    ("remove", {"ids": [1.5]}, ("ids.0: it must be an integer of 64 bits, or a text",)),
+    ("remove", {"ids": [""]}, ("ids.0: it must be an integer",)),
+    ("remove", {"ids": [2**63]}, ("ids.0: it must be an integer",)),
     ("remove", {"ids": list(range(1001))}, ("ids has 1001 values; it must have at most 1,000",)),
 ]
 

@@ -477,3 +477,35 @@ def test_columns_that_cannot_travel(inside, with_words, command, arguments, line
     assert status == 2
     assert re.search(line, errors)
     assert not (inside / "x.parquet").exists()
+
+
+def test_texts_as_ids_all_the_way(inside, command, with_words):
+    data, here = ("--model", "model", "--data", with_words), ("--index", inside / "i")
+    facts = build(command, inside / "i", *data, "--split", "base", "--id-column", "word", "--columns", "half")
+    assert (facts["ids"], list(facts["attributes"])) == ("string", ["row", "label", "half"])
+    more = (*here, *data, "--split", "query", "--columns", "half")
+    assert_refused(command("index", "add", *more), "ids holds integers, and the ids of the index are texts")
+    json_of(command("index", "add", *more, "--id-column", "word", "--json"))
+    said = "which the index already has; remove it first, or give another"
+    assert_refused(command("index", "add", *more, "--id-column", "word", "--json"), "ids holds 'row ", said)
+    assert_refused(command("index", "remove", *here, "--ids", "row"), "ids holds 'row', which the index does not have")
+    assert (
+        json_of(command("index", "remove", *here, "--ids", 'row 3,"row 4"', "--ids", "row 5", "--json"))["removed"] == 3
+    )
+    row = ("search", *here, *data, "--row", 17, "-k", 3)
+    neighbors = json_of(command(*row, "--where", "id in ('row 3', 'row 17', row 1790)", "--json"))["queries"][0][
+        "neighbors"
+    ]
+    assert [hit["id"] for hit in neighbors] == ["row 17", "row 1790"]
+    assert [hit["attributes"]["row"] for hit in neighbors] == [17, 1790]
+    assert "row 17 " in command(*row)[1]
+    for name in ("n.parquet", "n.csv"):
+        command(*row, "--out", inside / name)
+    assert pq.read_table(inside / "n.parquet")["id"].to_pylist() == csv.read_csv(inside / "n.csv")["id"].to_pylist()
+    command("index", "export", *here, "--out", inside / "c.parquet")
+    again = build(command, inside / "j", "--codes", inside / "c.parquet")
+    assert again["attributes"] == facts["attributes"]
+    one, other = open_index(inside / "i"), open_index(inside / "j")
+    assert other.attributes_of(one.ids()).equals(one.attributes_of(one.ids()))
+    by_file = json_of(command("search", "--index", inside / "c.parquet", *row[3:], "--json"))["queries"]
+    assert by_file == json_of(command(*row, "--json"))["queries"]

@@ -1,6 +1,6 @@
 """Filters over attributes: a mapping from columns to values, or a text that may compare them, too.
 
-A text has conditions, all of which must hold, with commas or ``and`` between them:
+The column ``id`` has the ids. A text has conditions, all of which must hold, with commas or ``and`` between them:
 ``color in (red, blue), 20 <= price < 50 and title = "Shoes, size 3"``.
 
 A condition is ``NAME = VALUE``, the same with ``!=``, ``<``, ``<=``, ``>`` or ``>=``, a range as above, ``NAME [not] in

@@ -126,6 +126,8 @@ def _read_or_encode(
 
     What does not fit the index, or cannot be ids, is refused before a model has done its work.
     """
+    import pyarrow as pa
+
     given = {name: value for name, value in data.items() if value not in (None, ())}
     if codes is not None:
         if "model" in given or "data" in given:
@@ -149,9 +151,11 @@ def _read_or_encode(
     column_schema(job.data, own, one_file=one_file, option="id-column")
     job = replace(job, columns=(*job.columns, *own))
     schema = column_schema(job.data, job.columns, one_file=one_file)
-    _check_ids(schema, id_column)
+    which = _check_ids(schema, id_column)
     hasher = load_hasher(job.model)
     if index is not None:
+        texts = which in schema.names and not pa.types.is_integer(schema.field(which).type)
+        index.state.check_kind(np.empty(1, object if texts else np.int64))
         attributes = index.attributes_of([]).column_names[1:]
         wanted = [name for name in attributes if name not in ("row", "label", "labels")]
         if attributes and set(columns) != set(wanted):  # without any, the index has never had a code

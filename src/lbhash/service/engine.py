@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -42,6 +43,8 @@ log = logging.getLogger("lbhash.service")
 
 AT_ONCE = 256 << 20
 """Bytes of an index that is checked before anything else, which takes less than a second even on a slow disk."""
+
+_INTEGER = re.compile(r"-?\d{1,19}", re.ASCII)
 
 _Encoded = tuple[PackedCodes, dict[str, npt.NDArray], dict[str, Any]]
 """Codes of n queries, ``uint8 [n, bytes]``; their real-valued ``outputs`` and ``embeddings``, ``[n, …]``; the id, row
@@ -146,6 +149,7 @@ class Engine:
             rows=None if self.rows is None else len(self.rows),
             pictures=isinstance(self.rows, (GrayRows, ImageRows)),
             takes_pictures=self.takes_images,
+            ids=index.info()["ids"],
             columns=index.attributes_of([]).column_names[1:],
             label=index.label or None,
             rerank=["asymmetric", *filter(None, [index.store_vectors])],
@@ -185,23 +189,25 @@ class Engine:
         codes, vectors = self._hash_given(given.embeddings)
         count = len(codes)
 
-        def change(index: Index) -> Sequence[int]:
-            missing = {field.name: pa.nulls(count, field.type) for field in index.state.schema or ()}
-            index.add(codes, given.ids, missing | given.attributes, vectors=vectors.get(index.store_vectors))
-            return given.ids or range(index.state.next_id - count, index.state.next_id)
+        def change(index: Index) -> Sequence[int | str]:
+            missing = {field.name: pa.nulls(count, field.type) for field in index.state.attributes}
+            ids = None if given.ids is None else _ids(index, given.ids)
+            index.add(codes, ids, missing | given.attributes, vectors=vectors.get(index.store_vectors))
+            return ids or range(index.state.next_id - count, index.state.next_id)
 
         return self._change(change)
 
     def remove(self, given: schemas.RemoveRequest) -> schemas.Changed:
         """Remove codes from the index, as ``lbhash index remove`` does."""
 
-        def change(index: Index) -> Sequence[int]:
-            index.remove(given.ids)
-            return given.ids
+        def change(index: Index) -> Sequence[int | str]:
+            ids = _ids(index, given.ids)
+            index.remove(ids)
+            return ids
 
         return self._change(change)
 
-    def _change(self, change: Callable[[Index], Sequence[int]]) -> schemas.Changed:
+    def _change(self, change: Callable[[Index], Sequence[int | str]]) -> schemas.Changed:
         """Change what is in the folder now, and put the result in the place of the index that is searched."""
         with self._loading:
             try:
@@ -228,7 +234,7 @@ class Engine:
         index.load()
         self.index, self.check, self.damage = index, "intact", ""
 
-    def row_of(self, name: int, attributes: Mapping[str, Any]) -> int | None:
+    def row_of(self, name: int | str, attributes: Mapping[str, Any]) -> int | None:
         """Return the row of the data that the code with the id ``name`` was made from, or None if there is none."""
         row = attributes.get("row", name)
         return row if self.rows is not None and isinstance(row, int) and 0 <= row < len(self.rows) else None
@@ -239,7 +245,7 @@ class Engine:
             attributes = attribute_rows(index, [row])[0]
         except DamagedIndexError:
             raise
-        except ValueError:
+        except (ValueError, TypeError):  # TypeError if ids are texts
             return {}
         return json_value(attributes) if self.row_of(row, attributes) == row else {}
 
@@ -288,12 +294,13 @@ class Engine:
             facts = {"label": rows.label(given.row), "attributes": self._attributes(index, given.row)}
             return *self._hash(embedding[None]), {"row": given.row, **facts}
         if given.id is not None:
-            with blame_request(404, f"id is {given.id}, and the index has no such code"):
-                code = index.codes_of([given.id])
-            vectors = {index.store_vectors: index.vectors_of([given.id])} if index.store_vectors else {}
-            attributes = attribute_rows(index, [given.id])[0]
-            row, label = self.row_of(given.id, attributes), attributes.get(index.label)
-            return code, vectors, {"id": given.id, "row": row, "label": label, "attributes": json_value(attributes)}
+            with blame_request(404, f"id is {given.id!r}, and the index has no such code"):
+                ids = _ids(index, [given.id])
+                code = index.codes_of(ids)
+            vectors = {index.store_vectors: index.vectors_of(ids)} if index.store_vectors else {}
+            attributes = attribute_rows(index, ids)[0]
+            row, label = self.row_of(ids[0], attributes), attributes.get(index.label)
+            return code, vectors, {"id": ids[0], "row": row, "label": label, "attributes": json_value(attributes)}
         with blame_request():
             return code_from_hex(given.code or "", index.bits)[None], {}, {}
 
@@ -352,6 +359,13 @@ def _neighbors(
                 found = best.ids[0], best.distances[0], best.scores[0]
             answers.append((found, None))
         return [*answers]
+
+
+def _ids(index: Index, given: Sequence[int | str]) -> list[int | str]:
+    """Return ids of a request: an integer may be sent as text, since numbers of JavaScript do not hold 64 bits."""
+    if index.state.schema is None or index.state.texts:
+        return [*given]
+    return [int(name) if isinstance(name, str) and _INTEGER.fullmatch(name) else name for name in given]
 
 
 def _check_writable(index: Index, path: str | Path) -> None:

@@ -41,13 +41,21 @@ def _numbers(value: Any) -> Any:
         raise ValueError("it is text, but not the base64 of float32 numbers, four bytes each") from None
 
 
+def _one_id(value: Any) -> Any:
+    """Return an id, or refuse it; a union of Pydantic would name its members."""
+    if not (type(value) is int and -(2**63) <= value < 2**63) and not (isinstance(value, str) and value):
+        raise ValueError("it must be an integer of 64 bits, or a text")
+    return value
+
+
 # Only the first error is reported. A list stops at it, since there can be as many errors as there are values.
 _Base64 = Annotated[str, Field(json_schema_extra={"contentEncoding": "base64"})]
 _Embedding = Annotated[
     list[_Finite], Field(fail_fast=True), BeforeValidator(_numbers, json_schema_input_type=list[_Finite] | _Base64)
 ]
 _Embeddings = Annotated[list[_Embedding], Field(min_length=1, max_length=MAX_BATCH, fail_fast=True)]
-_Ids = Annotated[list[_Natural], Field(min_length=1, max_length=_MAX_VALUES, fail_fast=True)]
+_Id = Annotated[Any, BeforeValidator(_one_id, json_schema_input_type=int | str)]
+_Ids = Annotated[list[_Id], Field(min_length=1, max_length=_MAX_VALUES, fail_fast=True)]
 _Values = Annotated[list[_Value], Field(max_length=_MAX_VALUES, fail_fast=True)]
 _Column = Annotated[list[_Value | _Values | None], Field(max_length=MAX_BATCH, fail_fast=True)]
 _Choices = Annotated[dict[StrictStr, _Value | _Values], Field(max_length=_MAX_COLUMNS)]
@@ -107,7 +115,7 @@ class Given(Body, json_schema_extra=_one_alone):
     embedding: _Embedding | None = Field(
         None, description="As many numbers as /v1/about says: a list, or base64 of float32 in little-endian order."
     )
-    id: _Natural | None = Field(None, description="The id of a code of the index.")
+    id: _Id | None = Field(None, description="The id of a code of the index. An integer may be sent as text.")
     code: StrictStr | None = Field(None, description="Hexadecimal: two digits a byte, the first bit lowest.")
     row: _Natural | None = Field(None, description="A row of the data, counted from 0.")
 
@@ -163,7 +171,7 @@ class AddRequest(Body):
 
     embeddings: _Embeddings = Field(description="A list of numbers for each code, or the base64 of float32.")
     ids: _Ids | None = Field(
-        None, description="An id for each, that the index does not have; by default the next ones."
+        None, description="An id for each, that the index does not have; by default the next integers."
     )
     attributes: dict[StrictStr, _Column] = Field(
         {}, description="Columns of the index, with a value for each code; one that is left out has none."
@@ -179,7 +187,7 @@ class RemoveRequest(Body):
 class Changed(BaseModel):
     """A change of the index, which is on the disk and is searched from now on."""
 
-    ids: list[int] = Field(description="Of the codes that were added, or removed.")
+    ids: list[int | str] = Field(description="Of the codes that were added, or removed.")
     codes: int = Field(description="The codes of the index after it.")
     generation: int
 
@@ -189,7 +197,7 @@ class Query(BaseModel):
 
     code: str = Field(description="Hexadecimal.")
     bits: int
-    id: int | None = None
+    id: int | str | None = None
     row: int | None = None
     label: _Label = None
     attributes: dict[str, Any] = Field({}, description="What the index holds of this id or row.")
@@ -203,7 +211,7 @@ class Neighbor(BaseModel):
     """A code that was found."""
 
     rank: int
-    id: int
+    id: int | str
     row: int | None = Field(description="The row of the data, for /v1/row/{row}/image.")
     distance: int = Field(description="The Hamming distance, in bits.")
     score: float | None = Field(description="What the codes are ordered by after re-ranking; smaller is nearer.")
@@ -285,6 +293,7 @@ class About(_Loaded):
     rows: int | None = Field(description="The number of rows of the data; null if the service has no data.")
     pictures: bool = Field(description="Whether rows have images.")
     takes_pictures: bool = Field(description="Whether an image can be the query.")
+    ids: Literal["int64", "string"] = Field(description="What the ids are: integers, or texts.")
     columns: list[str]
     label: str | None = Field(description="The column with the label.")
     rerank: list[str]
@@ -344,7 +353,7 @@ class Map(_Computed):
 
     kind: Literal["pca", "tsne"] | None = None
     pending: bool = Field(description="Whether a better map is being computed.")
-    ids: list[int] = []
+    ids: list[int | str] = []
     rows: list[int | None] = []
     labels: list[_Label] = []
     x: list[float] = []

@@ -43,19 +43,23 @@ async function ask(path, options = {}) {
 
 const versioned = (path) => (path === "health" ? path : `v1/${path}`);
 
-export const get = async (path, options) => (await ask(versioned(path), options)).json();
+// A number of JavaScript does not hold an integer of 64 bits. Such an id stays a text, which the service takes, too.
+const LONG = /"(?:[^"\\]|\\.)*"|(?<![\d.])-?\d{16,}(?![\d.eE])/g;
+const read = async (answer) => JSON.parse((await answer.text()).replace(LONG, (part) => (part[0] === '"' ? part : `"${part}"`)));
+
+export const get = async (path, options) => read(await ask(versioned(path), options));
 
 export async function search(query, options, signal) {
   if (!query.file) {
     const body = JSON.stringify({ ...query, ...options });
-    return (await ask(versioned("search"), { method: "POST", body, signal, headers: { "Content-Type": "application/json" } })).json();
+    return read(await ask(versioned("search"), { method: "POST", body, signal, headers: { "Content-Type": "application/json" } }));
   }
   const body = new FormData();
   body.append("image", query.file);
   for (const [name, value] of Object.entries(options)) {
     body.append(name, name === "rerank" ? value : JSON.stringify(value));
   }
-  return (await ask(versioned("search"), { method: "POST", body, signal })).json();
+  return read(await ask(versioned("search"), { method: "POST", body, signal }));
 }
 
 export function pictureOf(row) {

@@ -15,13 +15,13 @@ const RANKINGS = { "": "bits that differ", asymmetric: "the query's outputs", ou
 const PATIENCE = 150; // milliseconds before the page shows that it waits
 
 let about = null;
-let query = null; // {row}, {id} or {file}: what is searched
+let query = null; // {row}, {id} (a text) or {file}: what is searched
 let good = null; // what the neighbors on the page were found with
 let listed = []; // the neighbors on the page
 let running = null; // the AbortController of the running search
 let again = () => {};
 
-const codeMap = new CodeMap({ choose: (id, row) => ask(row === null ? { id } : { row }), picture });
+const codeMap = new CodeMap({ choose: (id, row) => ask(row === null ? { id: String(id) } : { row }), picture });
 
 // -------------------------------------------------------------------------------------------------------- images
 
@@ -146,7 +146,7 @@ function card(neighbor, asked, main) {
     bitsOf(neighbor.code, asked.bits, asked.code),
     element("span", { className: "card-line" }, element("span", { className: "row-of", textContent: [name, ...others].join(" · ") }), verdict(label, asked.label)));
   button.title = `Search with ${name}`;
-  button.addEventListener("click", () => follow(row === null ? { id } : { row }));
+  button.addEventListener("click", () => follow(row === null ? { id: String(id) } : { row }));
   return element("li", {}, button);
 }
 
@@ -225,10 +225,9 @@ const held = () => new URLSearchParams(location.hash.slice(1));
 
 // The query that the address holds, or null.
 function recalled() {
-  for (const name of ["row", "id"]) {
-    if (/^\d{1,15}$/.test(held().get(name) ?? "")) return { [name]: Number(held().get(name)) };
-  }
-  return null;
+  const [row, id] = [held().get("row"), held().get("id")];
+  if (/^\d{1,15}$/.test(row ?? "")) return { row: Number(row) };
+  return id ? { id } : null;
 }
 
 // Sets the options to those of the address; those that it does not hold, to what they are at first.
@@ -309,6 +308,7 @@ function setUp() {
   $("no-pictures").hidden = about.takes_pictures || !about.pictures;
   $("row-name").textContent = about.rows === null ? "Id" : `Row, 0 to ${count(about.rows - 1)}`;
   if (about.rows !== null) $("row").max = about.rows - 1;
+  else Object.assign($("row"), { type: "text", inputMode: "text", placeholder: "" });
   $("random").hidden = about.rows === null;
   $("k").max = Math.max(1, Math.min(60, about.codes));
   $("radius").max = about.bits;
@@ -418,11 +418,11 @@ $("column").addEventListener("input", () => {
 $("query").addEventListener("submit", (event) => {
   event.preventDefault();
   const value = $("row").value.trim();
-  if (!about || !/^\d+$/.test(value)) {
+  if (!about || (about.rows === null ? !value : !/^\d+$/.test(value))) {
     $("row").focus();
     return;
   }
-  ask(about.rows === null ? { id: Number(value) } : { row: Number(value) });
+  ask(about.rows === null ? { id: value } : { row: Number(value) });
 });
 $("random").addEventListener("click", () => ask({ row: randomRow() }));
 $("file").addEventListener("change", () => {
