@@ -330,7 +330,7 @@ def test_code_attributes_and_ids_of_a_table():
     assert ids_of(table, None).tolist() == [9, 8, 7]
     assert ids_of(table, "row").tolist() == [4, 5, 6]
     assert ids_of(table, "next") is None
-    with pytest.raises(ValueError, match=r"ids is 'y'; it must be row, next, or a column of the codes \(id, x\)"):
+    with pytest.raises(ValueError, match=r"id-column is 'y'; it must be row, next, or a column of the codes \(id, x\)"):
         ids_of(table, "y")
 
 
