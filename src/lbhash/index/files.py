@@ -156,7 +156,9 @@ class StoredArray:
         return self.shape[0]
 
     def read(self) -> npt.NDArray:
-        """Return all of it, and keep nothing."""
+        """Return all of it, and keep nothing that is not kept already: the file of what is in memory is closed."""
+        if self._whole is not None:
+            return self._whole
         return self.file.read()[_HEADER:].view(self.dtype).reshape(self.shape)
 
     def whole(self) -> npt.NDArray:
