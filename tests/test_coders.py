@@ -262,6 +262,16 @@ def test_sne_wants_the_neighbors_of_the_embeddings(data):
     assert coder.loss(model, torch.from_numpy(x[:6])).item() == pytest.approx(total, rel=1e-3)
 
 
+def test_a_batch_of_sne_is_rows_with_their_nearest():
+    x = np.random.default_rng(0).standard_normal((200, 3)).astype(np.float32)
+    nearest = [set(np.argsort([-cosine(row.tolist(), other.tolist()) for other in x])[:16]) for row in x]
+    for rows in CODERS["sne"](5).picks(torch.from_numpy(x), 48, 4):
+        batch = set(rows.tolist())
+        whole = [near for near in nearest if near <= batch]  # of which it is made
+        assert 16 <= len(batch) == len(rows) <= 48
+        assert set().union(*whole) == batch
+
+
 def test_the_gradient_of_sne_is_that_of_its_codes_through_a_tanh():
     coder, logits, x = CODERS["sne"](5), batch(6).requires_grad_(), batch(6, 4, seed=1)
     coder.sharpness = torch.tensor(math.log(9), dtype=torch.float64, requires_grad=True)
@@ -595,6 +605,7 @@ def test_from_a_file_without_labels_to_a_search(data, tmp_path, monkeypatch, cap
     said = run("train", "--data", "x.npy", "--out", "m", "--bits", 12)
     assert "x.npy has no labels" in said
     assert "sne" in said
+    assert "to find 95 % of the 10 nearest, re-rank" in said
     metrics = json.loads((tmp_path / "m" / "metrics.json").read_text())
     assert (metrics["method"], metrics["queries"], metrics["base"]) == ("sne", 9, 81)
     assert (metrics["epochs"], metrics["training"], metrics["neighbors"]) == (None, None, [10, 81])
@@ -604,6 +615,17 @@ def test_from_a_file_without_labels_to_a_search(data, tmp_path, monkeypatch, cap
     found = json.loads(run("evaluate", *files, "--neighbors", "x.npy", "--json"))
     assert found == {name: metrics[name] for name in found}
     assert "recall@k" in run("evaluate", *files, "--neighbors", "x.npy", "--rank", 3)
+    shown = run("evaluate", *files, "--neighbors", "x.npy", "--rerank", "20,81", "--json")
+    assert json.loads(shown)["neighbor_reranked"][0][1] == 1  # all of the base
+    assert "with 20 re-ranked" in run("evaluate", *files, "--neighbors", "x.npy", "--rerank", "20")
+    for words, wrong in (
+        ((), r"^rerank is given without neighbors"),
+        (("--neighbors", "x.npy"), r"^rerank is 'a'; it mu"),
+    ):
+        with pytest.raises(ValueError, match=wrong):
+            run("evaluate", *files, *words, "--rerank", "a")
+    with pytest.raises(ValueError, match=r"^rerank is 82; it must be from 1 to the size of the base"):
+        run("evaluate", *files, "--neighbors", "x.npy", "--rerank", "82")
     with pytest.raises(ValueError, match=r"or the embeddings that were encoded \(--neighbors\)"):
         run("evaluate", *files)
     with pytest.raises(ValueError, match=r"^probe is given with neighbors, which take no labels"):

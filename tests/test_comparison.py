@@ -165,7 +165,7 @@ def test_the_command(tmp_path, rows):
     assert len(made["recommended"]) == 3
     assert {"name", "memory", "known", "later", "nearest", "take"} <= set(made["lines"][0])
     wrong = CliRunner().invoke(app, [*given[:-4], "--bits", "8;16"])
-    assert str(wrong.exception).startswith("bits is '8;16'; it must be lengths with commas between them")
+    assert str(wrong.exception).startswith("bits is '8;16'; it must be integers with commas between them")
 
 
 @pytest.mark.parametrize(

@@ -30,21 +30,29 @@ def test_recall_and_precision_are_means_over_the_orders_of_ties(bits):
     rng = np.random.default_rng(bits)
     x, b = rng.standard_normal((3, 5)), rng.standard_normal((6, 5))
     query, base = pack(x[:, :bits]), pack(b[:, :bits])
-    found = evaluate_neighbors(query, x, base, b, k=(2, 4), bits=bits)
+    found = evaluate_neighbors(query, x, base, b, k=(2, 4), bits=bits, rerank=(1, 3, 6))
     distances = hamming_distances(query, base)
     for at, k in enumerate((2, 4)):
-        recalls, precisions = [], []
+        recalls, precisions, reranked = [], [], []
         for row in range(3):
             near = set(np.argsort(-cosines(x, b)[row])[:k])
             for order in permutations(range(6)):
                 if (np.diff(distances[row, list(order)]) < 0).any():
                     continue  # not an order of the ranking
                 recalls.append((row, len(near & set(order[:k])) / k))
+                reranked.append([len(near & set(order[:count])) / k for count in range(1, 7)])
                 hits = [i for i, item in enumerate(order) if item in near]
                 precisions.append((row, np.mean([(n + 1) / (i + 1) for n, i in enumerate(hits)])))
         for values, got in ((recalls, found.recall[at]), (precisions, found.map[at])):
             means = [np.mean([value for r, value in values if r == row]) for row in range(3)]
             assert got == pytest.approx(np.mean(means))
+        of_rows = [
+            np.mean([values for (r, _), values in zip(recalls, reranked, strict=True) if r == row], 0)
+            for row in range(3)
+        ]
+        means = np.mean(of_rows, axis=0)  # of 1 to 6 candidates, whose nearest come first once they are ranked again
+        np.testing.assert_allclose(found.reranked[at], means[[0, 2, 5]])
+        assert found.candidates[at] == 1 + np.argmax(means > 0.95 - 1e-9)
     assert (found.queries, found.base, found.bits) == (3, 6, bits)
 
 

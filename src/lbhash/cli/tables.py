@@ -153,6 +153,8 @@ def print_unlabeled(metrics: Mapping[str, Any]) -> None:
             f"({metrics['queries']:,} queries that were not fitted)"
             for k, recall in zip(metrics["neighbors"], metrics["neighbor_recall"], strict=True)
         ),
+        f"to find 95 % of the {metrics['neighbors'][0]} nearest, re-rank {metrics['neighbor_candidates'][0]:,} "
+        "candidates: index build --store-vectors int8, and search --rerank embeddings",
         *(["more bits find more of them: --bits 256"] if metrics["bits"] < 256 else []),
         "with labels (--labels FILE or --label-column NAME) the codes would learn which rows belong together: "
         "docs/search.md says what that is worth",
@@ -172,9 +174,10 @@ def print_choice(compared: Sequence[Mapping[str, Any]]) -> None:
 
 def print_neighbor_report(report: NeighborReport) -> None:
     """Print an evaluation by neighbors, a line for each number of them."""
-    table = Table("nearest by cosine", "recall@k", "mAP, expected over ties", box=SIMPLE_HEAD)
-    for k, recall, precision in zip(report.k, report.recall, report.map, strict=True):
-        table.add_row(f"{k:,}", f"{recall:.4f}", f"{precision:.4f}")
+    second = (f"with {count:,} re-ranked" for count in report.rerank)
+    table = Table("nearest by cosine", "recall@k", "mAP, expected over ties", *second, box=SIMPLE_HEAD)
+    for k, *values, reranked in zip(report.k, report.recall, report.map, report.reranked, strict=True):
+        table.add_row(f"{k:,}", *(f"{value:.4f}" for value in (*values, *reranked)))
     Console().print(table)
     Console().print(f"{report.queries:,} queries, {report.base:,} base codes, {report.bits} bits", highlight=False)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -18,6 +19,8 @@ from lbhash.utils.arrays import held
 from lbhash.utils.validation import check_ints
 
 NEIGHBORS = (10, 100)
+ENOUGH = 0.95
+"""The recall for which a report says how many candidates are needed."""
 _CHUNK = 1 << 16  # base rows at a time
 
 
@@ -29,19 +32,34 @@ class NeighborReport:
         k: the numbers of neighbors that were asked for.
         recall: for each of them, the share of the k nearest by cosine that is among the first k by Hamming distance.
         map: for each of them, the mAP over the whole base with the k nearest by cosine as relevant.
+        rerank: numbers of candidates.
+        reranked: for each number of neighbors, and of candidates, the recall after so many nearest codes are ranked
+            again by their cosine.
+        candidates: for each number of neighbors the fewest candidates that bring this recall to ``ENOUGH``.
         queries, base, bits: how many codes there were, and of what length.
     """
 
     k: tuple[int, ...]
     recall: tuple[float, ...]
     map: tuple[float, ...]
+    rerank: tuple[int, ...]
+    reranked: tuple[tuple[float, ...], ...]
+    candidates: tuple[int, ...]
     queries: int
     base: int
     bits: int
 
     def as_dict(self) -> dict[str, Any]:
         """Return all values by name, as JSON holds them."""
-        return {"neighbors": list(self.k), "neighbor_recall": list(self.recall), "neighbor_map": list(self.map)} | {
+        values = {
+            "neighbors": self.k,
+            "neighbor_recall": self.recall,
+            "neighbor_map": self.map,
+            "rerank": self.rerank,
+            "neighbor_reranked": map(list, self.reranked),
+            "neighbor_candidates": self.candidates,
+        }
+        return {name: list(value) for name, value in values.items()} | {
             name: getattr(self, name) for name in ("queries", "base", "bits")
         }
 
@@ -53,8 +71,11 @@ def evaluate_neighbors(
     base_embeddings: npt.ArrayLike,
     k: Sequence[int] | None = None,
     bits: int | None = None,
+    rerank: Sequence[int] = (),
 ) -> NeighborReport:
     """Return recall@k and mAP with the k nearest by cosine as relevant, in expectation over tied codes.
+
+    Recall after a second stage is that of candidates which are ranked again by the cosines of these embeddings.
 
     Args:
         query_codes: packed, ``uint8 [n, bytes]``, or a column for each bit (``lbhash.codes.as_packed_alike``).
@@ -64,6 +85,7 @@ def evaluate_neighbors(
         k: numbers of neighbors, each at most the size of the base; by default 10 and 100, or all of a smaller base.
             Among equal cosines any may count.
         bits: the length of a code; by default 8 · bytes.
+        rerank: numbers of candidates to rank again, each at most the size of the base.
 
     Raises:
         TypeError, ValueError: codes or embeddings are not as above, or do not fit each other.
@@ -77,12 +99,16 @@ def evaluate_neighbors(
     k = check_ints(k, "k", 1, len(base), "the size of the base")
     if not k:
         raise ValueError("k is empty; it must hold a number of neighbors at least")
+    rerank = check_ints(rerank, "rerank", 1, len(base), "the size of the base")
     nearest = nearest_by_cosine(*rows, max(k))
     rankings = neighbor_rankings(query, base, nearest, k, length)
     return NeighborReport(
         tuple(k),
         tuple(float(recall_at(ranking, count).mean()) for ranking, count in zip(rankings, k, strict=True)),
         tuple(float(average_precision(ranking).mean()) for ranking in rankings),
+        tuple(rerank),
+        tuple(tuple(float(recall_at(ranking, count).mean()) for count in rerank) for ranking in rankings),
+        tuple(map(_candidates, rankings)),
         len(query),
         len(base),
         length,
@@ -181,6 +207,12 @@ def _embeddings(given: npt.ArrayLike, codes: PackedCodes, whose: str) -> npt.NDA
         raise ValueError(f"{whose}_embeddings has no row; there must be one at least")
     check_embeddings(rows, f"{whose}_embeddings")
     return rows
+
+
+def _candidates(ranking: Ranking) -> int:
+    """Return the fewest candidates among which ``ENOUGH`` of the relevant rows are, as a mean over queries."""
+    counts = range(1, ranking.base)
+    return 1 + bisect_left(counts, ENOUGH, key=lambda count: float(recall_at(ranking, count).mean()))
 
 
 def _counts(distances: npt.NDArray[np.int32], bits: int) -> npt.NDArray[np.int64]:

@@ -30,6 +30,7 @@ def evaluate_file_neighbors(
     *,
     k: Sequence[int] | None = None,
     bits: int | None = None,
+    rerank: Sequence[int] = (),
 ) -> NeighborReport:
     """Evaluate two files of codes by the neighbors of the embeddings that were encoded (``evaluate_neighbors``).
 
@@ -52,7 +53,7 @@ def evaluate_file_neighbors(
             said = f"{name} has a code of row {codes.rows.max()}, and {table.name} has {len(table)} rows"
             raise ValueError(f"{said}; give the file that was encoded")
         found.append(table.split(codes.rows).take(slice(None)))
-    return evaluate_neighbors(left.codes, found[0], right.codes, found[1], k, left.bits)
+    return evaluate_neighbors(left.codes, found[0], right.codes, found[1], k, left.bits, rerank)
 
 
 def evaluate_files(

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from lbhash.cli.commands.options import Data, Json, new_data, print_json, with_options
+from lbhash.cli.commands.options import Data, Json, integers, new_data, print_json, with_options
 
 
 @with_options(new_data)
@@ -28,7 +28,7 @@ def compare(
     from lbhash.pipeline.splits import open_embedded
     from lbhash.utils.system import usable_cores
 
-    lengths = _lengths(bits)
+    lengths = integers(bits, "bits", "16,32,64")
     dataset, _ = open_embedded(data, **source)
     how: dict[str, Any] = {"epochs": epochs, "workers": usable_cores(), "progress": not as_json}
     found = compare_dataset(dataset, lengths, out, seed=seed, **how)
@@ -44,10 +44,3 @@ def compare(
         typer.echo(sentence)
     if out is not None:
         typer.echo(f"all {len(found.lines)} lines and the page are in {out}")
-
-
-def _lengths(text: str) -> list[int]:
-    try:
-        return [int(one) for one in text.split(",")]
-    except ValueError:
-        raise ValueError(f"bits is {text!r}; it must be lengths with commas between them, such as 16,32,64") from None

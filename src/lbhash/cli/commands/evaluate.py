@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from lbhash.cli.commands.options import Json, RayAddress, choice, data_option, print_json
+from lbhash.cli.commands.options import Json, RayAddress, choice, data_option, integers, print_json
 
 _WHY = {
     "protocol": "which trains and encodes data",
@@ -70,6 +70,12 @@ def evaluate(
             "the nearest neighbors by cosine, --rank of them. Twice, for queries and base from a file each."
         ),
     ] = None,
+    rerank: Annotated[
+        str | None,
+        typer.Option(
+            help="Of --neighbors: numbers of nearest codes that are ranked again by cosine, such as 50,100,200."
+        ),
+    ] = None,
     protocol: Annotated[
         Literal["unseen"] | None,
         choice("Evaluate methods and no codes: train them on some of the classes of --data, ask about all."),
@@ -123,15 +129,20 @@ def evaluate(
         (print_json if as_json else tables.print_run)(facts)
         return
     if neighbors:
-        _only(context, "neighbors", {"queries", "base", "rank", "bits"})
+        _only(context, "neighbors", {"queries", "base", "rank", "bits", "rerank"})
         from lbhash.pipeline.evaluate import evaluate_file_neighbors
 
-        found = evaluate_file_neighbors(queries, base, neighbors, k=rank or None, bits=bits)
+        counts = integers(rerank, "rerank", "50,100,200") if rerank else ()
+        found = evaluate_file_neighbors(queries, base, neighbors, k=rank or None, bits=bits, rerank=counts)
         if as_json:
             print_json(found.as_dict())
         else:
             tables.print_neighbor_report(found)
         return
+    if rerank:
+        raise ValueError(
+            "rerank is given without neighbors, by whose embeddings codes are ranked again; add --neighbors"
+        )
     if trains := _given(context) & _TRAINING:
         raise ValueError(f"{min(trains)} is given without protocol, which alone trains; leave it out or add --protocol")
     from lbhash.pipeline.evaluate import evaluate_files

@@ -238,6 +238,16 @@ def _place(one: inspect.Parameter) -> int:
     return len(FIRST) + (get_args(one.annotation)[1].rich_help_panel == IMAGES)
 
 
+def integers(text: str, name: str, example: str) -> list[int]:
+    """Return the integers of a text such as ``16,32``; ``ValueError`` with an example if it is none."""
+    try:
+        return [int(one) for one in text.split(",")]
+    except ValueError:
+        raise ValueError(
+            f"{name} is {text!r}; it must be integers with commas between them, such as {example}"
+        ) from None
+
+
 def print_json(value: dict[str, Any]) -> None:
     """Print one JSON object."""
     typer.echo(json.dumps(value, indent=2, allow_nan=False))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Iterator
 from typing import ClassVar
 
 import torch
@@ -40,6 +41,14 @@ class BatchCoder(Coder):
         """Return what batches are drawn from, ``[n, ...]``: the embeddings."""
         return torch.from_numpy(rows.subsample(MOST_TRAINED).take(slice(None)))
 
+    def picks(self, x: Tensor, size: int, steps: int) -> Iterator[Tensor]:
+        """Yield the positions of the rows of each step's batch: of all rows in turn, in a random order."""
+        batches = len(x) // size
+        for step in range(steps):
+            if step % batches == 0:
+                order = torch.randperm(len(x)).split(size)
+            yield order[step % batches]
+
     def finish(self, model: HashModel, x: Tensor) -> None:
         """Set what follows from the trained head and the rows ``[n, dim]``."""
 
@@ -65,15 +74,12 @@ class BatchCoder(Coder):
 
     def _train(self, model: HashModel, x: Tensor, parameters: list[nn.Parameter]) -> None:
         size = min(self.batch, len(x) // 2 * 2)
-        batches = len(x) // size
-        steps = min(self.epochs * batches, self.steps)
+        steps = min(self.epochs * (len(x) // size), self.steps)
         optimizer = Adam(parameters, self.lr, fused=True)
         schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, steps)
-        for step in range(steps):
-            if step % batches == 0:
-                order = torch.randperm(len(x)).split(size)
+        for rows in self.picks(x, size, steps):
             optimizer.zero_grad()
-            self.loss(model, x[order[step % batches]]).backward()
+            self.loss(model, x[rows]).backward()
             optimizer.step()
             schedule.step()
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from lbhash.data.split import EmbeddingSplit
+from lbhash.evaluation.neighbors import nearest_by_cosine
 from lbhash.losses.pairs import other_rows, straight_through
 from lbhash.models.hash_model import HashModel
 from lbhash.training.coders.batches import BatchCoder
@@ -16,6 +19,12 @@ WIDTH = 0.2
 """τ of ``neighbor_loss`` in standard deviations of a batch's cosines."""
 
 
+GROUP = 16
+"""Rows of a batch that are near to each other: one, and its nearest."""
+MOST_GROUPS = 2_000
+"""The most groups; a batch is of some."""
+
+
 class SNE(BatchCoder):
     """A linear map, of ITQ at first, whose codes have the neighbors that the embeddings have in a batch.
 
@@ -23,7 +32,19 @@ class SNE(BatchCoder):
     row, and places the rows in a plane.
     """
 
-    hidden, batch, steps, lr = 0, 512, 400, 1e-2
+    hidden, batch, steps, lr = 0, 512, 400, 3e-2
+
+    def picks(self, x: Tensor, size: int, steps: int) -> Iterator[Tensor]:
+        """Yield the positions of the rows of each step's batch: some rows at random, with the nearest of each.
+
+        The nearest among rows at random are far from each other where rows have near copies. Codes would then learn to
+        tell far rows apart, and not the nearest.
+        """
+        first = torch.randperm(len(x))[:MOST_GROUPS]
+        groups = torch.from_numpy(nearest_by_cosine(x[first].numpy(), x.numpy(), min(GROUP, len(x))))
+        for _ in range(steps):
+            some = torch.randperm(len(groups))[: max(1, size // GROUP)]
+            yield groups[some].unique()  # a row that came twice would be its own neighbor
 
     def begin(self, model: HashModel, rows: EmbeddingSplit) -> list[nn.Parameter]:
         """Set the map of ITQ, scaled so that ℓ and the weights, for which the learning rate is, are about 1."""
