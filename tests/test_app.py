@@ -334,7 +334,7 @@ def test_doubt_is_how_far_outputs_are_from_those_of_the_data(client, hasher):
         assert judged["doubt"] == pytest.approx((gaps < gaps[row]).mean(), abs=0.011)
         assert judged["unsure"] == np.flatnonzero(np.abs(outputs[row]) < small).tolist()
     noise = np.random.default_rng(0).integers(0, 17, 64).tolist()
-    assert client.post("/v1/search", json={"embedding": noise}).json()["query"]["doubt"] == 1
+    assert client.post("/v1/search", json={"embedding": noise}).json()["query"]["doubt"] > 0.99
     found = client.post("/v1/search", json={"row": 1, "k": 1}).json()["query"]
     assert found["doubt"] < 1
     assert found["attributes"]["label"] == found["label"] == 1

@@ -180,7 +180,7 @@ def flip(folder):
     """Flip a bit of the codes, and return a function that flips it back."""
     (file,) = folder.glob("*.codes.npy")
     content = file.read_bytes()
-    file.write_bytes(content[:500] + bytes([content[500] ^ 1]) + content[501:])
+    file.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
     return lambda: file.write_bytes(content)
 
 

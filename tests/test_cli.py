@@ -80,7 +80,7 @@ def assert_refused(result, *parts):
 def test_train_leaves_a_model_and_its_metrics(work):
     metrics = json.loads((work / "train.json").read_text())
     assert metrics == json.loads((work / "model" / "metrics.json").read_text())
-    facts = {"data": "digits", "protocol": "digits", "method": "csq_d", "bits": 12, "seed": 0, "epochs": 2}
+    facts = {"data": "digits", "protocol": "digits", "method": "csq", "bits": 12, "seed": 0, "epochs": 2}
     assert {name: metrics[name] for name in facts} == facts
     assert (metrics["queries"], metrics["base"], metrics["top_k"]) == (200, 1597, 1597)
     assert 0 <= metrics["map_worst"] <= metrics["map"] <= metrics["map_best"] <= 1

@@ -18,8 +18,8 @@ from lbhash.comparison.result import Comparison, Line
 from lbhash.comparison.ways import Rows
 from lbhash.data import Dataset, EmbeddingSplit
 
-NAMES = ["embeddings", "signs", "class number", "FAISS RaBitQ", "FAISS IVF,SQ8", "csq_d", "csq_d, joined"]
-NAMES += ["csq_d, unseen 0.5", "logistic", "itq", "sne", "FAISS OPQ"]
+NAMES = ["embeddings", "signs", "FAISS RaBitQ", "FAISS IVF,SQ8", "csq", "csq, joined", "csq, unseen 0.5", "itq", "sne"]
+NAMES += ["FAISS OPQ", "logistic", "class number"]
 
 
 @pytest.fixture(scope="module")
@@ -75,6 +75,18 @@ def test_re_ranking_puts_the_candidates_in_the_order_of_the_embeddings():
     assert np.take_along_axis(cosines, near, 1) == pytest.approx(-np.sort(-cosines, axis=1), abs=2e-3)
 
 
+def test_signs_of_more_numbers_than_an_index_takes_bits_are_compared_too():
+    rng = np.random.default_rng(0)
+    base, query = rng.normal(size=(40, 1100)).astype(np.float32), rng.normal(size=(5, 1100)).astype(np.float32)
+    (alone,) = ways.signs(Rows(*(EmbeddingSplit(x, np.arange(len(x)), None) for x in (base, base, query))))
+    unit = [x / np.linalg.norm(x, axis=1, keepdims=True) for x in (query, base)]
+    median = np.median(unit[1], axis=0)
+    slow = [[np.count_nonzero((q > median) != (b > median)) for b in unit[1]] for q in unit[0]]
+    assert alone.scores(slice(None)).tolist() == slow
+    assert alone.memory == 138
+    alone.search()
+
+
 def test_embeddings_weigh_what_an_index_keeps_of_them():
     for kind, size in (("uint8", 8), ("float32", 16)):
         x = np.random.default_rng(0).integers(0, 200, (60, 8)).astype(kind)
@@ -101,7 +113,7 @@ def test_the_lightest_of_the_good_ones_is_recommended_by_other_queries():
 def test_the_files_and_the_tables(found):
     comparison, out = found
     assert {file.name for file in out.iterdir()} == {
-        "runs", "comparison.csv", "comparison.html", "known.png", "later.png", "nearest.png",
+        "runs", "comparison.csv", "comparison.html", "comparison.png",
     }  # fmt: skip
     with (out / "comparison.csv").open(newline="") as text:
         lines = list(csv.DictReader(text))

@@ -43,7 +43,7 @@ def test_it_leaves_a_model_and_an_index_of_the_base(demo):
     assert {file.name for file in demo.iterdir()} == {"comparison", "index", "model", "report.html"}
     hasher, index = Hasher.from_pretrained(demo / "model"), open_index(demo / "index")
     base = new_rows(load_dataset("digits"))
-    assert (hasher.name, hasher.bits, hasher.head, len(index)) == ("csq_d", 16, "joined", len(base))
+    assert (hasher.name, hasher.bits, hasher.head, len(index)) == ("csq", 16, "joined", len(base))
     distances, rows = index.search(hasher.encode_split(base), 1)
     assert not distances.any()
     assert np.isin(rows, base.rows).all()

@@ -42,13 +42,13 @@ def test_page_of_a_method_of_ones_own(folder, command):
     assert status == 0, errors
     stored = json.loads((folder / "model" / "config.json").read_text(encoding="utf-8"))["metadata"]
     assert (stored["method"], stored["options"]) == ("soft_margin:SoftMargin", {"margin": 2})
-    assert json.loads((folder / "model" / "metrics.json").read_text(encoding="utf-8"))["method"] == "softmargin_d"
+    assert json.loads((folder / "model" / "metrics.json").read_text(encoding="utf-8"))["method"] == "softmargin"
     # the folder answers where the module is not
     (folder / "soft_margin.py").unlink()
     sys.modules.pop("soft_margin")
     loaded = Hasher.from_pretrained(folder / "model")
     assert loaded.encode(np.zeros((2, 64), np.float32)).shape == (2, 2)
-    assert loaded.name == "softmargin_d"
+    assert loaded.name == "softmargin"
     with pytest.raises(ValueError, match=r"^method is 'soft_margin:SoftMargin', whose module 'soft_margin' could not"):
         loaded.fit(np.eye(4, 64), [0, 1, 2, 3])
 
@@ -57,7 +57,7 @@ def test_name_and_class_train_alike(folder, blobs):
     named = Hasher(**SMALL, method="soft_margin:SoftMargin", options={"margin": 2.0}).fit(blobs.x, blobs.y)
     given = Hasher(**SMALL, method=find_method("soft_margin:SoftMargin"), options={"margin": 2.0})
     np.testing.assert_array_equal(named.train_codes_, given.fit(blobs.x, blobs.y).train_codes_)
-    assert named.name == given.name == "softmargin_d"
+    assert named.name == given.name == "softmargin"
     given.save_pretrained(folder / "model")
     again = Hasher.from_pretrained(folder / "model")
     assert again.method == "soft_margin:SoftMargin"
@@ -65,7 +65,10 @@ def test_name_and_class_train_alike(folder, blobs):
 
 
 def test_a_guided_name(blobs):
-    plain, guided = (Hasher(**SMALL, method=method).fit(blobs.x, blobs.y) for method in ("csq", "csq_d"))
+    plain, guided = (
+        Hasher(**SMALL, **said).fit(blobs.x, blobs.y)
+        for said in ({"method": "csq", "guided": True}, {"method": "csq_d"})
+    )
     assert plain.name == guided.name == "csq_d"
     np.testing.assert_array_equal(plain.train_codes_, guided.train_codes_)
     assert guided.model_.metadata["method"] == "csq"

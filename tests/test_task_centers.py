@@ -83,7 +83,7 @@ def test_rows_held_out_of_the_training_have_no_say(blobs, monkeypatch):
     monkeypatch.setattr(
         "lbhash.training.setup.confusion", lambda rows, classes: asked.append(len(rows)) or confusion(rows, classes)
     )
-    hasher = Hasher(**SETTINGS, centers="arranged", validation=0.25)
+    hasher = Hasher(**SETTINGS, head="bits", centers="arranged", validation=0.25)
     hasher.fit_split(part, 4)
     assert asked == [round(0.75 * len(blobs.x))]
 

@@ -19,7 +19,16 @@ from lbhash.training import TrainingArguments
 from lbhash.training.arguments import arguments, described
 from lbhash.training.recipes import _without_rest, with_recipe
 
-OTHERS = {"bits": 12, "method": "dch", "pull": "none", "epochs": 3, "seed": 9, "hidden": 8, "dropout": 0.25}
+OTHERS = {
+    "bits": 12,
+    "method": "dch",
+    "head": "bits",
+    "pull": "none",
+    "epochs": 3,
+    "seed": 9,
+    "hidden": 8,
+    "dropout": 0.25,
+}
 OTHERS |= {
     "recipe": "tuned",
     "centers": "best",
@@ -83,15 +92,15 @@ def test_choices_are_taken_in_upper_and_lower_case():
 
 
 def test_guided_is_another_word_for_the_pull():
-    said = {None: "surrogate", True: "surrogate", False: "none"}
+    said = {None: None, True: "surrogate", False: "none"}
     for guided, pull in product((None, True, False), (None, "surrogate", "bits", "none")):
         given = TrainingArguments(guided=guided, pull=pull)
-        if guided is not None and guided != ((pull or said[guided]) == "surrogate"):
+        if guided is not None and pull is not None and guided != (pull == "surrogate"):
             with pytest.raises(ValueError, match=f"^guided is {guided} and pull '{pull}'; leave one of the two out$"):
                 given.checked()
             continue
         made = given.checked()
-        assert (made.pull, made.guided) == (pull or said[guided], made.pull == "surrogate")
+        assert made.pull == (pull or said[guided])
         assert vars(made.checked()) == vars(made)
     with pytest.raises(TypeError, match=r"^guided is 'yes'; it must be True, False or None$"):
         TrainingArguments(guided="yes").checked()
@@ -130,8 +139,8 @@ def test_recommended_options_may_follow_from_the_length():
 
 @pytest.mark.parametrize(("rows", "batch"), [(None, 256), (5000, 256), (2047, 255), (640, 80), (3, 2)])
 def test_few_rows_have_smaller_batches_than_the_tuned_recipe_s(rows, batch):
-    assert with_recipe(Hasher(method="csq", recipe="tuned").checked(), rows).batch_size == batch
-    assert with_recipe(Hasher(method="csq", recipe="tuned", batch_size=500).checked(), rows).batch_size == 500
+    assert with_recipe(Hasher(method="csq_d", recipe="tuned").checked(), rows).batch_size == batch
+    assert with_recipe(Hasher(method="csq_d", recipe="tuned", batch_size=500).checked(), rows).batch_size == 500
     assert with_recipe(Hasher(method="csq", recipe="paper").checked(), rows).batch_size == 64
 
 
@@ -175,6 +184,28 @@ def test_without_a_recipe_a_method_has_its_own_settings_if_there_are_any_and_no_
     assert without == vars(with_recipe(Hasher(recipe="paper").checked()))
     assert with_recipe(Hasher(method=Custom).checked()).recipe == "paper"
     assert with_recipe(Hasher(recipe="tuned").checked(), images=True).batch_size == 256
+
+
+@pytest.mark.parametrize(
+    ("settings", "images", "head", "pull"),
+    [
+        ({}, False, "joined", "none"),
+        ({"pull": "bits"}, False, "joined", "bits"),
+        ({"unseen": 0.5}, False, "bits", "none"),
+        ({"recipe": "paper"}, False, "bits", "surrogate"),
+        ({}, True, "bits", "surrogate"),
+        ({"method": "csq"}, False, "bits", "none"),
+        ({"method": "csq", "head": "joined"}, False, "joined", "none"),
+        ({"method": "csq", "guidance": {"weight": 1.0}}, False, "bits", "surrogate"),
+        ({"method": "CSQ_D"}, False, "bits", "surrogate"),
+        ({"method": "hashnet"}, False, "bits", "surrogate"),
+        ({"method": "hashnet", "guided": False}, False, "bits", "none"),
+        ({"method": Custom}, False, "bits", "none"),
+    ],
+)
+def test_what_is_taken_where_head_and_pull_are_not_said(settings, images, head, pull):
+    found = with_recipe(Hasher(**settings).checked(), images=images)
+    assert (found.head, found.pull, found.guided) == (head, pull, pull == "surrogate")
 
 
 def test_what_a_method_does_not_name_is_as_in_the_recipe_paper():

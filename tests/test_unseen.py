@@ -122,7 +122,7 @@ def test_the_command_trains_and_prints_a_table(command):
     found = json_of(command(*given, "--epochs", 1, "--method", "itq", "--method", "csq", "--json"))["methods"]
     assert [(one["method"], one["bits"], len(one["draws"]["seen_map"])) for one in found] == [
         ("itq", 12, 2),
-        ("csq_d", 12, 2),
+        ("csq", 12, 2),
     ]
     status, out, errors = command(*given, "--method", "itq")
     assert (status, errors) == (0, "")
@@ -138,7 +138,7 @@ def test_share_and_the_settings_of_a_network_reach_it(command):
     given = ("evaluate", "--protocol", "unseen", "--data", "digits", "--bits", 8, "--draws", 1, "--share", 0.3)
     given += ("--epochs", 1, "--head", "joined", "--method", "csq", "--method", "itq")
     network, coder = json_of(command(*given, "--json"))["methods"]
-    for found, settings in ((network, {"method": "csq_d", "epochs": 1, "head": "joined"}), (coder, {"method": "itq"})):
+    for found, settings in ((network, {"method": "csq", "epochs": 1, "head": "joined"}), (coder, {"method": "itq"})):
         data = load_dataset("digits")
         assert found == evaluate_unseen(data, Hasher(8, **settings), draws=1, share=0.3).as_dict()
 
@@ -157,7 +157,7 @@ def test_share_and_the_settings_of_a_network_reach_it(command):
         (["--protocol", "unseen", "--data", "digits", "--share", 0.9], "share is 0.9, which takes 9 of 10 classes"),
         (
             ["--protocol", "unseen", "--data", "digits", "--method", "itq", "--unseen", 0.5],
-            "unseen is 0.5, and no method given trains a network; leave it out, or add csq_d",
+            "unseen is 0.5, and no method given trains a network; leave it out, or add csq",
         ),
     ],
 )

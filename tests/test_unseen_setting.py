@@ -84,7 +84,7 @@ def test_an_exported_branch_has_the_same_outputs(tmp_path):
 def test_an_asymmetric_search_takes_the_sum_as_it_is(blobs):
     outputs = np.array([[2.0, -0.5]], np.float32)
     for unseen, expected in ((0, np.tanh(outputs)), (0.5, outputs)):
-        hasher = Hasher(unseen=unseen, **SMALL).fit(blobs.x, blobs.y)
+        hasher = Hasher(unseen=unseen, head="bits", **SMALL).fit(blobs.x, blobs.y)
         np.testing.assert_array_equal(hasher.model_.soft(outputs), expected)
 
 

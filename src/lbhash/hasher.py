@@ -211,9 +211,14 @@ class Hasher(TrainingArguments):
     @property
     def name(self) -> str:
         """The method with its pull: ``csq``, the paper's ``csq_d``, or ``csq+bits``."""
+        from lbhash.training.coders import coder_of
+        from lbhash.training.recipes import pull_of
         from lbhash.training.setup import full_name
 
-        return full_name(getattr(self, "method_", self.method or METHOD), self.checked().pull)
+        if hasattr(self, "model_"):
+            return full_name(self.method_, self.model_.metadata.get("pull"))
+        method = self.method or METHOD
+        return full_name(method, None if coder_of(method) else pull_of(self.checked()))
 
     def encode(self, X: npt.ArrayLike | Iterable[Image | bytes]) -> PackedCodes:
         """Return the codes of embeddings ``[n, dim]`` or of images: ``uint8 [n, ceil(bits / 8)]``.

@@ -15,6 +15,7 @@ from lbhash.utils.html import png_url, render
 
 if TYPE_CHECKING:
     import pandas as pd  # type: ignore[import-untyped]
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 QUESTIONS = {
@@ -165,14 +166,27 @@ class Comparison:
 
         return pd.DataFrame(self.records())
 
-    def figure(self, question: str) -> Figure:
-        """Draw a question's figure against bytes a row in memory."""
-        from lbhash.utils.plotting import new_figure, palette
+    def figure(self, *questions: str) -> Figure:
+        """Draw each question's figure against bytes a row in memory, with a name for what is recommended."""
+        from lbhash.utils.plotting import new_figure
 
-        figure, (axes,) = new_figure(7.2, 4.2)
+        figure, panels = new_figure(5.2 * len(questions), 4.6, *[1.0] * len(questions))
+        for axes, question in zip(panels, questions, strict=True):
+            self._draw(axes, question)
+        handles, labels = panels[0].get_legend_handles_labels()
+        about = "hollow: 100 re-ranked by the embeddings"
+        columns = 2 * len(questions)
+        figure.legend(
+            handles, labels, loc="outside lower center", ncols=columns, frameon=False, fontsize=9, title=about
+        )
+        return figure
+
+    def _draw(self, axes: Axes, question: str) -> None:
+        from lbhash.utils.plotting import palette
+
         names = list(dict.fromkeys(line.name for line in self.lines if line.name != EMBEDDINGS))
-        for color, name in zip(palette(len(names)), names, strict=True):
-            marker = "s" if name.startswith("FAISS") else "D" if name in ONE_SIZE else "o"
+        for at, (color, name) in enumerate(zip(palette(len(names)), names, strict=True)):
+            marker = "s" if name.startswith("FAISS") else "D" if name in ONE_SIZE else "o^v"[at // 10]
             for again, style in ((False, f"{marker}-"), (True, f"{marker}--")):
                 own = [
                     (line.memory, line.value(question))
@@ -183,20 +197,23 @@ class Comparison:
                     x, y = zip(*sorted(own), strict=True)
                     face = "white" if again else color
                     label = None if again else name
-                    axes.plot(x, y, style, color=color, markerfacecolor=face, label=label)
-        exact = self.exact
+                    axes.plot(x, y, style, color=color, markersize=5, markerfacecolor=face, label=label)
+        exact, picked = self.exact, self.pick(question)
         axes.axhline(exact.value(question), color="0.4", linestyle=":", label=f"{EMBEDDINGS}, {exact.memory:,} bytes")
+        place = picked.memory, picked.value(question)
+        axes.plot(*place, "o", markersize=13, markerfacecolor="none", markeredgecolor="black")
+        axes.annotate(
+            picked.title, place, (0.97, 0.03), textcoords="axes fraction", ha="right", va="bottom", fontsize=10,
+            fontweight="bold", arrowprops={"arrowstyle": "-", "shrinkB": 7}, bbox={"facecolor": "white", "alpha": 0.8},
+        )  # fmt: skip
         sizes = sorted({line.memory for line in self.lines if line.name != EMBEDDINGS})
         ticks = [2**power for power in range(len(bin(sizes[-1])) - 1) if sizes[0] <= 2**power <= 2 * sizes[-1]]
         axes.set_xscale("log", base=2)
         axes.set_xticks(ticks, [f"{tick:,}" for tick in ticks])
-        axes.set(xlabel="bytes a row in memory", ylabel=QUESTIONS[question][1])
-        axes.set_title(QUESTIONS[question][0] + " (dashed: 100 re-ranked by the embeddings)", fontsize=11)
-        figure.legend(loc="outside right center", frameon=False, fontsize=9)
-        return figure
+        axes.set(title=QUESTIONS[question][0], xlabel="bytes a row in memory", ylabel=QUESTIONS[question][1])
 
     def save(self, folder: str | Path) -> None:
-        """Write ``comparison.csv``, a picture for each question, and ``comparison.html`` into a folder."""
+        """Write ``comparison.csv``, ``comparison.png`` and ``comparison.html`` into a folder."""
         place = Path(folder)
         place.mkdir(parents=True, exist_ok=True)
         records, text = self.records(), io.StringIO()
@@ -204,21 +221,19 @@ class Comparison:
         writer.writeheader()
         writer.writerows(records)
         write_text(place / "comparison.csv", text.getvalue())
-        pictures = {question: self._picture(question) for question in self.questions}
-        for question, image in pictures.items():
-            with replacing(place / f"{question}.png") as temporary:
-                temporary.write_bytes(image)
+        with replacing(place / "comparison.png") as temporary:
+            temporary.write_bytes(self._picture(*self.questions))
         picked = {self.pick(question).title for question in self.questions}
         tables = [("The best of each size", self.cells(self.frontier())), ("All of them", self.cells(self.lines))]
         values: dict[str, Any] = {"about": self.about, "sentences": self.sentences(), "picked": picked}
-        values["pictures"] = [(QUESTIONS[question][0], png_url(image)) for question, image in pictures.items()]
+        values["pictures"] = [(QUESTIONS[question][0], png_url(self._picture(question))) for question in self.questions]
         page = render("lbhash.comparison", "comparison.html", **values, columns=self.columns(), tables=tables)
         write_text(place / "comparison.html", page)
 
-    def _picture(self, question: str) -> bytes:
-        """Return a question's figure as PNG."""
+    def _picture(self, *questions: str) -> bytes:
+        """Return the figure of questions as PNG."""
         buffer = io.BytesIO()
-        self.figure(question).savefig(buffer, format="png", dpi=140)
+        self.figure(*questions).savefig(buffer, format="png", dpi=140)
         return buffer.getvalue()
 
     def columns(self) -> list[str]:

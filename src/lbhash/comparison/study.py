@@ -156,12 +156,15 @@ def _jobs(labels: bool, bits: Sequence[int], seed: int, epochs: int) -> Iterator
     yield "any-bits", partial(ways.of_any_bits, seed=seed, epochs=epochs)
     kinds: dict[str, Callable[..., Iterator[Stored]]] = {}
     if labels:
-        kinds |= {"network": ways.network, "logistic": partial(ways.coder, method="logistic")}
+        kinds["network"] = ways.network
     kinds |= {method: partial(ways.coder, method=method) for method in ("itq", "sne")}
     kinds["opq"] = ways.product_quantization
     for length in bits:
+        settings: dict[str, Any] = {"bits": length, "seed": seed, "epochs": epochs}
         for name, kind in kinds.items():
-            yield f"{name}-{length}", partial(kind, bits=length, seed=seed, epochs=epochs)
+            yield f"{name}-{length}", partial(kind, **settings)
+        if labels:
+            yield f"logistic-{length}", partial(ways.logistic, **settings, class_number=length == bits[0])
 
 
 def _rows(dataset: Dataset[EmbeddingSplit], seed: int) -> Rows:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from lbhash.codes import PackedCodes, code_bytes, hamming_distances
+from lbhash.codes import MAX_BITS, PackedCodes, code_bytes, hamming_distances
 from lbhash.comparison.result import CLASS_NUMBER, EMBEDDINGS, SIGNS, Way
 from lbhash.data import EmbeddingSplit
 from lbhash.evaluation.neighbors import nearest_by_cosine, unit_rows
@@ -59,13 +59,14 @@ class Rows:
 
     @cached_property
     def unit(self) -> dict[str, Floats]:
-        """The three splits as embeddings of length 1, ``float32 [n, dim]``: FAISS then ranks by the cosine."""
+        """The three splits as embeddings of length 1, ``float32 [n, dim]``: inner products are then cosines."""
         return {name: unit_rows(getattr(self, name).take(slice(None))) for name in ("train", "base", "query")}
 
     @cached_property
     def nearest(self) -> npt.NDArray[np.int64]:
-        """The base rows whose embeddings are nearest to each query's by cosine, ``int64 [queries, NEAREST]``."""
-        return nearest_by_cosine(self.query.take(slice(None)), self.base.take(slice(None)), NEAREST)
+        """The base rows whose embeddings are nearest to each query's by cosine, ``int64 [queries, ≤ NEAREST]``."""
+        most = min(NEAREST, len(self.base))
+        return nearest_by_cosine(self.query.take(slice(None)), self.base.take(slice(None)), most)
 
 
 @dataclass(frozen=True)
@@ -82,31 +83,74 @@ class Stored(Way):
 
 
 def of_any_bits(rows: Rows, seed: int, epochs: int) -> Iterator[Stored]:
-    """Yield the ways that have one size: the embeddings, a bit for each of their numbers, a class, and FAISS's."""
+    """Yield the ways that have one size: the embeddings, a bit for each of their numbers, and two of FAISS's."""
     import faiss
 
-    unit, dim = rows.unit, rows.train.dim
-    exact = faiss.IndexFlatIP(dim)
-    exact.add(unit["base"])
-    search = partial(exact.search, unit["query"], NEAREST)
-    size = dim * rows.base.embeddings.dtype.itemsize
-    scores = partial(_cosines, unit)
-    yield Stored(EMBEDDINGS, None, size, 0, 0, False, "cosine", 0.0, 0.0, scores, search)
-    began = time.perf_counter()
-    median = np.median(unit["train"], axis=0)
-    fitted = time.perf_counter()
-    query, base = (np.packbits(unit[name] > median, axis=1, bitorder="little") for name in ("query", "base"))
-    timed = fitted - began, time.perf_counter() - fitted
-    yield from _binary(SIGNS, None, False, "whether each number is above its median", timed, rows, query, base, dim)
-    if rows.classes and np.asarray(rows.train.labels).ndim == 1:
-        yield _class_number(rows, seed)
+    yield embeddings(rows)
+    yield from signs(rows)
+    dim = rows.train.dim
     lists = int(np.sqrt(min(len(rows.base), len(rows.train) // 39)))  # 39 rows a centroid, as FAISS advises
     for name, factory in (("FAISS RaBitQ", f"RR{dim},RaBitQ"), ("FAISS IVF,SQ8", f"IVF{lists},SQ8")):
         yield _faiss(name, factory, None, rows, faiss.index_factory(dim, factory))
 
 
+def embeddings(rows: Rows) -> Stored:
+    """Return the embeddings, ranked by their cosine."""
+    size = rows.base.dim * rows.base.embeddings.dtype.itemsize
+
+    @cache
+    def index() -> Any:
+        import faiss
+
+        found = faiss.IndexFlatIP(rows.base.dim)
+        found.add(rows.unit["base"])
+        return found
+
+    def search() -> None:
+        index().search(rows.unit["query"], NEAREST)
+
+    def scores(some: slice) -> Scores:
+        return -(rows.unit["query"][some] @ rows.unit["base"].T)
+
+    return Stored(EMBEDDINGS, None, size, 0, 0, False, "cosine", 0.0, 0.0, scores, search)
+
+
+def signs(rows: Rows, *, counts: Sequence[int] = (CANDIDATES,)) -> Iterator[Stored]:
+    """Yield a bit for each number of the embeddings, alone and with so many candidates re-ranked.
+
+    More bits than an index takes are searched by FAISS, and not re-ranked.
+    """
+    dim, take = rows.base.dim, "whether each number is above its median"
+    began = time.perf_counter()
+    median = np.median(rows.unit["train"], axis=0)
+    fitted = time.perf_counter()
+    above = {name: rows.unit[name] > median for name in ("query", "base")}
+    query, base = (np.packbits(above[name], axis=1, bitorder="little") for name in ("query", "base"))
+    times = fitted - began, time.perf_counter() - fitted
+    if dim <= MAX_BITS:
+        yield from _binary(SIGNS, None, False, take, times, rows, query, base, dim, counts)
+        return
+
+    @cache
+    def index() -> Any:
+        import faiss
+
+        found = faiss.IndexBinaryFlat(8 * base.shape[1])
+        found.add(base)
+        return found
+
+    def search() -> None:
+        index().search(query, NEAREST)
+
+    def distances(some: slice) -> Scores:
+        asked, held = (np.where(part, np.float32(1), np.float32(-1)) for part in (above["query"][some], above["base"]))
+        return ((dim - asked @ held.T) / 2).astype(np.int32)
+
+    yield Stored(SIGNS, None, code_bytes(dim), 0, 0, False, take, *times, distances, search)
+
+
 def network(rows: Rows, bits: int, seed: int, epochs: int) -> Iterator[Stored]:
-    """Yield the default of rows with labels: alone, joined with the class posterior, and for classes that come later.
+    """Yield the default of rows with labels: its bits alone, joined as it is, and for classes that come later.
 
     The network is the same, so that it is trained once; the seconds of each are those that it alone would take.
     """
@@ -114,32 +158,60 @@ def network(rows: Rows, bits: int, seed: int, epochs: int) -> Iterator[Stored]:
     from lbhash.training.fit import join
     from lbhash.training.neighborhood import neighborhood
 
-    hasher, began = Hasher(bits, seed=seed, epochs=epochs), time.perf_counter()
+    hasher, began = Hasher(bits, head="bits", seed=seed, epochs=epochs), time.perf_counter()
     hasher.fit_split(rows.train, rows.classes)
     fitted = time.perf_counter() - began
     name, take, centers = hasher.name, f"lbhash train --bits {bits}", hasher.centers_
-    yield from _codes(name, bits, take, hasher.model_, fitted, rows)
+    yield from codes(name, bits, f"{take} --head bits", hasher.model_, fitted, rows)
     began, model = time.perf_counter(), HashModel.of(hasher.model_)
-    join(model, hasher, rows.train, rows.classes, centers)
+    join(model, Hasher(bits, seed=seed, epochs=epochs), rows.train, rows.classes, centers)
     seconds = fitted + time.perf_counter() - began
-    yield from _codes(f"{name}, joined", bits, f"{take} --head joined", model.encoder(), seconds, rows)
+    yield from codes(f"{name}, joined", bits, take, model.encoder(), seconds, rows)
     if np.asarray(rows.train.labels).ndim == 1:
         began, model = time.perf_counter(), HashModel.of(hasher.model_)
         model.neighborhood = neighborhood(model, rows.train, rows.classes, 0.5)
         seconds = fitted + time.perf_counter() - began
-        yield from _codes(f"{name}, unseen 0.5", bits, f"{take} --unseen 0.5", model.encoder(), seconds, rows)
+        yield from codes(f"{name}, unseen 0.5", bits, f"{take} --unseen 0.5", model.encoder(), seconds, rows)
 
 
-def coder(rows: Rows, bits: int, seed: int, epochs: int, *, method: str) -> Iterator[Stored]:
-    """Yield the codes of a coder."""
+def coder(rows: Rows, bits: int, seed: int, epochs: int, *, method: str, **more: Any) -> Iterator[Stored]:
+    """Yield the codes of a coder; what else is given goes to ``codes``."""
+    hasher, seconds = _fitted(rows, bits, seed, method)
+    yield from codes(
+        method, bits, f"lbhash train --bits {bits} --method {method}", hasher.model_, seconds, rows, **more
+    )
+
+
+def logistic(rows: Rows, bits: int, seed: int, epochs: int, *, class_number: bool, **more: Any) -> Iterator[Stored]:
+    """Yield the codes of a logistic regression and, if asked for, the class that it finds for each row."""
+    from lbhash.models.hash_model import HashModel
+    from lbhash.training.posterior import predicted
+
+    hasher, seconds = _fitted(rows, bits, seed, "logistic")
+    take = f"lbhash train --bits {bits} --method logistic"
+    yield from codes("logistic", bits, take, hasher.model_, seconds, rows, **more)
+    if not class_number or np.asarray(rows.train.labels).ndim == 2:
+        return
+    posterior, began = HashModel.of(hasher.model_).posterior, time.perf_counter()
+    assert posterior is not None
+    query, base = predicted(posterior, rows.query), predicted(posterior, rows.base)
+    times = seconds, time.perf_counter() - began
+
+    def differ(some: slice) -> Scores:
+        return (query[some, None] != base).astype(np.int32)
+
+    size, search = 1 if rows.classes <= 256 else 2, partial(differ, slice(None))
+    yield Stored(CLASS_NUMBER, None, size, 0, 0, True, "a logistic regression", *times, differ, search)
+
+
+def _fitted(rows: Rows, bits: int, seed: int, method: str) -> tuple[Hasher, float]:
+    """Return a coder, fitted to the training rows, and its seconds."""
     from lbhash.training.coders import learns_classes
 
     hasher, began = Hasher(bits, method, seed=seed), time.perf_counter()
     train = rows.train if learns_classes(method) else rows.train.with_rows(rows.train.rows, None)
     hasher.fit_split(train, rows.classes if learns_classes(method) else 0)
-    seconds = time.perf_counter() - began
-    take = f"lbhash train --bits {bits} --method {method}"
-    yield from _codes(method, bits, take, hasher.model_, seconds, rows)
+    return hasher, time.perf_counter() - began
 
 
 def product_quantization(rows: Rows, bits: int, seed: int, epochs: int) -> Iterator[Stored]:
@@ -166,12 +238,22 @@ def _quantizers(width: int, parts: int, seed: int) -> tuple[Any, Any]:
     return inner, index
 
 
-def _codes(name: str, bits: int, take: str, model: Encoder, fitted: float, rows: Rows) -> Iterator[Stored]:
+def codes(
+    name: str,
+    bits: int,
+    take: str,
+    model: Encoder,
+    fitted: float,
+    rows: Rows,
+    *,
+    counts: Sequence[int] = (CANDIDATES,),
+) -> Iterator[Stored]:
+    """Yield the codes of a model, which took so many seconds, alone and with so many candidates re-ranked."""
     began = time.perf_counter()
     base = np.concatenate([model.encode(chunk) for chunk in rows.base.chunks()])
     seconds = time.perf_counter() - began
     query = np.concatenate([model.encode(chunk) for chunk in rows.query.chunks()])
-    yield from _binary(name, bits, model.learns_classes, take, (fitted, seconds), rows, query, base, bits)
+    yield from _binary(name, bits, model.learns_classes, take, (fitted, seconds), rows, query, base, bits, counts)
 
 
 def _binary(
@@ -184,43 +266,27 @@ def _binary(
     query: PackedCodes,
     base: PackedCodes,
     length: int,
+    counts: Sequence[int],
 ) -> Iterator[Stored]:
     """Yield binary codes, searched by Hamming distance alone and with the embeddings behind it."""
     index = FlatIndex(length, store_vectors="embeddings", learns_classes=labels)
     index.add(base, vectors=rows.base.embeddings[rows.base.rows])
     size, asked = code_bytes(length), rows.query.take(slice(None))
-    count = min(CANDIDATES, len(base))
 
     def distances(some: slice) -> Scores:
         return hamming_distances(query[some], base)
 
-    def reranked(some: slice) -> Scores:
-        return ranks_of_all(index, query[some], asked[some], count)
+    yield Stored(name, bits, size, 0, 0, labels, take, *timed, distances, partial(index.search, query, NEAREST))
+    for most in counts:
+        count = min(most, len(base))
 
-    def again() -> None:
-        rerank(index, index.search(query, count), asked, NEAREST, "embeddings")
+        def reranked(some: slice, count: int = count) -> Scores:
+            return ranks_of_all(index, query[some], asked[some], count)
 
-    search = partial(index.search, query, NEAREST)
-    yield Stored(name, bits, size, 0, 0, labels, take, *timed, distances, search)
-    yield Stored(name, bits, size, index.vectors_of([0]).nbytes, CANDIDATES, labels, take, *timed, reranked, again)
+        def again(count: int = count) -> None:
+            rerank(index, index.search(query, count), asked, NEAREST, "embeddings")
 
-
-def _class_number(rows: Rows, seed: int) -> Stored:
-    """Return the class that a logistic regression finds for each row."""
-    from lbhash.training.coders.logistic import Logistic
-    from lbhash.training.posterior import predicted
-
-    began = time.perf_counter()
-    model = Logistic(1, seed, rows.classes, np.ones((rows.classes, 1), np.int8)).fit(rows.train)
-    fitted = time.perf_counter()
-    query, base = predicted(model, rows.query), predicted(model, rows.base)
-    times = fitted - began, time.perf_counter() - fitted
-
-    def differ(some: slice) -> Scores:
-        return (query[some, None] != base).astype(np.int32)
-
-    size, search = 1 if rows.classes <= 256 else 2, partial(differ, slice(None))
-    return Stored(CLASS_NUMBER, None, size, 0, 0, True, "a logistic regression", *times, differ, search)
+        yield Stored(name, bits, size, index.vectors_of([0]).nbytes, most, labels, take, *timed, reranked, again)
 
 
 def _faiss(name: str, take: str, bits: int | None, rows: Rows, index: Any) -> Stored:
@@ -242,7 +308,3 @@ def _faiss(name: str, take: str, bits: int | None, rows: Rows, index: Any) -> St
 
     times, search = (fitted - began, encoded - fitted), partial(index.search, unit["query"], NEAREST)
     return Stored(name, bits, index.sa_code_size(), 0, 0, False, take, *times, scores, search)
-
-
-def _cosines(unit: dict[str, Floats], some: slice) -> Scores:
-    return -(unit["query"][some] @ unit["base"].T)

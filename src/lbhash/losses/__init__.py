@@ -79,7 +79,7 @@ def check_method(
 ) -> Callable[..., Any]:
     """Return the class or function that makes a method of a task; the errors are those of ``build_objective``."""
     kind = find_method(method)
-    if _is_guided_name(method) and pull != "surrogate":
+    if is_guided_name(method) and pull != "surrogate":
         raise ValueError(f"method is {method!r}, which is guided, and pull is {pull!r}; leave one of the two out")
     _check_names(options, "options", kind, 1, f"method {method_name(method)}")
     _check_names(guidance, "guidance", PULLS[pull] or Guided, 2, f"pull {pull!r}")
@@ -167,13 +167,14 @@ def stored_method(method: Any) -> str:
     return f"{module}:{name}" if custom and importable else method_name(method)
 
 
-def _is_guided_name(method: Any) -> bool:
+def is_guided_name(method: Any) -> bool:
+    """Return whether a method's name asks for the guidance, as ``csq_d`` does."""
     return isinstance(method, str) and method.lower().endswith("_d") and method.lower()[:-2] in METHODS
 
 
 def _host_name(method: str) -> str:
     """Return the name of the host: of ``csq_d`` and ``CSQ_D`` it is ``csq``."""
-    name = method.lower()[:-2] if _is_guided_name(method) else method.lower()
+    name = method.lower()[:-2] if is_guided_name(method) else method.lower()
     return name if name in METHODS else str(method)
 
 
@@ -209,6 +210,7 @@ __all__ += [
     "build_objective",
     "check_method",
     "find_method",
+    "is_guided_name",
     "method_name",
     "recommended",
 ]

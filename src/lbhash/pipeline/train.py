@@ -199,6 +199,7 @@ def train_model(
         "epochs": None if training is None else hasher.epochs,
         "train_seconds": round(seconds, 2),
         "training": training,
+        "posterior": hasher.model_.metadata.get("posterior"),
         **(_of_images(rate) if dataset.train.needs_backbone else {}),
         **figures,
         "classifier_accuracy": recognized,  # of the method's own classifier, where it has one

@@ -68,7 +68,7 @@ class UnseenReport:
 
 def evaluate_unseen_files(
     data: str,
-    methods: Sequence[str] = (),
+    methods: Sequence[str | None] = (),
     *,
     bits: int | None = None,
     epochs: int | None = None,
@@ -78,9 +78,9 @@ def evaluate_unseen_files(
 ) -> list[UnseenReport]:
     """Return what ``evaluate_unseen`` finds for each method on a file of embeddings, as ``lbhash train`` takes both.
 
-    Without methods they are CSQ_D and ITQ. ``bits`` is a setting of ``Hasher``, and so are ``epochs``, ``head`` and
-    ``unseen``, which go to the methods that train a network, one at least; the options are those of
-    ``evaluate_unseen``.
+    Without methods they are the default of ``lbhash train`` (None) and ITQ. ``bits`` is a setting of ``Hasher``, and so
+    are ``epochs``, ``head`` and ``unseen``, which go to the methods that train a network, one at least; the options
+    are those of ``evaluate_unseen``.
 
     Raises:
         TypeError, ValueError: a setting of a network is given and no method trains one, or what ``evaluate_unseen``
@@ -89,12 +89,12 @@ def evaluate_unseen_files(
     from lbhash.hasher import Hasher
     from lbhash.training.coders import coder_of
 
-    methods = methods or ("csq_d", "itq")
+    methods = methods or (None, "itq")
     settings = {"epochs": epochs, "head": head, "unseen": unseen}
     network: dict[str, Any] = {name: value for name, value in settings.items() if value is not None}
     if network and all(coder_of(method) for method in methods):
         name, value = next(iter(network.items()))
-        raise ValueError(f"{name} is {value!r}, and no method given trains a network; leave it out, or add csq_d")
+        raise ValueError(f"{name} is {value!r}, and no method given trains a network; leave it out, or add csq")
     dataset, _ = open_embedded(data)
     hashers = []
     for method in methods:

@@ -123,10 +123,11 @@ class TrainingArguments:
         below=1,
         stored=False,
     )
-    head: Head = _choice(
-        "bits",
+    head: Head | None = _choice(
+        None,
         "What a code is the signs of: 'bits', the network's outputs; or 'joined', these and a linear model's class "
-        "posterior times the centers. Of embeddings.",
+        "posterior times the centers, where held-out rows are found better so. Without it, 'bits' if a method is "
+        "named, for images, by the recipe 'paper' and with unseen; else 'joined'.",
         Head,
     )
     unseen: float = _number(
@@ -139,7 +140,8 @@ class TrainingArguments:
     pull: Pull | None = _choice(
         None,
         "What pulls the codes onto the class centers, beside the method's own loss: 'surrogate', the paper's guidance; "
-        "'bits', a cross-entropy of each bit; or 'none'. Without it, 'surrogate'.",
+        "'bits', a cross-entropy of each bit; or 'none'. Without it, 'none' if the method's own loss has centers, as "
+        "csq's; but 'surrogate' for other methods, for images and by the recipe 'paper'.",
         Pull,
     )
     start: str | Path | None = _setting(
@@ -239,15 +241,13 @@ class TrainingArguments:
         made = TrainingArguments(**values)
         if made.warmup >= made.epochs:
             raise ValueError(f"warmup is {made.warmup}; it must be at least 0 and below epochs ({made.epochs})")
-        if made.method is None:
-            made.method = METHOD
         if made.guided not in (None, True, False):
             raise TypeError(f"guided is {made.guided!r}; it must be True, False or None")
-        if made.pull is None:
-            made.pull = "none" if made.guided is False else "surrogate"
-        if made.guided not in (None, made.pull == "surrogate"):
-            raise ValueError(f"guided is {made.guided!r} and pull {made.pull!r}; leave one of the two out")
-        made.guided = made.pull == "surrogate"
+        if made.guided is not None:
+            of_guided: Pull = "surrogate" if made.guided else "none"
+            if made.guided != (made.pull == "surrogate") and made.pull is not None:
+                raise ValueError(f"guided is {made.guided!r} and pull {made.pull!r}; leave one of the two out")
+            made.pull = made.pull or of_guided
         if made.patience is not None and made.monitor is None:
             made.monitor = "ratio"
         return made

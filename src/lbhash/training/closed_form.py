@@ -91,7 +91,7 @@ def fit_coder(
         value = getattr(settings, one.name)
         if one.name in used or (one.name == "centers" and kind.uses_centers):
             continue
-        if value not in (one.default, 0, "none"):
+        if value not in (one.default, 0, "none", "bits"):
             why = f"the method is {method!r}, which has its own settings"
             if settings.method is None:
                 why = "there are no labels, and methods that need none have their own settings"
@@ -119,7 +119,9 @@ def fit_coder(
         coder.views = views
         found = coder.fit(rows)
     model = found if isinstance(found, HashModel) else _model(found, rows.dim, given.bits)
-    model.metadata = plain(model_metadata(given, len(split)) | {"method": method, "pull": "none"}, "metadata")
+    model.metadata = plain(
+        model_metadata(given, len(split)) | {"method": method, "head": "bits", "pull": "none"}, "metadata"
+    )
     model.metadata |= {"coder": True, "learns_classes": kind.needs_labels}
     if backbone is not None:
         model.metadata |= {"backbone": backbone.metadata(), "augment": stored_augmentation(given)}

@@ -32,6 +32,10 @@ if TYPE_CHECKING:
     from lbhash.training.trainer import Trained
 
 
+MANY = 10_000
+"""Rows from which on a sixth of the epochs are steps enough to weigh the class posterior by."""
+
+
 class Fitted(NamedTuple):
     """What a training has found.
 
@@ -66,7 +70,7 @@ def fit_split(
         coded, centers, backbone = fit_coder(settings, method, split, classes)
         return Fitted(method, coded.encoder(), split, centers, backbone, None, choice)
     for name, usual in (("head", "bits"), ("unseen", 0)):
-        if split.needs_backbone and (given := getattr(settings, name)) != usual:
+        if split.needs_backbone and (given := getattr(settings, name)) not in (usual, None):
             of = f"{name} is {given!r}, which is for embeddings"
             raise ValueError(f"{of}; images that fine-tune a backbone take {usual!r}")
     backbone = open_backbone(settings) if split.needs_backbone else None
@@ -117,23 +121,32 @@ def join(
 ) -> None:
     """Give a trained model the class posterior of its training rows, if that helps rows held out of them.
 
-    Settings, split and classes are those of the training, and the centers ``int8 [C, bits]`` those that it had.
+    Settings, split and classes are those of the training, and the centers ``int8 [C, bits]`` those that it had. Rows
+    that are too few to hold any out leave the model as it is, unless the settings ask for the posterior.
     """
-    chosen = _choice(settings, split, classes)
+    rows = split.embedded()
+    try:
+        parts = hold_out(rows, HELD_OUT, purpose="head 'joined'")
+    except ValueError:
+        if settings.head is not None:
+            raise
+        return
+    chosen = _choice(settings, *parts, classes)
     model.metadata["posterior"] = chosen._asdict()
     if chosen.weight:
         with cpu_settings(settings.threads):
-            model.posterior = class_posterior(split.embedded(), centers, chosen)
+            model.posterior = class_posterior(rows, centers, chosen)
 
 
-def _choice(settings: TrainingArguments, split: Any, classes: int) -> Choice:
-    """Return how the bits and the class posterior are joined, by a network that has not seen a share of the rows.
+def _choice(settings: TrainingArguments, fitted: EmbeddingSplit, held_out: EmbeddingSplit, classes: int) -> Choice:
+    """Return how the bits and the class posterior are joined, by a network that has not seen the rows held out.
 
-    It is the same for every ``seed``, and has a third of the epochs.
+    It is the same for every ``seed``, and has a sixth of the epochs, or a third of them for fewer rows than ``MANY``.
     """
-    fitted, held_out = hold_out(split.embedded(), HELD_OUT, purpose="head 'joined'")
+    share = 6 if len(fitted) + len(held_out) >= MANY else 3
     probe = TrainingArguments(**{one.name: getattr(settings, one.name) for one in fields(TrainingArguments)})
-    probe.head, probe.unseen, probe.seed, probe.epochs, probe.progress = "bits", 0.0, 0, -(-settings.epochs // 3), False
+    probe.head, probe.unseen, probe.seed, probe.epochs = "bits", 0.0, 0, -(-settings.epochs // share)
+    probe.progress = False
     probe.start = probe.validation = probe.monitor = probe.patience = None
     probe.warmup = 0.0
     found = fit_split(probe, fitted, classes)

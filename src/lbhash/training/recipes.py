@@ -1,4 +1,4 @@
-"""What a recipe sets where the user says nothing."""
+"""What is taken where the user says nothing: the method, its head and pull, and what a recipe sets."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from lbhash.losses import PAPER, find_method, method_name, recommended
-from lbhash.training.arguments import TrainingArguments
+from lbhash.losses import PAPER, find_method, is_guided_name, method_name, recommended, uses_centers
+from lbhash.training.arguments import METHOD, Pull, TrainingArguments
 
 LEAST_STEPS = 8
 """Steps of an epoch that "tuned" leaves: its batches were found on thousands of rows, and hundreds need smaller."""
 
 
 def with_recipe(given: TrainingArguments, rows: int | None = None, *, images: bool = False) -> TrainingArguments:
-    """Return the settings with those of the recipe in the place of what is None.
+    """Return the settings with a method, head and pull, and with those of the recipe in the place of what is None.
 
     Args:
         given: after ``checked``.
@@ -26,8 +26,13 @@ def with_recipe(given: TrainingArguments, rows: int | None = None, *, images: bo
     Raises:
         ValueError: the recipe is "tuned", and the method has no settings of its own.
     """
-    assert given.pull is not None
-    own = recommended(given.method, given.pull, given.bits)
+    head = given.head
+    if head is None:
+        plain = given.method is not None or given.recipe == "paper" or images or given.unseen
+        head = "bits" if plain else "joined"
+    pull = pull_of(given, images=images)
+    given = replace(given, method=given.method or METHOD, head=head, pull=pull, guided=pull == "surrogate")
+    own = recommended(given.method, pull, given.bits)
     recipe = given.recipe or ("tuned" if own and not images else "paper")
     tuned = own if recipe == "tuned" else {}
     if recipe == "tuned" and not tuned:
@@ -46,6 +51,18 @@ def with_recipe(given: TrainingArguments, rows: int | None = None, *, images: bo
         elif isinstance(said, Mapping):
             values[name] = {**value, **said}
     return replace(given, **values)
+
+
+def pull_of(given: TrainingArguments, *, images: bool = False) -> Pull:
+    """Return the pull of settings after ``checked``: theirs or, if they have none, what suits the method.
+
+    A loss that has centers gains nothing for certain by the guidance on fixed embeddings (``docs/guidance.md``).
+    """
+    if given.pull is not None:
+        return given.pull
+    method = given.method or METHOD
+    asked = images or given.recipe == "paper" or given.guidance is not None or is_guided_name(method)
+    return "surrogate" if asked or not uses_centers(method, "none") else "none"
 
 
 def _without_rest(batch: int, rows: int) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -94,7 +94,6 @@ def prepare(
         TypeError, ValueError: a setting is not as it must be, or the labels do not fit the rows.
     """
     given = with_recipe(settings.checked(), len(split), images=backbone is not None)
-    assert given.dropout is not None
     kind = given.centers
     share = check_validation(given.validation, given.monitor)
     pull = given.pull
@@ -103,7 +102,10 @@ def prepare(
     # What can be wrong is found before the confusion, which takes longest.
     check_method(given.method, pull, guidance=guidance, options=options)
     start = _start(given, split, backbone)
-    partly = _check_partly(split, given, backbone)
+    partly = _check_partly(split, settings.head and given.head, backbone)
+    if partly:
+        given = replace(given, head="bits")
+    assert given.dropout is not None
     checked = labeled(split.labeled(), classes)
     split = split if partly else checked
     fitted, validation = split, None
@@ -229,7 +231,7 @@ def _start(given: TrainingArguments, split: Split, backbone: Backbone | None) ->
     return trained
 
 
-def _check_partly(split: Split, given: TrainingArguments, backbone: Backbone | None) -> bool:
+def _check_partly(split: Split, head: str | None, backbone: Backbone | None) -> bool:
     """Return whether some rows have no label; raise ``ValueError`` where that cannot be trained."""
     if split.labels is None or not (missing := int((~has_label(np.asarray(split.labels))).sum())):
         return False
@@ -238,7 +240,7 @@ def _check_partly(split: Split, given: TrainingArguments, backbone: Backbone | N
         raise ValueError(f"{said}; leave the labels out to learn without any")
     if backbone is not None:
         raise ValueError(f"{said}, and a backbone is fine-tuned by labeled rows; leave them out, or embed the images")
-    if given.head == "joined":
+    if head == "joined":
         raise ValueError(f"head is 'joined', whose class posterior needs labels, and {said}; take 'bits'")
     return True
 

@@ -16,7 +16,7 @@ from sklearn.base import clone
 from lbhash.hasher import Hasher
 from lbhash.losses import PAPER, PULLS, Objective, Task, build_objective, find_method, method_name
 from lbhash.models.hash_model import HashModel
-from lbhash.training.recipes import with_recipe
+from lbhash.training.recipes import pull_of, with_recipe
 from lbhash.utils.files import existing_file
 from lbhash.utils.system import check_packages
 from lbhash.utils.validation import check_float
@@ -133,7 +133,7 @@ def checked_space(space: Space, hasher: Hasher, classes: int) -> dict[str, BaseD
     if not space:
         raise ValueError("space is empty; it must name a setting at least")
     _build(hasher, classes)
-    pull = hasher.checked().pull
+    pull = pull_of(hasher.checked())
     for name, values in space.items():
         group, _, own = name.rpartition(".")
         if group not in ("", "options", "guidance") or (not group and own not in SETTINGS):
@@ -182,8 +182,7 @@ def _default(hasher: Hasher, name: str) -> Any:
     if name in PAPER:
         return PAPER[name]
     given = hasher.checked()
-    assert given.pull is not None
-    kind: Any = {"": type(hasher), "guidance": PULLS[given.pull], "options": find_method(given.method)}[group]
+    kind: Any = {"": type(hasher), "guidance": PULLS[pull_of(given)], "options": find_method(given.method)}[group]
     parameter = inspect.signature(kind).parameters.get(own)
     return None if parameter is None or parameter.default is parameter.empty else parameter.default
 

@@ -23,7 +23,7 @@ from lbhash.training.coders import coder_of
 from lbhash.training.confusion import confusion
 from lbhash.training.loop import Training, Watcher
 from lbhash.training.processor import check_machine
-from lbhash.training.recipes import with_recipe
+from lbhash.training.recipes import pull_of, with_recipe
 from lbhash.tuning import space as spaces
 from lbhash.tuning.space import Space, import_optuna, with_params
 from lbhash.tuning.study import Study
@@ -110,16 +110,17 @@ def search(
         raise ValueError(
             f"method is {hasher.method!r}, which fits a model by itself; a search is for methods with epochs"
         )
-    given = hasher.checked()
-    assert given.pull is not None
-    hasher = clone(hasher).set_params(method=given.method, guided=None, pull=given.pull)
+    given = with_recipe(hasher.checked())
+    # Trials are of the network's bits where nothing else is said, since these are what the settings change.
+    own_head = hasher.head or "bits"
+    hasher = clone(hasher).set_params(method=given.method, guided=None, pull=given.pull, head=given.head)
     check_machine(hasher.device, hasher.threads)
     for name in ("devices", "nodes"):
         if getattr(hasher, name) != 1:
             raise ValueError(f"{name} is {getattr(hasher, name)!r}; a search trains in one process, and it must be 1")
     split, count, _ = _training_rows(data, classes)
     fitted, validation = hold_out(split, held_out, seed)
-    space = spaces.default_space(given.method, given.pull, hasher.bits) if space is None else space
+    space = spaces.default_space(given.method, pull_of(given), hasher.bits) if space is None else space
     space = spaces.checked_space(space, hasher, count)
     # What tells a search from others, by the names that a study stores.
     settings = {
@@ -143,7 +144,7 @@ def search(
     for number in range(trials):
         if number == len(done):
             asked, params = study.ask(number)
-            watch, own = _Watch(score, by, asked, prune), with_params(hasher, params)
+            watch, own = _Watch(score, by, asked, prune), with_params(hasher, {**params, "head": own_head})
             train = partial(own.fit_split, fitted, count, known_confusion=shared, watchers=[watch])
             done.append(_try(train, watch, by == "map" or compare, number, params))
             study.tell(asked, done[-1], done[-1].value(by))

@@ -83,7 +83,7 @@ def evaluate(
     data: Annotated[str | None, data_option("Embeddings with labels, as 'lbhash train' takes them.")] = None,
     method: Annotated[
         list[str] | None,
-        typer.Option(help="A method of --protocol; may be given several times. csq_d and itq by default."),
+        typer.Option(help="A method of --protocol; may be given several times. By default the one of train, and itq."),
     ] = None,
     draws: Annotated[int, typer.Option(help="How often --protocol draws classes and trains anew.")] = 3,
     share: Annotated[
