@@ -322,6 +322,18 @@ def print_kinds(facts: Mapping[str, Any]) -> None:
     Console().print(table)
 
 
+def print_reranked(facts: Mapping[str, Any]) -> None:
+    """Print what an index finds with so many candidates ranked again, and how long that takes."""
+    title = f"{facts['codes']:,} codes of {facts['bits']} bits, {facts['kind']}, with {facts['kept']['vectors']} as "
+    title += f"{facts['kept']['dtype']}; {facts['queries']:,} of them as queries, k = {facts['k']}"
+    columns = ("candidates", f"recall@{facts['k']}", "ms a query: search", "re-ranking")
+    table = Table(*columns, title=title, title_justify="left")
+    for row in facts["rerank"]:
+        cells = (f"{row['recall']:.4f}", f"{row['milliseconds']:.3f}", f"{row['rerank']:.3f}")
+        table.add_row(f"{row['candidates']:,}", *cells)
+    Console().print(table)
+
+
 def print_centers(facts: Mapping[str, Any]) -> None:
     """Print how far apart centers are, and how far any could be."""
     title = f"{_centers_of(facts)}, kind {facts['kind']}"

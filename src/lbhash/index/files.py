@@ -157,15 +157,17 @@ class StoredArray:
 
     def read(self) -> npt.NDArray:
         """Return all of it, and keep nothing that is not kept already: the file of what is in memory is closed."""
-        if self._whole is not None:
-            return self._whole
+        with self._lock:
+            return self._read() if self._whole is None else self._whole
+
+    def _read(self) -> npt.NDArray:
         return self.file.read()[_HEADER:].view(self.dtype).reshape(self.shape)
 
     def whole(self) -> npt.NDArray:
         """Return all of it, which is read once and stays in memory; nothing else of the file is needed then."""
         with self._lock:
             if self._whole is None:
-                self._whole = self.read()
+                self._whole = self._read()
                 self.file.close()
             return self._whole
 

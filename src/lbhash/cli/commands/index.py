@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from lbhash.cli.commands.options import Json, SplitName, choice, data_option, encoded_data, print_json, with_options
+from lbhash.cli.commands.options import (
+    Json,
+    SplitName,
+    choice,
+    data_option,
+    encoded_data,
+    integers,
+    print_json,
+    with_options,
+)
 
 if TYPE_CHECKING:
     from lbhash.index import Index
@@ -144,18 +153,30 @@ def bench(
     k: Annotated[int, typer.Option("-k", help="How many neighbors.")] = 10,
     limit: Annotated[int, typer.Option(min=1, help="Largest number of queries.")] = 1000,
     rounds: Annotated[int, typer.Option(min=1, help="How often a search is timed; the fastest counts.")] = 5,
+    rerank: Annotated[
+        str | None,
+        typer.Option(
+            help="Numbers of candidates, such as 50,100,200: time this index alone, whose stored vectors rank so many "
+            "again, and say what they find."
+        ),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Build every embedded kind from the same codes in memory, and compare recall and speed with flat."""
+    from lbhash.cli.tables import print_kinds, print_reranked
     from lbhash.pipeline import index as indexes
 
-    facts = indexes.bench(_open(index), queries, k, limit, rounds, lambda line: typer.echo(line, err=True))
-    if as_json:
-        print_json(facts)
+    if rerank is not None:
+        if queries is not None:
+            raise ValueError(
+                "queries is given with rerank, which asks for the index's own vectors; leave one of them out"
+            )
+        counts = integers(rerank, "rerank", "50,100,200")
+        facts = indexes.bench_rerank(_open(index), counts, k, limit, rounds)
+        (print_json if as_json else print_reranked)(facts)
         return
-    from lbhash.cli.tables import print_kinds
-
-    print_kinds(facts)
+    facts = indexes.bench(_open(index), queries, k, limit, rounds, lambda line: typer.echo(line, err=True))
+    (print_json if as_json else print_kinds)(facts)
 
 
 @index_app.command()
