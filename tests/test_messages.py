@@ -7,7 +7,7 @@ import re
 import numpy as np
 import pytest
 
-from lbhash import Hasher, bound, class_centers, evaluate
+from lbhash import Hasher, bound, class_centers, compare, evaluate
 from lbhash.centers import compare_centers, design_centers
 from lbhash.codes import as_packed, codes_as, hamming_distances, pack, unpack
 from lbhash.codes.io import CodeTable, read_codes, write_codes
@@ -16,6 +16,7 @@ from lbhash.evaluation.neighbors import evaluate_neighbors
 from lbhash.evaluation.recognition import knn_predict
 from lbhash.index import build_index, open_index
 from lbhash.index.rerank import rerank
+from lbhash.tuning import tune
 
 SMALL = {"bits": 8, "epochs": 1, "hidden": 0}
 RNG = np.random.default_rng(0)
@@ -233,6 +234,12 @@ CALLS = {
     "vectors": lambda index: build_index(table(), "new", vectors=X),
     "store_vectors": lambda index: build_index(table(), "new", store_vectors="embeddins", vectors=X),
     "by": lambda index: rerank(index, index.search(CODES, 5), X, 3, "x"),
+    "method is of type ndarray": lambda index: Hasher(X, Y).fit(X, Y),
+    "ties is of type ndarray": lambda index: evaluate(CODES, Y, CODES, Y, ties=X),
+    "data is of type ndarray": lambda index: load_dataset(X),
+    "hasher is 5": lambda index: tune(5, load_dataset("digits")),
+    "bits is 8": lambda index: compare(X, Y, bits=8),
+    "table is of type ndarray": lambda index: write_codes("new.npz", CODES),
     "index is None": lambda index: rerank(None, index.search(CODES, 5), X, 3),
     "found is None": lambda index: rerank(index, None, X, 3),
     "transform is 'x'": lambda index: Hasher().set_output(transform="x"),
@@ -263,6 +270,8 @@ def test_calls(work, monkeypatch, name):
 COMMANDS = """
 train | --out
 train --out model | out
+train rows.npz --out n | rows.npz stands without an option
+train --out n --bits 8 16 | 16 stands without an option
 train --out n --bits 0 | bits
 train --out n --bits 1e3 | bits
 train --out n --lr -1 | lr

@@ -9,6 +9,7 @@ from lbhash.utils.fields import wrong_field
 from lbhash.utils.validation import did_you_mean
 
 _WRONG = re.compile(r"Invalid value for '(?:-\w / )?-{0,2}([\w-]+).*?': (.*?)\.?")
+_EXTRA = re.compile(r"Got unexpected extra argument(?:s|\(s\))? \((.*)\)")
 _CHOICE = re.compile(r"('.*') is not one of (.*)")
 _KIND = re.compile(r"('.*') is not a valid (\w+).*")
 _KINDS = {"int": "an integer", "integer": "an integer", "float": "a number", "boolean": "true or false"}
@@ -21,6 +22,8 @@ def usage_line(said: str, cause: Any) -> str:
     "log is 'cvs'; it must be one of csv, tensorboard; did you mean csv?"
     """
     said = " ".join(said.replace("Value error, ", "").split())
+    if extra := _EXTRA.fullmatch(said):
+        return f"{extra[1]} stands without an option; write its name before it, and one value after each name"
     wrong = _WRONG.fullmatch(said)
     if wrong is None:
         return said

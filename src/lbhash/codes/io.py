@@ -64,6 +64,13 @@ def check_suffix(path: str | Path, name: str = "out", suffixes: tuple[str, ...] 
     return file
 
 
+def check_table(table: object) -> None:
+    """Raise ``TypeError`` unless something is a table of codes."""
+    if not isinstance(table, CodeTable):
+        said = f"table is of type {type(table).__name__}; it must be a CodeTable of codes, their length and rows"
+        raise TypeError(f"{said} (lbhash.codes.io), as read_codes returns it")
+
+
 def write_codes(path: str | Path, table: CodeTable, facts: Mapping[str, Any] | None = None) -> None:
     """Write codes to a ``.parquet`` file (columns ``row``, ``code``, ``label`` or ``labels``) or an ``.npz`` file.
 
@@ -71,6 +78,7 @@ def write_codes(path: str | Path, table: CodeTable, facts: Mapping[str, Any] | N
     returns.
     """
     file = check_suffix(path)
+    check_table(table)
     if file.suffix == ".npz":
         arrays = {"codes": table.codes, "bits": table.bits, "rows": table.rows, "model": table.model}
         if table.class_names:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from lbhash.codes import check_bits
+from lbhash.codes.packing import MAX_BITS
 from lbhash.comparison import ways
 from lbhash.comparison.result import Comparison, Line, Way
 from lbhash.comparison.ways import NEAREST, Rows, Stored
@@ -28,7 +28,7 @@ from lbhash.utils.labels import read_labels, share_a_label
 from lbhash.utils.parallel import in_processes, read_run, write_run
 from lbhash.utils.progress import counted
 from lbhash.utils.system import TRAINING, check_packages
-from lbhash.utils.validation import check_int
+from lbhash.utils.validation import check_int, check_ints
 from lbhash.utils.version import __version__
 
 BITS = (16, 32, 64, 128)
@@ -101,7 +101,7 @@ def compare_dataset(
     check_packages("compare", "train", *TRAINING)
     import lbhash.training.fit  # noqa: F401  # or the seconds that it takes to load would count as the first way's
 
-    lengths = sorted({check_bits(one) for one in bits})
+    lengths = sorted(set(check_ints(bits, "bits", 1, MAX_BITS)))
     if not lengths:
         raise ValueError("bits is empty; it must hold a length at least, such as 32")
     check_int(seed, "seed", 0)

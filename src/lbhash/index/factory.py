@@ -8,7 +8,7 @@ from typing import Any
 import numpy.typing as npt
 import pyarrow as pa
 
-from lbhash.codes.io import CodeTable, label_columns
+from lbhash.codes.io import CodeTable, check_table, label_columns
 from lbhash.index.base import Columns, Index, Options
 from lbhash.index.kinds import KINDS
 from lbhash.index.manifest import read_manifest
@@ -86,9 +86,7 @@ def build_index(
         TypeError, ValueError: an argument is not valid, or there is an index already. Nothing is written then.
         ConnectionError: Milvus does not answer, or refuses.
     """
-    if not isinstance(table, CodeTable):
-        said = f"table is of type {type(table).__name__}; it must be a CodeTable of codes, their length and rows"
-        raise TypeError(f"{said} (lbhash.codes.io), as read_codes returns it")
+    check_table(table)
     kind = check_build(path, kind, store_vectors=store_vectors, options=options, overwrite=overwrite)
     ids = table.rows if ids is None else ids
     attributes = code_attributes(table) if attributes is None else attributes

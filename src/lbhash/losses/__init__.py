@@ -31,6 +31,7 @@ from lbhash.losses.normsoftmax import NormSoftmax
 from lbhash.losses.orthohash import OrthoHash
 from lbhash.losses.qsmi import QSMI
 from lbhash.losses.talr import TALR
+from lbhash.utils.formatting import shown
 from lbhash.utils.validation import did_you_mean
 
 _OF_THE_PAPER = (HashNet, DBDH, DSDH, DCH, GreedyHash, CSQ)
@@ -96,8 +97,8 @@ def find_method(method: Any) -> Callable[..., Any]:
     if not callable(kind):
         known = ", ".join(METHODS)
         raise ValueError(
-            f"method is {method!r}; it must be one of {known}, one of these with _d behind it, or a custom Objective: "
-            "module:Class"
+            f"method is {shown(method)}; it must be one of {known}, one of these with _d behind it, or a custom "
+            "Objective: module:Class"
         )
     return kind
 

@@ -28,7 +28,7 @@ from lbhash.tuning import space as spaces
 from lbhash.tuning.space import Space, import_optuna, with_params
 from lbhash.tuning.study import Study
 from lbhash.tuning.trials import State, Trial, Tuning, best_trial
-from lbhash.utils.formatting import one_line
+from lbhash.utils.formatting import one_line, shown
 from lbhash.utils.labels import check_labels
 from lbhash.utils.validation import check_choice, check_float, check_int
 
@@ -97,6 +97,8 @@ def search(
         What was found; its ``hasher`` has the best settings and is not fitted. An argument that is not as above, a
         folder with another search, or a search of which no trial is complete, is a ``TypeError`` or ``ValueError``.
     """
+    if not isinstance(hasher, Hasher):
+        raise TypeError(f"hasher is {shown(hasher)}; it must be a Hasher")
     trials = check_int(trials, "trials", 1)
     by = check_choice(by, "by", get_args(By))
     percentiles = (

@@ -14,7 +14,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lbhash.utils.formatting import one_line
+from lbhash.utils.formatting import one_line, shown
 
 if TYPE_CHECKING:
     from filelock import FileLock
@@ -153,7 +153,7 @@ def check_path(path: Any, name: str) -> Path:
     TypeError: model is 5; it must be a path, a text or a pathlib.Path
     """
     if not isinstance(path, (str, os.PathLike)):
-        raise TypeError(f"{name} is {path!r}; it must be a path, a text or a pathlib.Path")
+        raise TypeError(f"{name} is {shown(path)}; it must be a path, a text or a pathlib.Path")
     return Path(path)
 
 

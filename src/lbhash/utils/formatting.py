@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 
 def number(value: float | None, digits: int = 0) -> str:
@@ -15,3 +16,16 @@ def number(value: float | None, digits: int = 0) -> str:
 def one_line(error: BaseException) -> str:
     """Return the message of an error without its line breaks; the error's type if there is no message."""
     return " ".join(str(error).split()) or type(error).__name__
+
+
+def shown(value: Any) -> str:
+    """Return a value as a message shows it: as Python does, in one line of at most a hundred characters.
+
+    >>> shown("x"), shown(range(3))
+    ("'x'", 'range(0, 3)')
+    """
+    shape = getattr(value, "shape", ())
+    if shape:
+        return f"of type {type(value).__name__}, {list(shape)}"
+    line = " ".join(repr(value).split())
+    return line if len(line) <= 100 else f"{line[:99]}…"

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Hashable, Iterable
 from difflib import get_close_matches
 from numbers import Integral, Real
 from typing import Any, TypeVar
+
+from lbhash.utils.formatting import shown
 
 T = TypeVar("T")
 Limit = float | None
@@ -24,7 +26,7 @@ def check_int(value: Any, name: str, least: int = 0, most: int | None = None, of
     """
     limits = f"at least {least}" if most is None else f"from {least} to {f'{of} ({most})' if of else most}"
     if isinstance(value, bool) or not isinstance(value, Integral):
-        raise TypeError(f"{name} is {value!r}; it must be an integer{' of' * (most is None)} {limits}")
+        raise TypeError(f"{name} is {shown(value)}; it must be an integer{' of' * (most is None)} {limits}")
     number = int(value)
     if number < least or (most is not None and number > most):
         raise ValueError(f"{name} is {value}; it must be {limits}")
@@ -34,7 +36,7 @@ def check_int(value: Any, name: str, least: int = 0, most: int | None = None, of
 def check_ints(values: Any, name: str, least: int = 0, most: int | None = None, of: str = "") -> list[int]:
     """Return a list of integers, each checked as ``check_int`` does; raises ``TypeError`` if it is no list."""
     if isinstance(values, str) or not isinstance(values, Iterable):
-        raise TypeError(f"{name} is {values!r}; it must be a list of integers")
+        raise TypeError(f"{name} is {shown(values)}; it must be a list of integers")
     return [check_int(value, name, least, most, of) for value in values]
 
 
@@ -58,7 +60,7 @@ def check_float(
             parts.append("finite")
         limits = " and ".join(parts)
     if isinstance(value, bool) or not isinstance(value, Real):
-        raise TypeError(f"{name} is {value!r}; it must be a number, {limits}")
+        raise TypeError(f"{name} is {shown(value)}; it must be a number, {limits}")
     number = float(value)
     checks = ((least, operator.ge), (most, operator.le), (above, operator.gt), (below, operator.lt))
     if not math.isfinite(number) or not all(limit is None or holds(number, limit) for limit, holds in checks):
@@ -75,11 +77,11 @@ def check_choice(value: T, name: str, choices: Collection[T]) -> T:
     Traceback (most recent call last):
     ValueError: schedule is 'cosin'; it must be one of step, cosine; did you mean cosine?
     """
-    for choice in choices:
+    for choice in choices if isinstance(value, Hashable) else ():  # an array has no one answer
         if choice == value or (isinstance(choice, str) and isinstance(value, str) and choice.lower() == value.lower()):
             return choice
     known = list(map(str, choices))
-    raise ValueError(f"{name} is {value!r}; it must be one of {', '.join(known)}{did_you_mean(str(value), known)}")
+    raise ValueError(f"{name} is {shown(value)}; it must be one of {', '.join(known)}{did_you_mean(str(value), known)}")
 
 
 def did_you_mean(word: str, known: Collection[str]) -> str:
