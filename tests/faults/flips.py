@@ -225,7 +225,7 @@ def flip_index_add(run: Run) -> None:
     done = material.program.call(_segments, str(whole))
     assert done.status == 0, done.err
     np.savez(codes, codes=np.arange(60, dtype=np.uint8).reshape(30, 2), bits=BITS, rows=np.arange(30))
-    add = ("index", "add", "--index", HERE, "--codes", codes, "--ids", "next", "--json")
+    add = ("index", "add", "--index", HERE, "--codes", codes, "--id-column", "next", "--json")
     flip_all(run, material.program, [Reader(whole, OF_INDEX, (add, EXPORT), exported)])
 
 

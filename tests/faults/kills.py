@@ -186,7 +186,7 @@ def kill_add(run: Run) -> None:
     codes = run.folder / "more.npz"
     made = np.arange(1100, dtype=np.uint16).view(np.uint8).reshape(-1, 2)
     np.savez(codes, codes=made, bits=BITS, labels=np.arange(1100) % 3)
-    kill_change(run, "add", "--codes", codes, "--ids", "next")
+    kill_change(run, "add", "--codes", codes, "--id-column", "next")
 
 
 @attack("kill-remove", "kill -9 of `index remove`", ENOUGH)
