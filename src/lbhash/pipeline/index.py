@@ -16,7 +16,6 @@ import numpy.typing as npt
 
 from lbhash.codes.io import CodeTable, read_codes
 from lbhash.data.images import ImageSplit
-from lbhash.evaluation.neighbors import nearest_by_cosine
 from lbhash.hasher import load_hasher
 from lbhash.index import Index, build_index, check_build, check_model, code_attributes, rerank
 from lbhash.pipeline.columns import column_schema
@@ -100,6 +99,8 @@ def bench_rerank(index: Index, candidates: Sequence[int], k: int, limit: int, ro
     the ``milliseconds`` of a query for the search and the re-ranking (``rerank``), the fastest of so many rounds. A
     query does not count itself.
     """
+    from lbhash.evaluation.neighbors import nearest_by_cosine  # Numba takes its time
+
     if not index.store_vectors:
         raise ValueError("rerank needs vectors, and the index keeps none; build it with --store-vectors")
     check_int(k, "k", 1, len(index) - 1, "the size of the index without the query")
@@ -219,6 +220,8 @@ def _read_or_encode(
 
 def _int8_line(index: Index, names: npt.NDArray, vectors: npt.NDArray) -> str:
     """Return the line that says what int8 costs: the recall of a search in the stored vectors of some rows."""
+    from lbhash.evaluation.neighbors import nearest_by_cosine  # Numba takes its time
+
     if vectors.dtype == np.uint8:
         return "the embeddings are uint8, and stored as they are"
     chosen = np.random.default_rng(0).permutation(len(vectors))[:_LOSS_ROWS]
