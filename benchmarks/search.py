@@ -6,6 +6,7 @@
   memory. Both take turns; the ratio is FAISS's time over ours, the median of the rounds, and 1 is as quick.
 - "opening": in a process of its own each, the time until an index is open and until its first search is answered, and
   the memory that it then takes beyond what it took before (resident pages, those of mapped files included).
+- "lengths" (``--lengths``): milliseconds of processor time of one query of 100,000 codes, on one thread.
 - "kinds": the approximate kinds beside the exact one (``lbhash index bench``).
 
 Codes are random ones around one of 1,000 centers, an eighth of the bits flipped.
@@ -20,13 +21,14 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
-from timeit import timeit
+from time import process_time
+from timeit import repeat, timeit
 
 import faiss
 import numpy as np
 
 from lbhash.codes.io import CodeTable
-from lbhash.index import build_index, open_index
+from lbhash.index import FlatIndex, build_index, open_index
 from lbhash.index.bench import compare_kinds
 
 BATCHES = (1, 32, 1_000)
@@ -88,8 +90,28 @@ def opening(folder: Path, codes: np.ndarray, bits: int) -> list[str]:
     return rows
 
 
+def lengths(k: int, rounds: int) -> None:
+    """One query of codes of several lengths, beside FAISS and the exact search of usearch."""
+    from usearch.index import MetricKind
+    from usearch.index import search as usearch
+
+    print("| bits | FAISS, ms | FlatIndex, ms | usearch, ms |\n|--:|--:|--:|--:|")
+    for bits in (24, 64, 96, 128, 192, 256, 384, 512, 768, 1024):
+        codes, query = (np.random.default_rng(0).integers(0, 256, (n, bits // 8), np.uint8) for n in (100_000, 1))
+        bare, ours = faiss.IndexBinaryFlat(bits), FlatIndex(bits)
+        bare.add(codes)
+        ours.add(codes)
+        searches = (
+            lambda q=query, i=bare: i.search(q, k),
+            lambda q=query, i=ours: i.search(q, k),
+            lambda q=query, c=codes: usearch(c, q, k, MetricKind.Hamming, exact=True, threads=1),
+        )
+        times = [min(repeat(search, timer=process_time, number=1, repeat=rounds)) for search in searches]
+        print(f"| {bits} | " + " | ".join(f"{1e3 * seconds:.3f}" for seconds in times) + " |", flush=True)
+
+
 def main() -> None:
-    """Run all three."""
+    """Run all that is asked for."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--millions", type=float, nargs="+", default=[1, 10], help="of codes")
@@ -97,7 +119,12 @@ def main() -> None:
     parser.add_argument("-k", type=int, default=10)
     parser.add_argument("--threads", type=int, default=min(2, os.cpu_count() or 1))
     parser.add_argument("--kinds", type=float, default=1, help="millions of codes of the approximate kinds; 0 for none")
+    parser.add_argument("--lengths", action="store_true", help="only the table of lengths; needs usearch")
     given = parser.parse_args()
+    if given.lengths:
+        faiss.omp_set_num_threads(1)
+        lengths(given.k, given.rounds)
+        return
     if given.bits % 8:
         parser.error("bits must be a multiple of 8, as FAISS's are")
     faiss.omp_set_num_threads(given.threads)

@@ -52,7 +52,7 @@ def search_outputs(index: Index, outputs: npt.ArrayLike, k: int, *, where: Where
     parts = [agreeing(rows, codes, codes[:0], 0)]  # nothing, for an index without segments
     for segment in state.segments:
         stored, positions = segment.scanned(chosen)
-        found = agreeing(rows, codes, stored, min(k, len(stored)))
+        found = agreeing(rows, codes, stored[:, : codes.shape[1]], min(k, len(stored)))
         parts.append(found._replace(ids=segment.ids_at(positions(found.ids))))
     scores, distances, ids = map(np.hstack, zip(*parts, strict=True))
     order = np.lexsort((ids, scores), axis=1)[:, :k]

@@ -104,11 +104,11 @@ class Postings:
 
     @cached_property
     def _scanned(self) -> tuple[PackedCodes, Counts]:
-        """The codes that a position has, by first position, and their numbers."""
+        """The codes that a position has, by first position, ``scan.padded``, and their numbers."""
         numbers = np.flatnonzero(self.sizes)
         numbers = numbers[np.argsort(self.positions[self.starts[numbers]], kind="stable")]
         whole = np.array_equal(numbers, np.arange(len(self.codes)))
-        return self.codes if whole else self.codes[numbers], numbers
+        return scan.padded(self.codes if whole else self.codes[numbers]), numbers
 
 
 def group(codes: PackedCodes) -> Postings | None:

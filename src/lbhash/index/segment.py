@@ -66,7 +66,7 @@ class Structure:
 class Segment:
     """Codes by increasing id, in memory or in files, including those that are removed."""
 
-    arrays: Mapping[str, npt.NDArray | StoredArray]
+    arrays: dict[str, npt.NDArray | StoredArray]
     """``codes``, ``uint8 [n, bytes]``; ``ids``, ``int64 [n]``, unless they follow the first one without gaps; and
     ``vectors``, ``[n, dim]``, if there are any. If many codes are equal, ``codes`` has the distinct ones, ``sizes``,
     ``uint32 [distinct]``, how often each occurs, and ``positions``, ``uint32 [n]``, where (``Postings``)."""
@@ -179,9 +179,14 @@ class Segment:
 
     @cached_property
     def _live_codes(self) -> PackedCodes:
-        """The codes to scan: a copy without the removed ones, made once rather than in every scan."""
+        """The codes to scan, ``scan.padded``: a copy without the removed ones, made once rather than in every scan."""
         codes = self.codes_at(slice(None))
-        return np.delete(codes, self.removed, axis=0) if len(self.removed) else codes
+        if len(self.removed):
+            return scan.padded(np.delete(codes, self.removed, axis=0))
+        wide = scan.padded(codes)
+        if wide is not codes and self.postings is None and self.structure is None:
+            self.arrays["codes"] = wide[:, : codes.shape[1]]  # so that they are in memory once
+        return wide
 
     @cached_property
     def _live_postings(self) -> Postings | None:
@@ -216,7 +221,10 @@ class Segment:
         return Within(found.limits, found.distances, self.ids_at(positions(found.ids)))
 
     def scanned(self, where: Filter | None) -> tuple[PackedCodes, Callable[[npt.NDArray], npt.NDArray]]:
-        """Return the codes that are not removed and that pass a filter, and what makes positions of theirs there."""
+        """Return the codes that are not removed and that pass a filter, and what makes positions of theirs there.
+
+        They may be ``scan.padded``.
+        """
         if not where:
             return self._live_codes, self._positions
         passed = self.live(where)
