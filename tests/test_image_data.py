@@ -82,7 +82,7 @@ def test_parquet_of_the_hub(tmp_path):
     for folder in (tmp_path, tmp_path / "data"):
         table = load_images(folder)
         assert (shades(table), table.labels.tolist()) == ([4, 1, 2, 3, 5], [1, 0, 1, 1, 0])
-        assert table.classes == ("apple", "bear")
+        assert table.class_names == ("apple", "bear")
         protocol, rows = table.split_rows()
         assert (protocol, rows["query"].tolist(), rows["base"].tolist()) == ("official", [0, 4], [1, 2, 3])
 
@@ -140,7 +140,7 @@ def test_a_folder_a_class(tmp_path):
         put(tmp_path / file, at)
     put(tmp_path / ".hidden" / "x.png", 9)
     table = load_images(tmp_path)
-    assert table.classes == ("cat", "dog")
+    assert table.class_names == ("cat", "dog")
     assert table.store.files == ["cat/deep/er/3.webp", "dog/1.png", "dog/2.JPG"]
     assert (table.labels.tolist(), shades(table), table.protocol) == ([0, 1, 1], [2, 1, 0], "holdout")
 
@@ -149,7 +149,7 @@ def test_folders_of_splits(tmp_path):
     for at, file in enumerate(["train/a/1.png", "train/b/1.png", "base/a/2.png", "base/c/1.png", "query/b/3.png"]):
         put(tmp_path / file, at)
     table = load_images(tmp_path)
-    assert table.classes == ("a", "b", "c")
+    assert table.class_names == ("a", "b", "c")
     protocol, rows = table.split_rows()
     assert protocol == "flags"
     assert [shades(table, rows[split]) for split in SPLITS] == [[0, 1], [2, 3], [4]]
@@ -270,6 +270,9 @@ def python3_batch(pixels, labels):
     return pickle.dumps({b"data": pixels, b"labels": labels, b"batch_label": b"x", b"filenames": [b"a"]}, protocol=2)
 
 
+KINDS = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
+
+
 def write_cifar10(folder, rows=4, write=python2_batch):
     folder.mkdir(parents=True, exist_ok=True)
     batches = {}
@@ -277,7 +280,7 @@ def write_cifar10(folder, rows=4, write=python2_batch):
         pixels, labels = cifar_pixels(rows + at), [(at + row) % 10 for row in range(rows + at)]
         (folder / name).write_bytes(write(pixels, labels))
         batches[name] = pixels, labels
-    names = {b"num_cases_per_batch": 10000, b"label_names": [b"airplane", b"automobile"], b"num_vis": 3072}
+    names = {b"num_cases_per_batch": 10000, b"label_names": [*map(str.encode, KINDS)], b"num_vis": 3072}
     (folder / "batches.meta").write_bytes(pickle.dumps(names, protocol=2))
     return batches
 
@@ -288,7 +291,7 @@ def test_cifar(tmp_path, write):
     table = load_images(tmp_path / "ten")
     pixels = np.concatenate([held for held, _ in batches.values()])
     assert table.labels.tolist() == [label for _, labels in batches.values() for label in labels]
-    assert (table.protocol, table.classes) == ("cifar10", ("airplane", "automobile"))
+    assert (table.protocol, table.class_names) == ("cifar10", KINDS)
     for row in (0, 7, len(table) - 1):  # a row is 1,024 red, then green, then blue values, line by line
         seen = np.asarray(table.read(row))
         for channel in range(3):
@@ -300,10 +303,14 @@ def test_cifar(tmp_path, write):
     for name, count in (("train", 6), ("test", 3)):
         labels = [(7 * row) % 100 for row in range(count)]
         (tmp_path / name).write_bytes(python2_batch(cifar_pixels(count), labels, b"fine_labels"))
-    (tmp_path / "meta").write_bytes(pickle.dumps({b"fine_label_names": [b"apple"]}, protocol=2))
+    names = [f"fruit {number}" for number in range(100)]
+    (tmp_path / "meta").write_bytes(pickle.dumps({b"fine_label_names": [*map(str.encode, names)]}, protocol=2))
     table = load_images(tmp_path)
-    assert (table.labels.tolist(), table.classes) == ([0, 7, 14, 21, 28, 35, 0, 7, 14], ("apple",))
+    assert (table.labels.tolist(), table.class_names) == ([0, 7, 14, 21, 28, 35, 0, 7, 14], tuple(names))
     assert table.split_rows()[0] == "official"
+    (tmp_path / "meta").write_bytes(pickle.dumps({b"fine_label_names": [b"apple"]}, protocol=2))
+    with pytest.raises(ValueError, match=r" has a class 35, and names for 1 classes; they must name every class$"):
+        load_images(tmp_path)
 
 
 class Evil:
@@ -410,7 +417,7 @@ def test_nuswide(nuswide):
     table = load_images(root)
     counts = hot.sum(axis=0).tolist()
     chosen = sorted(sorted(range(25), key=lambda label: (-counts[label], names[label]))[:21], key=names.__getitem__)
-    assert table.classes == tuple(names[label] for label in chosen)
+    assert table.class_names == tuple(names[label] for label in chosen)
     rows = [row for row in range(60) if hot[row, chosen].any()]
     assert not {5, 9} & set(rows)
     assert table.labels.tolist() == hot[np.ix_(rows, chosen)].tolist()
@@ -483,7 +490,7 @@ def test_coco(tmp_path):
         put(tmp_path / file, shade)
     table = load_images(tmp_path)
     assert (shades(table), table.labels.tolist()) == ([2, 9, 1], [[0, 1, 0], [1, 0, 1], [0, 0, 1]])
-    assert (table.classes, table.protocol) == (("person", "car", "toothbrush"), "coco")
+    assert (table.class_names, table.protocol) == (("person", "car", "toothbrush"), "coco")
     assert not len(table.store.missing())
 
 
@@ -513,7 +520,7 @@ def test_mirflickr(tmp_path):
         put(tmp_path / "mirflickr" / f"im{number}.jpg", number)
     table = load_images(tmp_path)
     assert (shades(table), table.labels.tolist()) == ([1, 3, 10], [[0, 1], [1, 1], [0, 1]])
-    assert (table.classes, table.protocol) == (("baby", "sky"), "mirflickr25k")
+    assert (table.class_names, table.protocol) == (("baby", "sky"), "mirflickr25k")
     (notes / "baby.txt").write_text("3\nim4\n")
     with pytest.raises(ValueError, match=r"^line 2 of baby.txt is 'im4'; it must be the number of an image"):
         load_images(tmp_path)
@@ -539,11 +546,13 @@ def imagenet(tmp_path):
 
 def test_imagenet(imagenet):
     table = load_images(imagenet)
-    assert (table.classes, table.protocol) == (WORDS, "imagenet1000")
+    assert (table.class_names, table.protocol) == (WORDS, "imagenet1000")
     assert shades(table) == list(range(15))
     assert table.labels.tolist() == np.repeat([0, 1, 2], 5).tolist()
     assert np.flatnonzero(table.test_rows).tolist() == [3, 4, 8, 9, 13, 14]
-    with pytest.raises(ValueError, match=r"^protocol is 'imagenet1000', the default of such data: class 0 has 2 rows"):
+    with pytest.raises(
+        ValueError, match=rf"^protocol is 'imagenet1000', the default of such data: class {WORDS[0]!r} has 2 rows"
+    ):
         table.split_rows()
     hot = replace(table, labels=np.eye(3, dtype=np.uint8)[table.labels])
     with pytest.raises(ValueError, match=r"^the protocol samples by class, and the data have several labels a row"):
@@ -563,10 +572,10 @@ def test_imagenet(imagenet):
 def test_imagenet_of_listed_classes(imagenet, tmp_path):
     (tmp_path / "classes.txt").write_text(f"{WORDS[2]} shark\n\n{WORDS[0]} tench\n")
     table = load_images(imagenet, classes=tmp_path / "classes.txt")
-    assert (table.classes, table.protocol) == ((WORDS[2], WORDS[0]), "imagenet100")
+    assert (table.class_names, table.protocol) == ((WORDS[2], WORDS[0]), "imagenet100")
     assert (shades(table), table.labels.tolist()) == ([10, 11, 12, 13, 14, 0, 1, 2, 3, 4], [0] * 5 + [1] * 5)
     same = load_images(imagenet, classes=[WORDS[2], WORDS[0]])
-    assert (same.classes, same.store.files) == (table.classes, table.store.files)
+    assert (same.class_names, same.store.files) == (table.class_names, table.store.files)
     with pytest.raises(ValueError, match=r"^classes is a list, which lists none"):
         load_images(imagenet, classes=[])
     for text, said in (

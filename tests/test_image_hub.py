@@ -63,7 +63,7 @@ def downloads(cache, pixels, tmp_path, monkeypatch):
 @pytest.mark.parametrize(("name", "protocol"), [("cifar10", "cifar10"), ("cifar100", "official")])
 def test_a_data_set_is_downloaded_once(downloads, cache, pixels, name, protocol):
     table = load_images(name)
-    assert (table.name, table.protocol, table.classes) == (name, protocol, tuple(NAMES))
+    assert (table.name, table.protocol, table.class_names) == (name, protocol, tuple(NAMES))
     assert (len(table), table.test_rows.sum()) == (42, 12)
     for part, of_table in (("train", ~table.test_rows), ("test", table.test_rows)):
         rows = np.flatnonzero(of_table)

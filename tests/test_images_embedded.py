@@ -221,6 +221,8 @@ def test_train_and_encode_images(table, backbone, backbone_folder, cache, tmp_pa
     metrics = json.loads((tmp_path / "model" / "metrics.json").read_text())
     assert (metrics["data"], metrics["protocol"]) == ("images", "holdout")
     assert metrics["map"] > 0.8  # a third by chance
+    assert [one["class"] for one in metrics["classes"]] == ["class0", "class1", "class2"]
+    assert Hasher.from_pretrained("model").classes_.tolist() == ["class0", "class1", "class2"]
     model = Hasher.from_pretrained("model").model_
     assert model.metadata["backbone"] == {
         "name": str(backbone_folder),
@@ -242,7 +244,9 @@ def test_train_and_encode_images(table, backbone, backbone_folder, cache, tmp_pa
     assert pq.read_table("all.parquet")["row"].to_pylist() == list(range(len(table)))
 
 
-def test_paths_of_images_travel_with_their_codes(table, backbone_folder, cache, tmp_path, command, monkeypatch):
+def test_paths_and_class_names_of_images_travel_with_their_codes(
+    table, backbone_folder, cache, tmp_path, command, monkeypatch
+):
     monkeypatch.chdir(tmp_path)
     given = ("--data", "images", "--backbone", backbone_folder)
     assert command(*TRAIN, *given, "--freeze", "--out", "model")[0] == 0
@@ -254,12 +258,16 @@ def test_paths_of_images_travel_with_their_codes(table, backbone_folder, cache, 
         assert held.extra_columns["path"].to_pylist() == [table.store.files[row] for row in held.rows]
     status, _, err = command("index", "build", *given, "--split", "all", "--out", "index")
     assert status == 0, err
-    status, out, err = command(
-        "search", "--model", "model", "--index", "index", "--data", "images", "--row", 3, "--json"
-    )
-    assert status == 0, err
-    for neighbor in json.loads(out)["queries"][0]["neighbors"]:
-        assert neighbor["attributes"]["path"] == table.store.files[neighbor["id"]]
+    search = ["search", "--model", "model", "--index", "index", "--data", "images", "--row", 3, "--json"]
+    for where in ([], ["--where", "label=class1"]):
+        status, out, err = command(*search, *where)
+        assert status == 0, err
+        (found,) = json.loads(out)["queries"]
+        assert found["label"] == "class0"
+        for neighbor in found["neighbors"]:
+            path, label = table.store.files[neighbor["id"]], neighbor["attributes"]["label"]
+            assert (neighbor["attributes"]["path"], label) == (path, path.split("/")[0])
+            assert not where or label == "class1"
     status, _, err = command("encode", *given[:-1], "name", "--out", "codes/")
     assert (status, err.count("\n")) == (2, 1)
     assert "columns is name and data is 'images'; it must be one table" in err
@@ -287,7 +295,8 @@ def test_a_model_knows_the_class_list(backbone_folder, cache, tmp_path, command,
         status, _, err = command("encode", "--model", "model", "--data", "imagenet", "--split", "query", "--out", out)
         assert status == 0, err
         held = read_codes(out)
-        assert (held.labels.tolist(), held.rows.tolist()) == ([0] * 8 + [1] * 8, [*range(8, 16), *range(24, 32)])
+        assert [held.class_names[label] for label in held.labels] == [words[2]] * 8 + [words[0]] * 8
+        assert held.rows.tolist() == [*range(8, 16), *range(24, 32)]
 
 
 def test_a_model_knows_its_backbone(table, backbone_folder, cache, tmp_path, command, monkeypatch):

@@ -56,7 +56,7 @@ class ImageOptions:
 
     def metadata(self, table: ImageTable) -> dict[str, Any]:
         """Return what a model remembers of how its images were found."""
-        return {} if self.classes is None else {CLASS_LIST: list(table.classes)}
+        return {} if self.classes is None else {CLASS_LIST: list(table.class_names)}
 
     def open(self, data: str | Path, hasher: Hasher | None = None) -> tuple[ImageTable, Backbone]:
         """Load the images of ``data`` and the backbone, which must be the one of ``hasher``'s training."""
@@ -110,7 +110,7 @@ class Embedded:
         """Split the rows that have an embedding into train, base and query (``Table.split_rows``)."""
         chosen, rows = self.images.split_rows(protocol, seed, self.readable)
         train, base, query = (self.split(rows[split]) for split in SPLITS)
-        return Dataset(self.images.name, chosen, train, base, query)
+        return Dataset(self.images.name, chosen, train, base, query, self.images.class_names)
 
 
 def embed_dataset(

@@ -60,4 +60,4 @@ def read_coco(path: str | Path, images: str | Path | None = None, name: str = "d
         labels[row, [column[category] for category in present]] = 1
     names = tuple(categories[category] for category in column)
     store = FileImages(Path(images) if images else root, files)
-    return ImageTable(store, labels, root.name, protocol="coco", classes=names)
+    return ImageTable(store, labels, root.name, protocol="coco", class_names=names)

@@ -39,7 +39,7 @@ def read_image_folder(path: str | Path, name: str = "data") -> ImageTable:
     store = FileImages(root, [os.path.join(top, label, file) for top, label, files in found for file in files])
     labels = np.repeat([classes.index(label) for _, label, _ in found], counts)
     if tops in (SPLITS, ("",)):
-        return ImageTable(store, labels, root.name, masks if tops == SPLITS else {}, classes=tuple(classes))
+        return ImageTable(store, labels, root.name, masks if tops == SPLITS else {}, class_names=tuple(classes))
     return ImageTable(store, labels, root.name, {}, ~masks["train"], "official", tuple(classes))
 
 

@@ -42,4 +42,4 @@ def read_mirflickr(path: str | Path, images: str | Path | None = None, name: str
     folder = Path(images) if images else root / "mirflickr" if (root / "mirflickr").is_dir() else root
     labels = labels.reshape(len(numbers), len(found))  # also of no number
     store, classes = FileImages(folder, [f"im{number}.jpg" for number in numbers]), tuple(file.stem for file in found)
-    return ImageTable(store, labels, root.name, protocol="mirflickr25k", classes=classes)
+    return ImageTable(store, labels, root.name, protocol="mirflickr25k", class_names=classes)

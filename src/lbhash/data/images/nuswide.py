@@ -45,7 +45,7 @@ def read_nuswide(path: str | Path, images: str | Path | None = None, name: str =
     folder = Path(images) if images else next((root / top for top in FOLDERS if (root / top).is_dir()), root)
     store, labels = FileImages(folder, [files[row] for row in rows]), np.ascontiguousarray(hot[rows][:, chosen])
     classes = tuple(found[label].stem.removeprefix("Labels_") for label in chosen)
-    return ImageTable(store, labels, root.name, protocol="nuswide21", classes=classes)
+    return ImageTable(store, labels, root.name, protocol="nuswide21", class_names=classes)
 
 
 def _zeros_and_ones(file: Path, count: int) -> npt.NDArray[np.uint8]:

@@ -137,7 +137,7 @@ def read_parquet_images(path: str | Path, name: str = "data") -> ImageTable:
     masks = split_masks([file.stem.split("-")[0] for file in files], list(map(len, tables)))
     labels, classes, splits = read_facts(table, label, masks, name, metadata=schema.metadata)
     store = ParquetImages(files, image, Path(path).name)
-    return ImageTable(store, labels, store.name, classes=classes, **splits)
+    return ImageTable(store, labels, store.name, class_names=classes, **splits)
 
 
 def has_image_column(path: str | Path) -> bool:

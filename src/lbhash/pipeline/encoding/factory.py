@@ -47,7 +47,7 @@ def open_source(
         wanted = split_of_training(hasher, job.protocol, job.split_seed)
         rows = embedded.images.split_rows(*wanted, embedded.readable)[1][str(job.split)]
     split = embedded.split(rows)
-    return EmbeddingSource(job, hasher, split, embedded.images)
+    return EmbeddingSource(job, hasher, split, embedded.images, class_names=embedded.images.class_names)
 
 
 def _open_embeddings(job: EncodingJob, hasher: Hasher, stream: bool) -> EmbeddingSource:
@@ -110,7 +110,7 @@ def _open_images(
     if check and unreadable:
         fault = next(iter(unreadable.values()))
         report_damaged(table, fault, len(unreadable), images.damaged, ", which changes how splits are sampled")
-    return ImageSource(job, hasher, table.split(rows), table, backbone)
+    return ImageSource(job, hasher, table.split(rows), table, backbone, table.class_names)
 
 
 def is_sampled(table: ImageTable, protocol: str | None) -> bool:

@@ -69,8 +69,10 @@ class Source(ABC):
         if dim != hasher.model_.dim:
             said = f"embeddings have {dim} numbers a row; the model takes {hasher.model_.dim}"
             raise ValueError(f"{said} (data is {str(job.data)!r})")
-        # Multi-hot labels get as many columns as in training, so that files that are encoded one by one go together.
-        self.split = split.widened(hasher.model_.metadata.get("label_columns", len(hasher.classes_)))
+        # Multi-hot labels get as many columns as in training, so that files that are encoded one by one go together;
+        # those with names go together by these, and have a column for each.
+        columns = hasher.model_.metadata.get("label_columns", len(hasher.classes_))
+        self.split = split.widened(len(class_names) or columns)
         self.job, self.hasher, self.rows, self.labels = job, hasher, split.rows, self.split.labels
         self.backbone, self.model, self.class_names = backbone, hasher.model_.fingerprint(), class_names
         self._columns = open_columns(job.data, job.columns, images)
