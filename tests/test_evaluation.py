@@ -165,8 +165,8 @@ def test_perfect_codes():
     codes = pack([[1] * 8, [-1] * 8])
     report = evaluate(codes, [0, 1], codes[[0, 0, 1]], [0, 0, 1])
     assert report.map == report.map_best == report.map_worst == 1
-    assert report.knn_accuracy == 0.5  # the whole base votes, and class 0 has more codes in it
-    assert (report.k, report.top_k) == (3, 3)
+    assert report.knn_accuracy == 1  # of all three codes class 0 would have more votes
+    assert (report.k, report.top_k) == (1, 3)
     assert math.isinf(report.bound.ratio)
     assert report.as_dict()["bound"] == {"inter": 8.0, "intra": 0.0, "ratio": None}
 

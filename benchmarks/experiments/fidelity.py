@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import torch
 import torch.nn.functional as F
-from benchmarks.experiments.scored import fit_seeds
+from benchmarks.experiments.seeds import fit_seeds
 from torch import Tensor
 
 from lbhash.data import hold_out

@@ -22,7 +22,7 @@ from typing import Any
 
 from benchmarks.experiments.data import Data
 from benchmarks.experiments.page import check_part, markdown_table, read_csv, replace_part, write_csv
-from benchmarks.experiments.scored import fit_seeds
+from benchmarks.experiments.seeds import fit_seeds
 
 from lbhash.losses import METHODS
 from lbhash.reproduce.results import Interval, plots

@@ -24,7 +24,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from benchmarks.experiments.page import check_part, markdown_table, read_csv, replace_part, write_csv
-from benchmarks.experiments.scored import fit_seeds
+from benchmarks.experiments.seeds import fit_seeds
 from scipy.optimize import linear_sum_assignment
 from torch import Tensor
 

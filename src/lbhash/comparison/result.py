@@ -27,7 +27,8 @@ QUESTIONS = {
 MARGIN = 0.01
 """A way is as good as the best if its figure is at most this below; of those, the lightest is recommended."""
 EMBEDDINGS, SIGNS, CLASS_NUMBER = "embeddings", "signs", "class number"
-ONE_SIZE = (SIGNS, CLASS_NUMBER)
+ONE_SIZE = {SIGNS: "D", CLASS_NUMBER: "*"}
+"""The ways of one size, each with its marker."""
 
 
 @dataclass(frozen=True)
@@ -185,8 +186,8 @@ class Comparison:
         from lbhash.utils.plotting import palette
 
         names = list(dict.fromkeys(line.name for line in self.lines if line.name != EMBEDDINGS))
-        for at, (color, name) in enumerate(zip(palette(len(names)), names, strict=True)):
-            marker = "s" if name.startswith("FAISS") else "D" if name in ONE_SIZE else "o^v"[at // 10]
+        for color, name in zip(palette(len(names)), names, strict=True):
+            marker = "s" if name.startswith("FAISS") else ONE_SIZE.get(name, "o")
             for again, style in ((False, f"{marker}-"), (True, f"{marker}--")):
                 own = [
                     (line.memory, line.value(question))
@@ -207,7 +208,7 @@ class Comparison:
             fontweight="bold", arrowprops={"arrowstyle": "-", "shrinkB": 7}, bbox={"facecolor": "white", "alpha": 0.8},
         )  # fmt: skip
         sizes = sorted({line.memory for line in self.lines if line.name != EMBEDDINGS})
-        ticks = [2**power for power in range(len(bin(sizes[-1])) - 1) if sizes[0] <= 2**power <= 2 * sizes[-1]]
+        ticks = [2**power for power in range(0, len(bin(sizes[-1])) - 1, 2) if sizes[0] <= 2**power <= 2 * sizes[-1]]
         axes.set_xscale("log", base=2)
         axes.set_xticks(ticks, [f"{tick:,}" for tick in ticks])
         axes.set(title=QUESTIONS[question][0], xlabel="bytes a row in memory", ylabel=QUESTIONS[question][1])

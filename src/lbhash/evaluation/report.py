@@ -198,7 +198,8 @@ def evaluate(
         base_codes: as the query codes, in memory or memory-mapped.
         base_labels: as the query labels, with as many classes if they are multi-hot.
         top_k: the length of the ranked list for mAP@k, NDCG, ACG and WAP, from 1 to the size of the base (the default).
-        k: how many base codes vote in recognition; by default 100, or all of a smaller base.
+        k: how many base codes vote in recognition; by default 100, or as many as a class of the base has (the median)
+            if that is fewer, since the votes of other classes would decide.
         ranks: the K of precision, recall and F1; by default 1, 10, 100 and 1,000, as far as the base reaches.
         radius: Hamming radius of the look-up, from 0 to the length of a code.
         ties: "expected" over random orders of tied codes; or "stable", in the order of the base, for comparison with
@@ -258,7 +259,7 @@ def evaluate_parts(
     queries, wanted, base, length = _check(query_codes, query_labels, parts, bits)
     size, of = sum(len(part.codes) for part in base), "the size of the base"
     top_k = size if top_k is None else check_int(top_k, "top_k", 1, size, of)
-    k = min(VOTES, size) if k is None else check_int(k, "k", 1, size, of)
+    k = _voters(base) if k is None else check_int(k, "k", 1, size, of)
     ranks = [rank for rank in RANKS if rank <= size] if ranks is None else ranks
     ranks = tuple(sorted(set(check_ints(ranks, "ranks", 1, size, of))))
     if not ranks:
@@ -325,6 +326,13 @@ def evaluate_parts(
         empty_queries=int((~some_relevant).sum()),
         largest_grade=1 + int(np.flatnonzero(histogram.graded.any(axis=(0, 2))).max()),
     )
+
+
+def _voters(base: Sequence[Part]) -> int:
+    """Return how many base codes vote where nothing is said."""
+    labels = np.concatenate([np.asarray(part.labels) for part in base])
+    sizes = np.unique(labels, return_counts=True)[1] if labels.ndim == 1 else [len(labels)]
+    return min(VOTES, int(np.median(sizes)))
 
 
 def _labeled(codes: PackedCodes, labels: Labels, which: str) -> tuple[PackedCodes, Labels]:

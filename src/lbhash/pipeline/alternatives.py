@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +26,8 @@ COUNTS = (50, 100, 200)
 """The candidates that are re-ranked."""
 MOST_BASE, MOST_PAIRS = 10_000, 10_000_000
 """The most new rows, and pairs of a query and such a row, that are compared; of more, as many are sampled."""
+MOST_TRAIN = 20_000
+"""The most training rows by which medians are known; coders have a limit of their own."""
 SHARE, LEAST_SECONDS = 1 / 3, 2.0
 """Of the training's seconds, after which no further alternative is begun; but so many seconds it may take."""
 CODES, CLASS = "these codes", "class number by logistic regression"
@@ -77,9 +80,10 @@ def _kinds(rows: Rows, hasher: Hasher) -> Iterator[tuple[list[str], Callable[[],
     """Yield what is made together: the names that are shown, and what makes them."""
     codes = partial(ways.codes, CODES, hasher.bits, "", hasher.model_, 0.0, rows)
     settings: dict[str, Any] = {"bits": hasher.bits, "seed": hasher.seed, "epochs": 0, "counts": ()}
+    few = replace(rows, train=rows.train.subsample(MOST_TRAIN))
     yield [CODES], partial(codes, counts=())
-    yield [COSINE], lambda: iter([ways.embeddings(rows)])
-    yield [SIGNS], partial(ways.signs, rows, counts=())
+    yield [COSINE], lambda: iter([ways.embeddings(few)])
+    yield [SIGNS], partial(ways.signs, few, counts=())
     yield [_METHODS["itq"]], partial(ways.coder, rows, method="itq", **settings)
     if rows.classes:
         single = np.asarray(rows.train.labels).ndim == 1

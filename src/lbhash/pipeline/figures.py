@@ -44,10 +44,7 @@ def figures_of(
     new = new_base[known]
 
     def report(codes: PackedCodes, labels: Labels, top_k: int | None) -> Report:
-        k = None
-        if labels.ndim == 1:  # more voters than a class has rows would outvote it with others
-            k = min(100, int(np.median(np.unique(labels, return_counts=True)[1])))
-        return evaluate(query, wanted, codes, labels, top_k, k=k, bits=hasher.bits)
+        return evaluate(query, wanted, codes, labels, top_k, bits=hasher.bits)
 
     def some(codes: PackedCodes, labels: Labels) -> Report | None:
         if not np.intersect1d(classes_of(wanted), classes_of(labels)).size:

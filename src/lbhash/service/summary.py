@@ -88,7 +88,7 @@ def _of_classes(evidence: Evidence, labels: Any) -> dict[str, Any]:
 def _of_queries(evidence: Evidence, query_labels: Any, base_labels: Any) -> tuple[dict[str, Any], dict[int, float]]:
     """Return the figures of the evaluation, with the classes that are frequently confused; and each class's mAP."""
     from lbhash.evaluation.recognition import knn_predict
-    from lbhash.evaluation.report import VOTES, evaluate
+    from lbhash.evaluation.report import evaluate
 
     codes, labels = evidence.codes[evidence.searched], base_labels[evidence.searched]
     report = evaluate(evidence.query_codes, query_labels, codes, labels, bits=evidence.bits)
@@ -98,7 +98,7 @@ def _of_queries(evidence: Evidence, query_labels: Any, base_labels: Any) -> tupl
     by_class = dict(zip(report.by_class.label.tolist(), report.by_class.map.tolist(), strict=True))
     if base_labels.ndim == 2:
         return figures, by_class
-    voted = knn_predict(evidence.query_codes, codes, labels, min(VOTES, len(codes)))
+    voted = knn_predict(evidence.query_codes, codes, labels, report.k)
     pairs = sorted(zip(query_labels.tolist(), voted.tolist(), strict=True))
     queries = Counter(label for label, _ in pairs)
     wrong = Counter(pair for pair in pairs if pair[0] != pair[1]).most_common(12)
