@@ -135,7 +135,7 @@ def test_index_and_search_know_the_backbone(here, command, tmp_path):
     assert status == 0, err
     answers = json.loads(out)["queries"]
     assert [answer["neighbors"][0]["distance"] for answer in answers] == [0, 0]
-    assert [answer["label"] for answer in answers] == table.labels[[5, 7]].tolist()
+    assert [answer["label"] for answer in answers] == [table.class_names[label] for label in table.labels[[5, 7]]]
     status, _, err = command("search", "--index", index, "--model", "model", "--data", "images", "--row", 88)
     assert (status, err) == (2, "lbhash: error: row is 88; it must be from 0 to 87\n")
 
