@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import io
+import json
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -89,6 +90,43 @@ def test_without_the_backbone_images_are_only_shown(service):
         assert client.get("/about").json()["takes_pictures"] is False
         assert client.get("/row/1/image").status_code == 200
         assert_refused(client.post("/search", json={"row": 1}), 422, "no backbone")
+
+
+def test_a_folder_of_class_folders_is_served(service, images, tmp_path):
+    settings, hasher = service
+    folder, names, order = tmp_path / "pictures", ("bird", "cat", "dog"), np.argsort(images[0], kind="stable")
+    for row in order:
+        file = folder / names[images[0][row]] / f"{row:02}.png"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(png(images[1][row]))
+    labels, arrays = images[0][order], [images[1][row] for row in order]
+    codes = hasher.encode(MeanColor().embed(arrays))
+    facts = {"model": hasher.model_.fingerprint(), "class_names": names}
+    build_index(CodeTable(codes, 8, np.arange(45), labels, **facts), tmp_path / "named")
+    (tmp_path / "secret.png").write_bytes(png(arrays[0]))
+    (folder / "dog" / "zz.png").symlink_to(tmp_path / "secret.png")
+    served = Settings(settings.model, tmp_path / "named", folder, "backbone", concurrency=1)
+    with TestClient(create_app(served), base_url=HOME) as client:
+        about = client.get("/about").json()
+        assert (about["rows"], about["pictures"]) == (46, True)
+        found = client.post("/search", json={"row": 20, "k": 45, "where": "label=bird"}).json()
+        assert found["query"]["label"] == "cat"
+        assert {(one["attributes"]["label"], one["row"] < 15) for one in found["neighbors"]} == {("bird", True)}
+        for row in (0, 20, 44):
+            shown = np.asarray(Image.open(io.BytesIO(client.get(f"/row/{row}/image").content)))
+            np.testing.assert_allclose(shown, arrays[row], atol=6)
+        (folder / "cat" / f"{order[20]:02}.png").unlink()
+        for row in (20, 45):  # which is gone, and which leads out of the folder
+            assert_refused(client.get(f"/row/{row}/image"), 404, f"row {row} has no image")
+            assert_refused(client.post("/search", json={"row": row}), 422, f"row {row} has no image")
+
+
+def test_names_of_classes_in_the_metadata_of_parquet(tmp_path, images):
+    file = write(tmp_path / "d.parquet", images)
+    about = {"info": {"features": {"label": {"names": ["bird", "cat", "dog"], "_type": "ClassLabel"}}}}
+    table = pq.read_table(file).replace_schema_metadata({"huggingface": json.dumps(about)})
+    pq.write_table(table, file)
+    assert [open_rows(file).label(row) for row in range(4)] == ["bird", "cat", "dog", "bird"]
 
 
 def test_embeddings_beside_the_images_are_used(tmp_path, images):

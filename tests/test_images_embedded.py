@@ -315,6 +315,22 @@ def test_a_model_knows_its_backbone(table, backbone_folder, cache, tmp_path, com
     assert err.endswith("(the model was trained with this backbone; name its present folder)\n")
 
 
+def test_labels_are_checked_before_an_image_is_embedded(table, backbone_folder, cache, tmp_path, command, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    one = tmp_path / "one" / "alone"
+    shutil.copytree(tmp_path / "images" / "class0", one)
+    given = ["--backbone", backbone_folder, "--out", "model"]
+    for more in (["--freeze"], []):
+        status, _, err = command(*TRAIN, "--data", "one", *given, *more)
+        assert (status, err.count("\n"), cache.exists()) == (2, 1, False), err
+        assert "every training row of one has the label alone" in err
+    for file in list((tmp_path / "images" / "class0").iterdir())[1:]:
+        file.unlink()
+    status, out, err = command(*TRAIN, "--data", "images", *given, "--freeze")
+    assert status == 0, err  # a class of one picture trains, as that of one row of embeddings does
+    assert "1 classes of one or two rows only train" in out
+
+
 FROZEN = ["--backbone", "B", "--freeze"]
 
 

@@ -54,7 +54,8 @@ def print_figures(metrics: Mapping[str, Any]) -> None:
         console.print("every base row was trained on, so that no figure tells how new rows are found")
     bound = metrics["bound"]
     parts = {"D_inter": number(bound["inter"]), "D_intra": number(bound["intra"]), "ratio": number(bound["ratio"], 3)}
-    console.print(", ".join(f"{name} {value}" for name, value in parts.items()), "of the base")
+    alone = ": every code sits on its center" if bound["intra"] == 0 else ""
+    console.print(", ".join(f"{name} {value}" for name, value in parts.items()), f"of the base{alone}")
     scored = [one for one in metrics["classes"] if one["map"] is not None]
     if len(scored) > WEAKEST:
         print_weakest([(one["class"], one["map"], one["train"]) for one in scored], "rows to train")

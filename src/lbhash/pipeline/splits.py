@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from lbhash.data import Dataset, load_dataset, load_table
 from lbhash.data.images import holds_images, load_images
 from lbhash.data.split import classes_of
-from lbhash.pipeline.embeddings import ImageOptions
+from lbhash.pipeline.embeddings import ImageOptions, embed_dataset
 from lbhash.utils.files import fetched
 
 if TYPE_CHECKING:
@@ -44,8 +44,10 @@ def open_embedded(
     data = fetched(data, "data")
     if images is not None:
         check_images_alone(**files)
-        embedded = images.embed(data)
-        metadata = {"backbone": embedded.backbone, **images.metadata(embedded.images)}
+        table, backbone = images.open(data)
+        table.dataset(protocol, split_seed).check_several_classes()  # before the work of embedding
+        embedded = embed_dataset(table, backbone, damaged=images.damaged, progress=True)
+        metadata = {"backbone": embedded.backbone, **images.metadata(table)}
         return embedded.dataset(protocol, split_seed), metadata
     if holds_images(data):
         raise ValueError(f"data is {str(data)!r}, which holds images; give what embeds them (--backbone FOLDER)")

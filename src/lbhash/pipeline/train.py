@@ -88,6 +88,7 @@ def train_files(
     check_images_alone(base=base, query=query, labels=labels)
     backbone = check_backbone_name(backbone)
     table = images.table(data)
+    table.dataset(protocol, split_seed).check_several_classes()  # before the work of decoding
     workers = training.get("workers", 0)
     readable = check_images(table, damaged=images.damaged, workers=workers, progress=is_main_process())
     threads = cores_of_each(training.get("devices", 1)) if threads is None else threads

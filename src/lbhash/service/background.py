@@ -156,6 +156,8 @@ def _queries(engine: Engine, index: Index, ids: Any, notes: list[str]) -> tuple[
     about, data = engine.model.metadata, engine.settings.data
     if data is None:
         raise ValueError("the service has no data to take queries from")
+    if engine.rows is not None and engine.rows.embeddings is None:
+        raise ValueError("the data are images, and their queries are not embedded for the page")
     if about.get("protocol") == "files":
         raise ValueError("the model was trained on separate files, and the data are only one of them")
     protocol = None if about.get("protocol") == "flags" else about.get("protocol")

@@ -61,7 +61,8 @@ class Engine:
         self._weight = DISTANCE_WEIGHT * self.model.learns_classes
         self.rows: Rows | None = None
         if settings.data is not None:
-            self.rows = open_rows(settings.data, **self.model.columns_of(settings.data))
+            class_list = self.model.metadata.get("class_list")
+            self.rows = open_rows(settings.data, class_list, **self.model.columns_of(settings.data))
         embeddings = None if self.rows is None else self.rows.embeddings
         if embeddings is not None and embeddings.shape[1] != self.model.dim:
             raise ValueError(

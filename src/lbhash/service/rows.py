@@ -17,12 +17,12 @@ import pyarrow.parquet as pq
 from PIL import Image
 
 from lbhash.data import EmbeddingTable, load_table
-from lbhash.data.arrow import first_of, read_label_column
+from lbhash.data.arrow import first_of
+from lbhash.data.images import FileImages, ImageStore, ImageTable, holds_images, layout_of, load_images
 from lbhash.data.images.parquet import ParquetImages
 from lbhash.data.readers import EMBEDDINGS
 from lbhash.models.encoder import Encoder
 from lbhash.utils.labels import label_value
-from lbhash.utils.parquet import CHECKED
 
 SAMPLE = 1000  # rows that tell what a model's outputs usually are
 _FULL = {"digits": 16, "characters": 255}  # the largest gray value of the data sets that are images
@@ -77,43 +77,61 @@ class GrayRows(Rows):
 
 
 class ImageRows(Rows):
-    """The rows of a Parquet file with a column ``image`` (``ParquetImages``), which may be larger than the memory."""
+    """The rows of a table of images, or of one of embeddings with images beside them, which may exceed the memory."""
 
-    def __init__(self, file: Path, columns: Sequence[str]) -> None:
-        super().__init__(load_table(file, damaged="skip") if first_of(EMBEDDINGS, columns) else None)
-        self._folder = file.parent.resolve()
-        self._images = ParquetImages([file], "image", file.name)
+    def __init__(self, images: ImageStore, table: EmbeddingTable | ImageTable) -> None:
+        super().__init__(table if isinstance(table, EmbeddingTable) else None)
+        self.labels, self.class_names = table.labels, table.class_names
+        self._images = images
         self._lock = threading.Lock()  # ParquetImages has one reader
-        column = first_of(("label", "labels"), columns)
-        if self.embeddings is None and column is not None:
-            labels = pq.read_table(file, columns=[column], **CHECKED)[column]
-            self.labels, self.class_names = read_label_column(labels, f"column {column!r} of {file.name}")
 
     def __len__(self) -> int:
         return len(self._images)
 
     def image(self, row: int) -> bytes | None:
-        """Return the image file of a row; a path must lead to a file in the Parquet file's folder or below it."""
-        with self._lock:
-            data, path = self._images.bytes_and_path(row)
-        if data is None and path:
-            file = (self._folder / path).resolve()
-            # A data file from elsewhere must not make the service show any file of the machine.
-            return file.read_bytes() if file.is_relative_to(self._folder) and file.is_file() else None
-        return data
+        """Return the image file of a row, None if it is gone; a path must lead to a file in the data's folder."""
+        store = self._images
+        if isinstance(store, FileImages):
+            return _inside(store.folder, store.files[row])
+        if isinstance(store, ParquetImages):
+            with self._lock:
+                data, path = store.bytes_and_path(row)
+            return _inside(store.files[0].parent, path) if data is None and path else data
+        file = io.BytesIO()
+        store.read(row).save(file, "PNG")
+        return file.getvalue()
 
 
-def open_rows(data: str | Path, **reading: str) -> Rows:
-    """Return the rows of a data set by name or of a file; arguments and errors are those of ``load_table``."""
+def _inside(folder: Path, path: str) -> bytes | None:
+    """Return a file, or None if it is not there, or not in the folder or below it."""
+    root = folder.resolve()
+    file = (root / path).resolve()
+    # Data from elsewhere must not make the service show any file of the machine.
+    if not file.is_relative_to(root):
+        return None
+    try:
+        return file.read_bytes()
+    except OSError:
+        return None
+
+
+def open_rows(data: str | Path, class_list: Sequence[str] | None = None, **reading: str) -> Rows:
+    """Return the rows of a data set by name, of a file of embeddings or of images; ``ValueError`` if there are none.
+
+    ``class_list`` are the classes of an ImageNet that the model was trained with; ``reading`` as for ``load_table``.
+    """
     if str(data) in _FULL:
         return GrayRows(load_table(data), _FULL[str(data)])
     columns: list[str] = []
     if Path(data).suffix == ".parquet":
         with contextlib.suppress(pa.ArrowInvalid, OSError):  # load_table reports a missing or damaged file
             columns = pq.read_schema(data).names
-    if "image" in columns:
-        return ImageRows(Path(data), columns)
-    return Rows(load_table(data, damaged="skip", **reading))
+    beside = first_of(EMBEDDINGS, columns)
+    if beside is None and holds_images(data):
+        images = load_images(data, classes=class_list if layout_of(data) == "imagenet" else None)
+        return ImageRows(images.store, images)
+    table = load_table(data, damaged="skip", **reading)
+    return ImageRows(ParquetImages([Path(data)], "image", table.name), table) if "image" in columns else Rows(table)
 
 
 class Usual:

@@ -163,6 +163,8 @@ def _image_column(schema: Any, file: Path, name: str) -> str:
     kind = schema.field(column).type
     if pa.types.is_struct(kind) and "bytes" in [field.name for field in kind]:
         kind = kind.field("bytes").type
+        if pa.types.is_null(kind):  # every image lies in the file that its path names
+            return column
     if not (pa.types.is_binary(kind) or pa.types.is_large_binary(kind)):
         said = f"column {column!r} of {name} holds {kind}"
         raise TypeError(f"{said}; it must hold bytes of images, or structs of bytes and path")
