@@ -51,7 +51,7 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
 
     parts = re.split(r"(^```.*?^```$)", markdown, flags=re.MULTILINE | re.DOTALL)
     for place in range(0, len(parts), 2):  # the odd ones are code
-        text = re.sub(r"\[((?:[^\[\]]|`[^`]*`)*)\]\((?!https?:)([^)#\s]+)(#[^)]*)?\)", link, parts[place])
+        text = re.sub(r"\[((?:[^\[\]`]|`[^`]*`)*)\]\((?!https?:)([^)#\s]+)(#[^)]*)?\)", link, parts[place])
         parts[place] = re.sub(r"^\$\$(.+?)\$\$$", formula, text, flags=re.MULTILINE | re.DOTALL)
     return "".join(parts)
 
