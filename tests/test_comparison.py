@@ -68,7 +68,7 @@ def test_re_ranking_puts_the_candidates_in_the_order_of_the_embeddings():
     rng = np.random.default_rng(0)
     base, query = rng.normal(size=(40, 8)).astype(np.float32), rng.normal(size=(5, 8)).astype(np.float32)
     parts = Rows(*(EmbeddingSplit(x, np.arange(len(x)), None) for x in (base, base, query)))
-    alone, again = (one for one in ways.of_any_bits(parts, 0, 1) if one.name == "signs")
+    alone, again = (one for one in ways.of_any_bits(parts) if one.name == "signs")
     assert (alone.rerank, again.rerank) == (0, ways.CANDIDATES)
     cosines = query @ base.T / np.linalg.norm(query, axis=1)[:, None] / np.linalg.norm(base, axis=1)
     near = np.argsort(again.scores(slice(None)), axis=1)  # of 40 rows all are candidates
@@ -91,7 +91,7 @@ def test_embeddings_weigh_what_an_index_keeps_of_them():
     for kind, size in (("uint8", 8), ("float32", 16)):
         x = np.random.default_rng(0).integers(0, 200, (60, 8)).astype(kind)
         parts = Rows(*(EmbeddingSplit(x, np.arange(60), None) for _ in range(3)))
-        assert [one.disk for one in ways.of_any_bits(parts, 0, 1) if one.rerank] == [size]
+        assert [one.disk for one in ways.of_any_bits(parts) if one.rerank] == [size]
 
 
 def line(name, memory, figure, other, disk=0):

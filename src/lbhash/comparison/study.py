@@ -153,14 +153,14 @@ def compare_dataset(
 
 def _jobs(labels: bool, bits: Sequence[int], seed: int, epochs: int) -> Iterator[tuple[str, Fit]]:
     """Yield what is fitted, by name: each gives a line or more."""
-    yield "any-bits", partial(ways.of_any_bits, seed=seed, epochs=epochs)
+    yield "any-bits", ways.of_any_bits
     kinds: dict[str, Callable[..., Iterator[Stored]]] = {}
     if labels:
-        kinds["network"] = ways.network
+        kinds["network"] = partial(ways.network, epochs=epochs)
     kinds |= {method: partial(ways.coder, method=method) for method in ("itq", "sne")}
     kinds["opq"] = ways.product_quantization
     for length in bits:
-        settings: dict[str, Any] = {"bits": length, "seed": seed, "epochs": epochs}
+        settings: dict[str, Any] = {"bits": length, "seed": seed}
         for name, kind in kinds.items():
             yield f"{name}-{length}", partial(kind, **settings)
         if labels:

@@ -82,7 +82,7 @@ class Stored(Way):
     search: Callable[[], Any]
 
 
-def of_any_bits(rows: Rows, seed: int, epochs: int) -> Iterator[Stored]:
+def of_any_bits(rows: Rows) -> Iterator[Stored]:
     """Yield the ways that have one size: the embeddings, a bit for each of their numbers, and two of FAISS's."""
     import faiss
 
@@ -174,7 +174,7 @@ def network(rows: Rows, bits: int, seed: int, epochs: int) -> Iterator[Stored]:
         yield from codes(f"{name}, unseen 0.5", bits, f"{take} --unseen 0.5", model.encoder(), seconds, rows)
 
 
-def coder(rows: Rows, bits: int, seed: int, epochs: int, *, method: str, **more: Any) -> Iterator[Stored]:
+def coder(rows: Rows, bits: int, seed: int, *, method: str, **more: Any) -> Iterator[Stored]:
     """Yield the codes of a coder; what else is given goes to ``codes``."""
     hasher, seconds = _fitted(rows, bits, seed, method)
     yield from codes(
@@ -182,7 +182,7 @@ def coder(rows: Rows, bits: int, seed: int, epochs: int, *, method: str, **more:
     )
 
 
-def logistic(rows: Rows, bits: int, seed: int, epochs: int, *, class_number: bool, **more: Any) -> Iterator[Stored]:
+def logistic(rows: Rows, bits: int, seed: int, *, class_number: bool, **more: Any) -> Iterator[Stored]:
     """Yield the codes of a logistic regression and, if asked for, the class that it finds for each row."""
     from lbhash.models.hash_model import HashModel
     from lbhash.training.posterior import predicted
@@ -214,7 +214,7 @@ def _fitted(rows: Rows, bits: int, seed: int, method: str) -> tuple[Hasher, floa
     return hasher, time.perf_counter() - began
 
 
-def product_quantization(rows: Rows, bits: int, seed: int, epochs: int) -> Iterator[Stored]:
+def product_quantization(rows: Rows, bits: int, seed: int) -> Iterator[Stored]:
     """Yield FAISS's product quantization, a byte a part, after the rotation that suits it."""
     import faiss
 

@@ -57,7 +57,7 @@ def check_ids(ids: npt.ArrayLike, count: int | None = None, *, repeat: bool = Fa
         raise ValueError(f"ids holds {wrong[0]}; an integer must be at least -2^63 and below 2^63")
     if given and not texts and kind not in "iu":
         raise TypeError(f"ids holds {_HELD.get(kind, held(names))}; it must hold integers, or texts")
-    names = np.array([*map(str, given), None], object)[:-1] if texts else names.astype(np.int64)
+    names = np.array([str(name) for name in given], object) if texts else names.astype(np.int64)
     numbers = numbers_of(names)
     if not repeat and not (numbers[1:] > numbers[:-1]).all():
         order = np.argsort(numbers, kind="stable")

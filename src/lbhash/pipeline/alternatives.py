@@ -79,7 +79,7 @@ def alternatives(
 def _kinds(rows: Rows, hasher: Hasher) -> Iterator[tuple[list[str], Callable[[], Iterator[Stored]]]]:
     """Yield what is made together: the names that are shown, and what makes them."""
     codes = partial(ways.codes, CODES, hasher.bits, "", hasher.model_, 0.0, rows)
-    settings: dict[str, Any] = {"bits": hasher.bits, "seed": hasher.seed, "epochs": 0, "counts": ()}
+    settings: dict[str, Any] = {"bits": hasher.bits, "seed": hasher.seed, "counts": ()}
     few = replace(rows, train=rows.train.subsample(MOST_TRAIN))
     yield [CODES], partial(codes, counts=())
     yield [COSINE], lambda: iter([ways.embeddings(few)])

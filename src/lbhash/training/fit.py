@@ -63,7 +63,7 @@ def fit_split(
     """Fit a method; arguments and errors are those of ``Hasher.fit_split``."""
     method = fitted_method(settings.method, split.labels is not None)
     choice: Sequence[Tried] = ()
-    if settings.method is split.labels is None and isinstance(split, EmbeddingSplit) and len(split) >= FEWEST:
+    if settings.method is None and split.labels is None and isinstance(split, EmbeddingSplit) and len(split) >= FEWEST:
         choice = compare_methods(settings, split)
         method = choice[0].method
     if coder_of(method) is not None:

@@ -102,7 +102,8 @@ def prepare(
     # What can be wrong is found before the confusion, which takes longest.
     check_method(given.method, pull, guidance=guidance, options=options)
     start = _start(given, split, backbone)
-    partly = _check_partly(split, settings.head and given.head, backbone)
+    asked = settings.head and given.head  # None where the default chose it
+    partly = _check_partly(split, asked, backbone)
     if partly:
         given = replace(given, head="bits")
     assert given.dropout is not None
