@@ -169,6 +169,7 @@ def test_a_cluster_of_this_machine(model, data, tmp_path, ray_of_the_test, progr
     out, err = run.communicate(timeout=600)
     assert (run.returncode, out) == (2, "")
     line = "lbhash: error: embeddings of data is NaN or infinite in row 250; every number must be finite"
+    line += ": mend them, or leave them out (damaged 'skip')"
     assert err.splitlines()[-1] == line
 
 

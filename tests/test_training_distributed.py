@@ -94,7 +94,7 @@ def assert_same_training(one, several, name, processes):
 # ------------------------------------------------------------------------------------------------- the same training
 
 RUNS = [
-    {"name": "csq_d", "settings": {"method": "csq", "monitor": "map", "validation": 0.2}},
+    {"name": "csq_d", "settings": {"method": "csq_d", "monitor": "map", "validation": 0.2}},
     {"name": "dsdh_d", "settings": {"method": "dsdh"}},
     {"name": "hashnet", "settings": {"method": "hashnet", "guided": False}, "rows": 157},  # 48, 48, 48 and 13
 ]
@@ -110,7 +110,7 @@ def test_three_processes_and_batches_that_do_not_divide(tmp_path):
     runs = [
         {"name": "dch_d", "settings": {"method": "dch"}, "rows": 146},
         {"name": "greedyhash_d", "settings": {"method": "greedyhash", "guidance": {"mode": "replace"}}, "rows": 146},
-        {"name": "accumulated", "settings": {"method": "csq", "accumulate": 2, "schedule": "cosine"}},
+        {"name": "accumulated", "settings": {"method": "csq_d", "accumulate": 2, "schedule": "cosine"}},
         {"name": "patient", "settings": {"method": "dsdh", "patience": 1, "epochs": 6, "lr": 0.05}},
     ]
     alone_and_together(tmp_path, 3, 48, runs)
@@ -146,7 +146,7 @@ def test_the_command_under_torchrun_and_by_itself(tmp_path):
     assert done.returncode == 0, done.stderr
     metrics = json.loads(done.stdout)  # of one process
     assert metrics == json.loads((tmp_path / "torchrun" / "metrics.json").read_text())
-    assert done.stderr.count("epochs") <= done.stderr.count("csq_d")  # one bar
+    assert done.stderr.count("epochs") <= done.stderr.count("csq")  # one bar
     command = [sys.executable, *map(str, (*TRAIN[:1], *TRAIN[2:], *arguments, "--devices", 2))]
     done = subprocess.run(
         [*command, "--out", str(tmp_path / "own")], capture_output=True, text=True, timeout=300, env=ENVIRONMENT
