@@ -26,7 +26,7 @@ test: install lint
 	$(BIN)/python -m pytest -n logical --dist loadfile
 
 test-all: install lint
-	$(BIN)/python -m pytest -n logical --dist loadfile -m ''
+	$(BIN)/python -m pytest -n logical --dist loadfile -m '' --hypothesis-profile=default
 
 lint: install
 	$(BIN)/ruff check .

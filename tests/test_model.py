@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import safetensors.torch
 import torch
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from sklearn.base import clone
 from threadpoolctl import threadpool_info, threadpool_limits
@@ -404,6 +404,7 @@ def test_a_configuration_changed_by_hand(metadata_of_images, data, wrong):
     folder, x, codes, text = metadata_of_images
     config = checked(json.loads(text))
     *above, name = data.draw(st.sampled_from(list(places(config))))
+    assume(name != "several" or not isinstance(wrong and wrong[0], bool))  # nothing else says which of the two is meant
     inner = config
     for key in above:
         inner = inner[key]
