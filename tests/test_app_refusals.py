@@ -20,7 +20,7 @@ FIELD = b"--x\r\nContent-Disposition: form-data"
 @pytest.mark.parametrize(
     ("body", "parts"),
     [
-        ({}, ("nothing is given", "embedding, embeddings, id, code and row")),
+        ({}, ("nothing is given", "embedding, embeddings, text, id, code and row")),
         ({"row": 1, "id": 2}, ("id and row is given",)),
         ({"row": 1797}, ("row is 1797", "0 to 1796")),
         ({"row": 2**63}, ("row is 9223372036854775808; it must be below",)),

@@ -148,7 +148,9 @@ def test_what_is_no_image_is_named(folder, images):
     backbone = Backbone.from_pretrained(folder)
     with pytest.raises(ValueError, match=r"^image 1 is no image"):
         backbone.embed([images[0], b"junk"])
-    with pytest.raises(TypeError, match=r"^image 0 is of type str"):
+    with pytest.raises(TypeError, match=r"^image 0 is of type int"):
+        backbone.embed([5])
+    with pytest.raises(ValueError, match=r"^image 'photo.jpg' cannot be read: No such file"):
         backbone.embed(["photo.jpg"])
     with pytest.raises(ValueError, match=r"^batch_size is 0; it must be at least 1"):
         backbone.embed(images, batch_size=0)

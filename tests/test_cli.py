@@ -468,10 +468,11 @@ def test_the_help_of_train_has_what_most_need_first(lbhash_command):
             panel = title[1]
         elif option := re.match(r"[│|] *\*? *--([a-z-]+)", line):
             panels.setdefault(panel, []).append(option[1])
-    assert list(panels) == ["Options", "Settings", "Images"]
+    assert list(panels) == ["Options", "Settings", "Images", "Texts"]
     assert panels["Options"][:5] == ["data", "labels", "bits", "method", "out"]
     images = {"backbone", "freeze", "augment", "crop-scale", "flip", "jitter", "layout", "images", "class-list"}
     assert set(panels["Images"]) == images | {"backbone-lr", "image-size", "batch-norm"}
+    assert set(panels["Texts"]) == {"encoder", "text-column"}
 
 
 def test_a_traceback_on_request(command, monkeypatch):

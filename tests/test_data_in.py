@@ -260,7 +260,7 @@ def test_what_is_no_matrix(vectors):
         (pd.DataFrame({"a": X[:, 0], "name": both["name"]}), r"^X has a text in column 'name' beside others"),
         ([[1.0], [1.0, 2.0]], unequal),
         (np.array([[1.0], [1.0, 2.0]], object), unequal),
-        (["a cat", "a dog"], r"^X has the text 'a cat' in row 0, .*; embed texts and images first"),
+        (["a cat", "a dog"], r"^X has the text 'a cat' in row 0, .*; of texts name an encoder"),
     ):
         with pytest.raises(ValueError, match=message):
             Hasher(method="itq").fit(given)

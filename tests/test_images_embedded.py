@@ -89,22 +89,22 @@ def test_embeddings_are_computed_once(table, backbone, cache, counted):
     np.testing.assert_array_equal(again.embeddings, made.embeddings)
     assert (again.damaged, again.backbone) == ({}, made.backbone)
     (folder,) = (cache / "embeddings").iterdir()
-    assert folder.name == embedding_fingerprint(table, backbone)
+    assert folder.name == embedding_fingerprint(table.store, backbone)
     assert sorted(file.name for file in folder.iterdir()) == ["damaged.json", "embeddings.npy", "lock"]
 
 
 def test_the_key(table, backbone, backbone_folder, tmp_path):
     from lbhash.models.backbone import Backbone
 
-    known = embedding_fingerprint(table, backbone)
+    known = embedding_fingerprint(table.store, backbone)
     moved = shutil.copytree(table.store.folder, tmp_path / "moved")  # which keeps the times of change
-    assert embedding_fingerprint(load_images(moved), backbone) == known
+    assert embedding_fingerprint(load_images(moved).store, backbone) == known
     other = shutil.copytree(backbone_folder, tmp_path / "other")
     processor = json.loads((other / "preprocessor_config.json").read_text())
     (other / "preprocessor_config.json").write_text(json.dumps(processor | {"image_std": [0.5] * 3}))
-    assert embedding_fingerprint(table, Backbone.from_pretrained(other)) != known
+    assert embedding_fingerprint(table.store, Backbone.from_pretrained(other)) != known
     (moved / "class0" / "00.png").write_bytes(stored(Image.new("RGB", (16, 16))))
-    assert embedding_fingerprint(load_images(moved), backbone) != known
+    assert embedding_fingerprint(load_images(moved).store, backbone) != known
 
 
 SCRIPT = """

@@ -20,7 +20,7 @@ from lbhash.models.folder import check_model_folder
 from lbhash.training.arguments import METHOD, TrainingArguments, arguments, described, stored_arguments
 from lbhash.utils.arrays import as_matrix, check_unmasked, held
 from lbhash.utils.files import check_folder
-from lbhash.utils.formatting import one_line
+from lbhash.utils.formatting import one_line, shown
 from lbhash.utils.labels import has_label, numbered_labels, renumbered, rows_with_label
 from lbhash.utils.system import TRAINING, check_packages
 from lbhash.utils.validation import check_choice, check_int, did_you_mean
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     from lbhash.centers.targets import Confusion
     from lbhash.models.backbone import Backbone
+    from lbhash.models.texts import TextEncoder
     from lbhash.training.trainer import Trained
 
 
@@ -38,7 +39,7 @@ class NoBackboneError(ValueError, AttributeError):
 
 
 class Hasher(TrainingArguments):
-    """Learns to turn embeddings, or images, into binary codes.
+    """Learns to turn embeddings, images or texts into binary codes.
 
     It is an estimator and a transformer of scikit-learn without its base classes, which take a second to import:
     encoding needs neither scikit-learn nor PyTorch.
@@ -48,7 +49,8 @@ class Hasher(TrainingArguments):
 
     Attributes:
         model_: the trained ``Encoder``, of embeddings.
-        backbone_: the ``Backbone`` that turns images into these; loaded when it is first asked for.
+        backbone_: the ``Backbone`` that turns images into these, or the ``TextEncoder`` that does so of texts; loaded
+            when it is first asked for.
         method_: the method that was fitted: ``method``, or the one that ``fit`` chose.
         choice_: the methods that were compared to choose it, the best first, each with its recall@10 on held-out rows:
             ``recall`` of the codes alone, and ``reranked`` with 100 candidates. Empty if ``method`` or labels said it.
@@ -66,7 +68,7 @@ class Hasher(TrainingArguments):
 
     _folder: str | None = None
     """The folder or Hub id that the model was loaded from."""
-    _backbone: Backbone | None = None
+    _backbone: Backbone | TextEncoder | None = None
     trained_: Trained | None
     _sklearn_auto_wrap_output_keys = frozenset({"transform"})
 
@@ -83,6 +85,8 @@ class Hasher(TrainingArguments):
     def fit(self, X: npt.ArrayLike, y: npt.ArrayLike | None = None) -> Hasher:
         """Learn from embeddings ``[n, dim]`` and labels: ``[n]``, one a row, or multi-hot ``[n, C]``.
 
+        With an ``encoder`` X are n texts, a list or a column; it embeds them, and is not trained.
+
         Of labels ``[n]`` some may be missing, which is None, NaN or "" (−1 is a class like any other). A logistic
         regression then guesses them, and rows learn to keep the neighbors of their embeddings, too.
 
@@ -91,7 +95,8 @@ class Hasher(TrainingArguments):
         is kept, since an index has no vectors to rank them again unless you ask (``choice_``). Fewer than 100 rows are
         fitted by ``sne``.
         """
-        rows, labels, classes = self._validated(X), None, np.arange(0)
+        texts, labels, classes = self._texts(X), None, np.arange(0)
+        rows = self._validated(X) if texts is None else np.empty((len(texts), 0))
         if y is not None:
             labels, classes = numbered_labels(y, "y")
             if len(labels) != len(rows):
@@ -102,9 +107,32 @@ class Hasher(TrainingArguments):
                 raise ValueError(
                     f"y has one class, {classes.tolist()[0]!r}; there is nothing to learn, give labels of two or more"
                 )
+        encoder: TextEncoder | None = None
+        if texts is not None:  # after the checks of the labels
+            check_packages("fit", "train", *TRAINING)
+            from lbhash.models.backbone import backbone_device
+            from lbhash.models.texts import TextEncoder
+
+            encoder = TextEncoder.from_pretrained(str(self.encoder), device=backbone_device(self.device))
+            rows = encoder.embed(texts, progress=self.progress)
         self.fit_split(EmbeddingSplit(rows, np.arange(len(rows)), labels), len(classes))
         self.classes_ = classes
+        if encoder is not None:
+            self._backbone = encoder
+            self.model_.metadata["backbone"] = encoder.metadata()
         return self
+
+    def _texts(self, X: Any) -> list[str] | None:
+        """Return the texts that an encoder is given for, or None without an encoder."""
+        if self.encoder is None:
+            return None
+        texts = X.tolist() if hasattr(X, "tolist") else X.to_list() if hasattr(X, "to_list") else X
+        if not isinstance(texts, (list, tuple)) or not len(texts):
+            raise TypeError(f"X is {shown(X)} and encoder {str(self.encoder)!r}; it must be texts, a list or a column")
+        for row, text in enumerate(texts):
+            if not isinstance(text, str) or not text.strip():
+                raise ValueError(f"X has {shown(text)} in row {row}; each row must be a text: leave others out")
+        return list(texts)
 
     def _validated(self, X: Any) -> npt.NDArray:
         """Return X as scikit-learn wants it, with embeddings that a model takes."""
@@ -220,17 +248,18 @@ class Hasher(TrainingArguments):
         method = self.method or METHOD
         return full_name(method, None if coder_of(method) else pull_of(self.checked()))
 
-    def encode(self, X: npt.ArrayLike | Iterable[Image | bytes]) -> PackedCodes:
-        """Return the codes of embeddings ``[n, dim]`` or of images: ``uint8 [n, ceil(bits / 8)]``.
+    def encode(self, X: npt.ArrayLike | Iterable[Image | bytes | str | Path]) -> PackedCodes:
+        """Return the codes of embeddings ``[n, dim]``, of images or of texts: ``uint8 [n, ceil(bits / 8)]``.
 
-        Images are a list, or an iterator that is taken as it is needed, of PIL images or bytes of image files. They
-        take the backbone that the model was trained with (``backbone_``).
+        Images are a list, or an iterator that is taken as it is needed, of paths, PIL images or bytes of image files.
+        They take the backbone that the model was trained with (``backbone_``). A model that was trained on texts takes
+        a list, an iterator or a column of these.
         """
         self._check_fitted()
-        images = _images(X)
-        if images is not None:
+        items = _items(X, texts=self.model_.takes_texts)
+        if items is not None:
             none = np.empty((0, code_bytes(self.model_.bits)), np.uint8)
-            return np.concatenate([none, *map(self.model_.encode, self.backbone_.embed_batches(images))])
+            return np.concatenate([none, *map(self.model_.encode, self.backbone_.embed_batches(items))])
         return self.model_.encode(self._rows(X))
 
     def encode_split(self, split: Split) -> PackedCodes:
@@ -279,8 +308,8 @@ class Hasher(TrainingArguments):
         return evaluate(codes[known], labels[known], held, held_labels).map
 
     @property
-    def backbone_(self) -> Backbone:
-        """The backbone that turns images into the embeddings that the model takes.
+    def backbone_(self) -> Any:
+        """The backbone that turns images, or the encoder that turns texts, into the embeddings that the model takes.
 
         Raises:
             NoBackboneError: the model knows none, or it cannot be loaded, or it is not the one of the training.
@@ -507,18 +536,20 @@ def _check_images(images: Any) -> None:
     if isinstance(images, (str, bytes)) or not isinstance(images, Sequence):
         raise TypeError(f"images is {images!r}; it must be {what}")
     for row, image in enumerate(images):
-        if _images([image]) is None:
+        if _items([image]) is None:
             raise TypeError(f"images has {image!r} in row {row}; it must be {what}")
 
 
-def _images(X: Any) -> Iterator[Image | bytes] | None:
-    """Return the images that ``X`` holds, or None if it holds embeddings; an iterator holds images."""
+def _items(X: Any, *, texts: bool = False) -> Iterator[Any] | None:
+    """Return the images or texts that ``X`` holds, or None if it holds embeddings; an iterator holds no embeddings."""
     if isinstance(X, Iterator):
         return X
+    if texts and getattr(getattr(X, "dtype", None), "kind", "O") in "OUT" and hasattr(X, "tolist"):
+        X = X.tolist()  # a column of pandas or NumPy
     if not isinstance(X, (list, tuple)) or not X:
         return None
     pil = sys.modules.get("PIL.Image")  # without it there is no PIL image
-    kinds = (bytes, bytearray, memoryview, *((pil.Image,) if pil is not None else ()))
+    kinds = (str, Path, bytes, bytearray, memoryview, *((pil.Image,) if pil is not None else ()))
     return iter(X) if isinstance(X[0], kinds) else None
 
 

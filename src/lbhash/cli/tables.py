@@ -269,6 +269,7 @@ def print_neighbors(found: Mapping[str, Any]) -> None:
     """Print the answer to one query."""
     label = "" if found["label"] is None else f", label {found['label']}"
     what = f"code {found['code']}" if found["row"] is None else f"row {found['row']}{label}"
+    what = next((repr(found[name]) for name in ("image", "text") if name in found), what)
     neighbors = found["neighbors"]
     if not neighbors:
         print(f"nothing is near to {what}: the index is empty, or no code is within the radius or passes the filter")

@@ -155,8 +155,9 @@ def load_table(data: str | Path, labels: str | Path | None = None, **reading: An
     data = known_name(data)
     if is_frame(data) or str(data) not in DATASETS:
         return read_table(data, labels, **reading)
-    columns = {name: reading.get(name) for name in ("embedding_column", "label_column")}
-    for name, value in {"labels": labels, **columns}.items():
+    columns = {name: reading.get(name) for name in ("embedding_column", "label_column", "text_column")}
+    encoder = reading.get("encoder")
+    for name, value in {"labels": labels, "encoder": encoder and encoder.name, **columns}.items():
         if value is not None and (name, value) != ("label_column", NO_COLUMN):
             said = f"{name} is {str(value)!r} and data is {str(data)!r}, which has embeddings and labels of its own"
             raise ValueError(f"{said}; leave one of the two out")

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -30,6 +30,7 @@ from lbhash.data.arrow import (
 from lbhash.data.dataset import SPLITS
 from lbhash.data.streamed import StreamedEmbeddings
 from lbhash.data.table import EmbeddingTable
+from lbhash.data.texts import TEXT_COLUMNS, EmbeddedTexts, TextEmbedder
 from lbhash.utils.arrays import as_matrix, check_unmasked, held
 from lbhash.utils.files import existing_file, fetched
 from lbhash.utils.formatting import one_line
@@ -48,6 +49,14 @@ NO_COLUMN = "none"
 """The name of no label column, for data whose labels do not count."""
 
 
+class Asked(NamedTuple):
+    """The columns of embeddings and labels that were asked for; with an encoder the embeddings are those of texts."""
+
+    embedding: str | None
+    label: str | None
+    encoder: TextEmbedder | None = None
+
+
 def read_table(
     path: str | Path,
     labels: str | Path | None = None,
@@ -56,6 +65,8 @@ def read_table(
     stream: bool = False,
     embedding_column: str | None = None,
     label_column: str | None = None,
+    text_column: str | None = None,
+    encoder: TextEmbedder | None = None,
     damaged: str = "refuse",
 ) -> EmbeddingTable:
     """Read embeddings, labels and split flags.
@@ -78,8 +89,11 @@ def read_table(
             else the only column of lists of numbers, or else the columns of one name and a number each.
         label_column: that of the labels, in the table ``labels`` if there is one, or ``none``; if None, the first of
             ``LABELS`` that is there.
-        damaged: ``refuse`` embeddings that are NaN, infinite or beyond float32, or ``skip`` such rows, which are then
-            in no split, and say how many there are.
+        encoder: what makes embeddings of texts, whenever they are looked at (``EmbeddedTexts``); None for embeddings.
+        text_column: the column of the texts; if None, the first of ``TEXT_COLUMNS`` that is there, or else the only
+            column of texts besides that of the labels.
+        damaged: ``refuse`` embeddings that are NaN, infinite or beyond float32, and texts that are missing, or ``skip``
+            such rows, which are then in no split, and say how many there are.
 
     Raises:
         TypeError, ValueError: the file is missing, damaged, empty or holds something else; an embedding is NaN,
@@ -87,7 +101,9 @@ def read_table(
     """
     frame = is_frame(path)
     path = path if frame else fetched(path, name)
-    asked = (embedding_column, label_column)
+    if text_column is not None and encoder is None:
+        raise ValueError(f"text_column is {text_column!r} without an encoder; it is for texts: give encoder too")
+    asked = Asked(embedding_column if encoder is None else text_column, label_column, encoder)
     check_choice(damaged, "damaged", ("refuse", "skip"))
     try:
         return _read_table(path, labels, name, asked, stream=stream, skip=damaged == "skip")
@@ -101,21 +117,21 @@ def _read_table(
     path: str | Path,
     labels: str | Path | None,
     name: str,
-    asked: tuple[str | None, str | None],
+    asked: Asked,
     *,
     stream: bool,
     skip: bool,
 ) -> EmbeddingTable:
     """Read a table as ``read_table`` says; not every message has the name of the file."""
-    apart, column, label_name = is_label_table(labels), asked[1], "labels"
+    apart, column, label_name = is_label_table(labels), asked.label, "labels"
     if apart:  # the column is one of theirs
-        asked = (asked[0], NO_COLUMN)
+        asked = asked._replace(label=NO_COLUMN)
     if is_frame(path):
         said = f"{name} is a frame"
         table = _of_columns(of_frame(path, said), {}, name, asked, said)
     else:
         table, beside = _read_file(path, name, asked, stream=stream)
-        if labels is None and beside is not None and asked[1] != NO_COLUMN and beside.is_file():
+        if labels is None and beside is not None and asked.label != NO_COLUMN and beside.is_file():
             label_name, labels = f"{beside.name} beside {name}", beside
     if labels is not None:
         given = read_label_file(fetched(labels, label_name), label_name, column if apart else None)
@@ -123,10 +139,15 @@ def _read_table(
         table = replace(table, labels=numbered, class_names=names)
     if table.labels is not None and len(table.labels) != len(table):
         raise ValueError(f"{name} has {len(table)} embeddings and {len(table.labels)} labels")
-    later = (stream or skip) and table.embeddings.ndim == 2
-    check_embeddings(table.embeddings[: not skip] if later else table.embeddings, f"embeddings of {name}")
+    later, found = (stream or skip) and table.embeddings.ndim == 2, f"embeddings of {name}"
+    if isinstance(table.embeddings, EmbeddedTexts):
+        found = f"the text of {name}"
+        if not skip:
+            check_texts(table.embeddings, found)
+    else:
+        check_embeddings(table.embeddings[: not skip] if later else table.embeddings, found)
     if skip and (rows := _damaged_rows(table.embeddings)).size:
-        said = _damage(table.embeddings, rows, f"embeddings of {name}")
+        said = _damage(table.embeddings, rows, found)
         if len(rows) == len(table):
             raise ValueError(f"{said}; no row is left")
         print(f"{said} of {len(table):,}; they are left out", file=sys.stderr)
@@ -140,14 +161,16 @@ def _read_table(
     return table
 
 
-def _read_file(
-    path: str | Path, name: str, asked: tuple[str | None, str | None], *, stream: bool
-) -> tuple[EmbeddingTable, Path | None]:
+def _read_file(path: str | Path, name: str, asked: Asked, *, stream: bool) -> tuple[EmbeddingTable, Path | None]:
     """Return the table of a file or folder, and where its labels may lie, if they may lie beside it."""
     folder = Path(path).is_dir() and is_one_table(Path(path))
     file = Path(path) if folder else existing_file(path, name)
     if folder or file.suffix == ".parquet" or suffix_of(file) in TABLES:
         return _read_columns(file, name, asked, stream=stream), None
+    if asked.encoder is not None:
+        raise ValueError(
+            f"{name} is {str(path)!r}, which holds no texts; an encoder takes a table with a column of them"
+        )
     if file.suffix == ".npz":
         return _read_npz(file, name, asked), None
     if file.suffix != ".npy":
@@ -183,8 +206,16 @@ def check_embeddings(
         raise ValueError(f"{said}; every number must be finite: mend them, or leave them out{how}")
 
 
-def _damaged_rows(embeddings: npt.NDArray) -> npt.NDArray[np.int64]:
-    """Return the rows that are NaN, infinite or beyond float32."""
+def check_texts(embeddings: EmbeddedTexts, name: str) -> None:
+    """Raise ``ValueError`` if a text is missing, or has nothing but spaces."""
+    if len(blank := embeddings.blank()):
+        raise ValueError(f"{_damage(embeddings, blank, name)}; mend such rows, or leave them out (damaged 'skip')")
+
+
+def _damaged_rows(embeddings: npt.NDArray | EmbeddedTexts) -> npt.NDArray[np.int64]:
+    """Return the rows that are NaN, infinite or beyond float32, or without a text."""
+    if isinstance(embeddings, EmbeddedTexts):
+        return embeddings.blank()
     found = [np.empty(0, np.int64)]
     for start in range(0, len(embeddings) if embeddings.dtype.kind == "f" else 0, 8192):
         with np.errstate(over="ignore"):  # float32 is what a model is given
@@ -194,11 +225,16 @@ def _damaged_rows(embeddings: npt.NDArray) -> npt.NDArray[np.int64]:
 
 
 def _damage(
-    embeddings: npt.NDArray, damaged: npt.NDArray[np.int64], name: str, rows: npt.NDArray[np.int64] | None = None
+    embeddings: npt.NDArray | EmbeddedTexts,
+    damaged: npt.NDArray[np.int64],
+    name: str,
+    rows: npt.NDArray[np.int64] | None = None,
 ) -> str:
     """Return what is wrong with damaged rows, and which the first ones are, by the numbers in ``rows`` if given."""
-    first = embeddings[damaged[:1]]
-    what = "beyond the range of float32" if np.isfinite(first).all() else "NaN or infinite"
+    if isinstance(embeddings, EmbeddedTexts):
+        what = "empty"
+    else:
+        what = "beyond the range of float32" if np.isfinite(embeddings[damaged[:1]]).all() else "NaN or infinite"
     numbers = (damaged if rows is None else rows[damaged]).tolist()
     if len(numbers) == 1:
         return f"{name} is {what} in row {numbers[0]}"
@@ -206,7 +242,7 @@ def _damage(
     return f"{name} is {what} in {len(numbers):,} rows ({named})"
 
 
-def _read_columns(file: Path, name: str, asked: tuple[str | None, str | None], *, stream: bool) -> EmbeddingTable:
+def _read_columns(file: Path, name: str, asked: Asked, *, stream: bool) -> EmbeddingTable:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -225,7 +261,7 @@ def _read_columns(file: Path, name: str, asked: tuple[str | None, str | None], *
             rows = StreamedEmbeddings(files, name, columns[0])
             embeddings: Any = rows if stream else rows.in_memory()
         else:
-            embeddings = _matrix(whole, columns, name)
+            embeddings = _matrix(whole, columns, name, asked.encoder)
     except (pa.ArrowException, OSError, KeyError) as error:
         form = "no Parquet file" if files else "of another form"
         raise ValueError(f"{said}, which is damaged or {form}: {one_line(error)}") from None
@@ -237,30 +273,30 @@ def _of_columns(
     whole: Any,
     masks: dict[str, npt.NDArray[np.bool_]],
     name: str,
-    asked: tuple[str | None, str | None],
+    asked: Asked,
     said: str,
     title: str = "data",
 ) -> EmbeddingTable:
     """Return the table of embeddings that a table of Arrow in memory is."""
     columns, label = _chosen(whole.schema.names, asked, said, whole.schema)
-    embeddings = _matrix(whole, columns, name)
+    embeddings = _matrix(whole, columns, name, asked.encoder)
     labels, names, splits = read_facts(whole, label, masks, name, metadata=whole.schema.metadata, partial=True)
     return EmbeddingTable(embeddings, labels, title, class_names=names, **splits)
 
 
-def _chosen(
-    names: Sequence[str], asked: tuple[str | None, str | None], said: str, schema: Any = None
-) -> tuple[list[str], str | None]:
+def _chosen(names: Sequence[str], asked: Asked, said: str, schema: Any = None) -> tuple[list[str], str | None]:
     """Return the columns of the embeddings and the one of the labels, and say which if they have unusual names.
 
     Without a schema the names are those of arrays, of which no type is known.
     """
     import pyarrow as pa
 
-    embedding, label = asked
+    embedding, label, encoder = asked
     what = "array" if schema is None else "column"
     has = f"it has {', '.join(names[:20])}{', …' if len(names) > 20 else ''}"
-    if embedding is None:
+    if encoder is not None:
+        columns = [_text_column(schema, asked, said, has)]
+    elif embedding is None:
         found = first_of(EMBEDDINGS, names)
         columns = [found] if found else [] if schema is None else _guessed(schema, said)
         if not columns:
@@ -281,14 +317,30 @@ def _chosen(
         if label != NO_COLUMN:
             raise ValueError(f"label_column is {label!r}, and {said}, which has no such {what} ({has})")
         chosen = None
-    unusual = embedding is None and columns[0] not in EMBEDDINGS[:2]
+    unusual = embedding is None and columns[0] not in (EMBEDDINGS[:2] if encoder is None else TEXT_COLUMNS[:1])
     if unusual or (label is None and chosen not in (None, *LABELS[:2])):
         shown = (
             repr(columns[0]) if len(columns) == 1 else f"the {len(columns)} columns {columns[0]!r} to {columns[-1]!r}"
         )
         shown += "" if chosen is None else f", labels in {chosen!r}"
-        print(f"{said}: embeddings are in {shown} (embedding_column, label_column name others)", file=sys.stderr)
+        of, option = ("embeddings", "embedding_column") if encoder is None else ("texts", "text_column")
+        print(f"{said}: {of} are in {shown} ({option}, label_column name others)", file=sys.stderr)
     return columns, chosen
+
+
+def _text_column(schema: Any, asked: Asked, said: str, has: str) -> str:
+    """Return the column of the texts: the one that was asked for, one of a usual name, or the only one of texts."""
+    column, label, _ = asked
+    if column is not None:
+        if column not in schema.names:
+            raise ValueError(f"text_column is {column!r}, and {said}, which has no such column ({has})")
+        return column
+    kinds = {one.name: getattr(one.type, "value_type", one.type) for one in schema}  # of a category, that of its texts
+    texts = [name for name, kind in kinds.items() if content(kind) == "text" and name not in (label, *LABELS)]
+    found = first_of(TEXT_COLUMNS, texts) or (texts[0] if len(texts) == 1 else None)
+    if found is None:
+        raise ValueError(f"{said}, which has no column 'text' ({has}); name it by text_column")
+    return found
 
 
 def _guessed(schema: Any, said: str) -> list[str]:
@@ -319,11 +371,20 @@ def _by_number(name: str) -> tuple[int, str]:
     return (int(matched[2]) if matched else -1, name)
 
 
-def _matrix(table: Any, columns: Sequence[str], name: str) -> npt.NDArray:
-    """Return the embeddings ``[n, dim]`` of one column of lists, as such or as JSON, or of a column for each number."""
+def _matrix(table: Any, columns: Sequence[str], name: str, encoder: TextEmbedder | None) -> Any:
+    """Return the embeddings ``[n, dim]`` of one column of lists, as such or as JSON, or of a column for each number.
+
+    With an encoder they are those of one column of texts.
+    """
     import pyarrow as pa
 
     first = table[columns[0]]
+    if encoder is not None:
+        if pa.types.is_dictionary(first.type):
+            first = first.cast(first.type.value_type)
+        if content(first.type) != "text":
+            raise TypeError(f"column {columns[0]!r} of {name} holds {first.type}; it must hold texts (text_column)")
+        return EmbeddedTexts(first, encoder, columns[0])
     if len(columns) == 1 and content(first.type) == "text":
         lists: list[Any] = []
         try:
@@ -348,7 +409,7 @@ def _matrix(table: Any, columns: Sequence[str], name: str) -> npt.NDArray:
     return np.column_stack([table[one].to_numpy() for one in columns])
 
 
-def _read_npz(file: Path, name: str, asked: tuple[str | None, str | None]) -> EmbeddingTable:
+def _read_npz(file: Path, name: str, asked: Asked) -> EmbeddingTable:
     said = f"{name} is {str(file)!r}"
     with _numpy_file(name, said, ".npz"), np.load(file, allow_pickle=False) as arrays:
         names = list(arrays.files)

@@ -30,10 +30,10 @@ if TYPE_CHECKING:
 
 Precision = Literal["32", "bf16"]
 
-_HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")  # of a model, user/name
+HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")  # of a model, user/name
 
 # The errors that transformers raises if a model is damaged or missing.
-_LOAD_ERRORS = (AttributeError, ImportError, LookupError, OSError, RuntimeError, TypeError, ValueError)
+LOAD_ERRORS = (AttributeError, ImportError, LookupError, OSError, RuntimeError, TypeError, ValueError)
 
 # The keys of a configuration that do not affect what the model computes.
 _NOTES = ("_name_or_path", "architectures", "dtype", "processor_class", "torch_dtype", "transformers_version")
@@ -65,10 +65,10 @@ class Backbone:
         from transformers import AutoImageProcessor
 
         try:
-            with _quiet():
+            with quiet():
                 model = _load_model(name)
                 processor = AutoImageProcessor.from_pretrained(name, backend="pil", trust_remote_code=False)
-        except (*_LOAD_ERRORS, SafetensorError) as error:
+        except (*LOAD_ERRORS, SafetensorError) as error:
             what = "which" if Path(name).exists() else "which is no folder, and as a model of the Hub"
             raise ValueError(f"backbone is {name!r}, {what} could not be loaded: {one_line(error)}") from None
         if getattr(model, "main_input_name", None) != "pixel_values":
@@ -76,11 +76,11 @@ class Backbone:
         drop_idle_padding(model)
         # Convolutions are fastest in this layout; it has no effect on models without any.
         model.to(memory_format=torch.channels_last)
-        return cls(model.to(_device(device)).eval(), processor, name)
+        return cls(model.to(device_of(device)).eval(), processor, name)
 
     def anew(self, device: str = "auto") -> Backbone:
         """Return a copy that shares the model, in evaluation mode; its fingerprint is that of the current weights."""
-        return Backbone(self.model.to(_device(device)).eval(), self.processor, self.name)
+        return Backbone(self.model.to(device_of(device)).eval(), self.processor, self.name)
 
     def embed(
         self, images: Iterable[Image.Image | bytes], batch_size: int = 32, *, progress: bool = False
@@ -113,7 +113,7 @@ class Backbone:
 
     def save_pretrained(self, folder: str | Path) -> None:
         """Write safetensors, ``config.json`` and ``preprocessor_config.json``, as ``transformers`` does."""
-        with _quiet():
+        with quiet():
             self.model.save_pretrained(folder)
             self.processor.save_pretrained(folder)
 
@@ -131,15 +131,8 @@ class Backbone:
 
     @cached_property
     def _fingerprint(self) -> str:
-        import torch
-
-        def weights() -> Iterator[Any]:
-            for name, tensor in sorted(self.model.state_dict().items()):
-                yield f"{name} {list(tensor.shape)} {tensor.dtype}"
-                yield tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy()
-
         config = _without_notes(self.model.config.to_diff_dict())
-        return fingerprint({"model": config, "preprocessing": self.preprocessing()}, weights())
+        return fingerprint_of(self.model, {"model": config, "preprocessing": self.preprocessing()})
 
     def embed_pixels(self, pixels: Tensor, precision: Precision = "32") -> npt.NDArray[np.float32]:
         """Return the embeddings ``float32 [n, dim]`` of preprocessed images ``[n, channels, height, width]``."""
@@ -158,9 +151,21 @@ def check_backbone_name(name_or_folder: str | Path) -> str:
     """Return the name as text; raises ``ValueError`` if it cannot name a backbone, without loading anything."""
     name = str(name_or_folder)
     check_packages("a backbone", "images", "transformers", "PIL")
-    if Path(name).exists() or not _HUB_ID.fullmatch(name):
+    if Path(name).exists() or not HUB_ID.fullmatch(name):
         _check_folder(name)
     return name
+
+
+def fingerprint_of(model: nn.Module, facts: dict[str, Any]) -> str:
+    """Return 16 hexadecimal digits that identify a model by its weights, and by what else its outputs depend on."""
+    import torch
+
+    def weights() -> Iterator[Any]:
+        for name, tensor in sorted(model.state_dict().items()):
+            yield f"{name} {list(tensor.shape)} {tensor.dtype}"
+            yield tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy()
+
+    return fingerprint(facts, weights())
 
 
 def pooled_output(model: nn.Module, pixels: Tensor) -> Tensor:
@@ -186,7 +191,8 @@ def pooled(model: nn.Module, outputs: Any) -> Tensor:
     return made.mean(dim=(2, 3)) if made.ndim == 4 else made
 
 
-def _device(device: str) -> str:
+def device_of(device: str) -> str:
+    """Return the device that PyTorch calls so; "auto" is a GPU if there is one."""
     import torch
 
     return ("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device
@@ -257,7 +263,7 @@ def _without_notes(config: dict[str, Any]) -> dict[str, Any]:
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
+def quiet() -> Iterator[None]:
     """Silence the reports and progress bars of ``transformers`` while the block runs."""
     from transformers.utils import logging
 

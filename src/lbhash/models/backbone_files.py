@@ -16,6 +16,7 @@ from lbhash.utils.files import check_replaceable, give_usual_rights, make_folder
 if TYPE_CHECKING:
     from lbhash.models.backbone import Backbone
     from lbhash.models.encoder import Encoder
+    from lbhash.models.texts import TextEncoder
 
 
 def find_backbone(model: Encoder, folder: str | Path | None = None) -> str:
@@ -43,30 +44,42 @@ def find_backbone(model: Encoder, folder: str | Path | None = None) -> str:
     return str(Path(snapshot_download(str(folder), allow_patterns=[f"{FOLDER}/*"])) / FOLDER)
 
 
-def check_backbone(model: Encoder, backbone: Backbone) -> None:
+def check_backbone(model: Encoder, backbone: Backbone | TextEncoder) -> None:
     """Raise ``ValueError`` unless a backbone is the one that a hash model knows, and its embeddings have the length."""
-    known = model.metadata.get("backbone")
+    known, what = model.metadata.get("backbone"), "encoder" if model.takes_texts else "backbone"
     if known and known["fingerprint"] != backbone.fingerprint():
+        alike = "prompts" if model.takes_texts else "preprocessing"
         raise ValueError(
-            f"backbone is {backbone.name!r} ({backbone.fingerprint()}) and the model was trained with "
-            f"{known['name']!r} ({known['fingerprint']}); weights and preprocessing must be the same"
+            f"{what} is {backbone.name!r} ({backbone.fingerprint()}) and the model was trained with "
+            f"{known['name']!r} ({known['fingerprint']}); weights and {alike} must be the same"
         )
     if backbone.dim != model.dim:
         found = f"whose embeddings have {backbone.dim} numbers"
-        raise ValueError(f"backbone is {backbone.name!r}, {found}; the model takes {model.dim}")
+        raise ValueError(f"{what} is {backbone.name!r}, {found}; the model takes {model.dim}")
 
 
-def load_backbone(model: Encoder, folder: str | Path | None = None, *, device: str = "auto") -> Backbone:
-    """Load the backbone that a model was trained with."""
-    from lbhash.models.backbone import Backbone
-
-    found = find_backbone(model, folder)
+def load_backbone(
+    model: Encoder, folder: str | Path | None = None, *, name: str | Path | None = None, device: str = "auto"
+) -> Backbone | TextEncoder:
+    """Load the backbone that a model was trained with, of images or of texts, from ``name`` or where it is known."""
+    found = str(name or find_backbone(model, folder))
     try:
-        backbone = Backbone.from_pretrained(found, device=device)
+        backbone: Backbone | TextEncoder
+        if model.takes_texts:
+            from lbhash.models.texts import TextEncoder
+
+            backbone = TextEncoder.from_pretrained(
+                found, device=device, revision=model.metadata["backbone"].get("revision")
+            )
+        else:
+            from lbhash.models.backbone import Backbone
+
+            backbone = Backbone.from_pretrained(found, device=device)
     except ValueError as error:
-        if own_backbone(folder) is not None:
+        if name is not None or own_backbone(folder) is not None:
             raise
-        raise ValueError(f"{error} (the model was trained with this backbone; name its present folder)") from None
+        what = "encoder" if model.takes_texts else "backbone"
+        raise ValueError(f"{error} (the model was trained with this {what}; name its present folder)") from None
     check_backbone(model, backbone)
     return backbone
 

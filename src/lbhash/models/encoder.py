@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import re
 import tempfile
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -226,11 +227,22 @@ class Encoder:
         """Whether a backbone was fine-tuned with the model; it is stored in the model's folder."""
         return bool((self.metadata.get("backbone") or {}).get("tuned"))
 
-    def columns_of(self, data: str | Path) -> dict[str, str]:
-        """Return the columns by which ``lbhash.data.load_table`` reads the file of the training as the training did."""
-        if self.metadata.get("data") != Path(data).name:
-            return {}
-        return {name: self.metadata[name] for name in ("embedding_column", "label_column") if name in self.metadata}
+    @property
+    def takes_texts(self) -> bool:
+        """Whether the embeddings that it takes are those of an encoder of texts."""
+        return (self.metadata.get("backbone") or {}).get("kind") == "text"
+
+    def reading_of(self, data: str | Path, backbone: Callable[[], Any]) -> dict[str, Any]:
+        """Return the arguments by which ``lbhash.data.load_table`` reads data as the training read its own.
+
+        Embeddings and labels have the columns of the training in its own file, and texts in any table. What embeds
+        these is what ``backbone`` returns.
+        """
+        here = self.metadata.get("data") == Path(data).name
+        texts = self.takes_texts and Path(data).suffix not in (".npy", ".npz")
+        names = [*(("embedding_column", "label_column") if here else ()), *(("text_column",) if texts else ())]
+        reading = {name: self.metadata[name] for name in names if name in self.metadata}
+        return {**reading, "encoder": backbone()} if texts else reading
 
     def fingerprint(self) -> str:
         """Return 16 hexadecimal digits that identify the model by its weights, in the order of their names."""
@@ -247,12 +259,16 @@ class Encoder:
         metadata = plain(self.metadata, "metadata")
         config = {name: value for name, value in vars(self.layout).items() if value is not None and value is not False}
         config["metadata"] = {**metadata, "fingerprint": self.fingerprint()}
-        what = f"an embedding of {self.dim} numbers"
+        what, of = f"an embedding of {self.dim} numbers", "embeddings"
+        if self.takes_texts:
+            what, of = f"a text, by way of {what},", "texts"
+        elif self.has_tuned_backbone:
+            what, of = f"an image, by way of {what},", "images"
         card = MODEL_CARD.format(
-            what=f"an image, by way of {what}," if self.has_tuned_backbone else what,
+            what=what,
             bits=self.bits,
             facts="\n".join(f"| {key} | {value} |" for key, value in metadata.items()),
-            given="images" if self.has_tuned_backbone else "embeddings",
+            given=of,
             code_bytes=code_bytes(self.bits),
         )
         make_folder(target)

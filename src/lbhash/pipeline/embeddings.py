@@ -1,11 +1,11 @@
-"""Embeddings of images by a frozen backbone: computed once, stored in the cache, and then read like any others."""
+"""Embeddings of images and texts by what is not trained: computed once, stored in the cache, then read like others."""
 
 from __future__ import annotations
 
 import hashlib
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,8 +15,9 @@ import numpy.typing as npt
 
 from lbhash.codes.shards import Shard, shards_of
 from lbhash.data import SPLITS, Dataset, EmbeddingSplit
-from lbhash.data.images import ImageTable, layout_of, load_images
+from lbhash.data.images import ImageStore, ImageTable, layout_of, load_images
 from lbhash.data.images.corrupt import Damaged, find_unreadable, report_damaged, report_missing
+from lbhash.data.texts import SORTED, EmbeddedTexts
 from lbhash.pipeline.shard_store import EmbeddingShards, StoredEmbeddings
 from lbhash.utils.files import cache_folder, exclusive
 from lbhash.utils.progress import counted
@@ -25,6 +26,7 @@ from lbhash.utils.validation import check_choice, check_int
 if TYPE_CHECKING:
     from lbhash.hasher import Hasher
     from lbhash.models.backbone import Backbone
+    from lbhash.models.texts import TextEncoder
 
 CLASS_LIST = "class_list"
 """The key of a model's metadata for the classes that a list chose."""
@@ -80,6 +82,39 @@ class ImageOptions:
         """
         own = hasher is not None and hasher.model_.has_tuned_backbone
         return embed_dataset(*self.open(data, hasher), damaged=self.damaged, cache=not own, progress=True)
+
+
+@dataclass(frozen=True)
+class TextOptions:
+    """How texts of a table are found and become embeddings.
+
+    The encoder is a folder or a Hub id; if None, it is the model's own. The column is found by name if it is None.
+    """
+
+    encoder: str | None = None
+    column: str | None = None
+
+    def open(self) -> dict[str, Any]:
+        """Return the arguments of ``lbhash.data.load_table`` for a new model, whose encoder they load."""
+        if self.encoder is None:
+            raise ValueError(f"text_column is {self.column!r} without an encoder; it is for texts: give encoder too")
+        from lbhash.models.texts import TextEncoder
+
+        return {"encoder": TextEncoder.from_pretrained(self.encoder), "text_column": self.column}
+
+    def reading(self, data: str | Path, hasher: Hasher) -> dict[str, Any]:
+        """Return the arguments of ``lbhash.data.load_table`` for what a trained model encodes."""
+        from lbhash.models.backbone_files import load_backbone
+
+        model = hasher.model_
+        if not model.takes_texts and self != TextOptions():
+            name, value = ("encoder", self.encoder) if self.column is None else ("text_column", self.column)
+            raise ValueError(f"{name} is {value!r}, and the model was not trained on texts; leave it out")
+        encoder = self.encoder
+        reading = model.reading_of(
+            data, lambda: hasher.backbone_ if encoder is None else load_backbone(model, name=encoder)
+        )
+        return reading if self.column is None else {**reading, "text_column": self.column}
 
 
 @dataclass(frozen=True)
@@ -141,22 +176,7 @@ def embed_dataset(
     check_int(batch_size, "batch_size", 1)
     report_missing(images, damaged)
     refuse = partial(_refuse, images, progress) if damaged == "refuse" else None
-    embed = partial(_embed, images, backbone, batch_size, refuse, progress)
-    shards = shards_of(len(images), CHUNK)
-    folder = cache_folder() / "embeddings" / embedding_fingerprint(images, backbone)
-    try:
-        if cache:
-            folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        print(f"the embeddings are not cached: {error.strerror}: {error.filename}", file=sys.stderr)
-        cache = False
-    if cache:
-        store = EmbeddingShards(folder, len(images), backbone.dim)
-        found, faults = store.find(None) or _fill(store, shards, embed, refuse)
-    else:
-        made = list(embed(shards))
-        found = np.concatenate([rows for _, rows, _ in made])
-        faults = {row: fault for _, _, some in made for row, fault in some.items()}
+    found, faults = _embedded(images.store, backbone, batch_size, refuse, cache, progress)
     if faults:
         fault = next(iter(faults.values()))
         report_damaged(images, fault, len(faults), damaged)
@@ -165,10 +185,54 @@ def embed_dataset(
     return Embedded(images, found, faults, backbone.metadata())
 
 
-def embedding_fingerprint(images: ImageTable, backbone: Backbone) -> str:
+def embed_texts(dataset: Dataset[EmbeddingSplit], *, progress: bool = False) -> Dataset[EmbeddingSplit]:
+    """Return a data set whose texts are embedded, each table once, or found in the cache; another as it is."""
+    splits = {name: dataset.split(name) for name in SPLITS}
+    tables = {id(split.embeddings): split.embeddings for split in splits.values()}
+    made = {key: in_cache(embeddings, progress=progress) for key, embeddings in tables.items()}
+    parts: Any = {name: replace(split, embeddings=made[id(split.embeddings)]) for name, split in splits.items()}
+    return replace(dataset, **parts)
+
+
+def in_cache(embeddings: npt.NDArray | EmbeddedTexts, *, progress: bool = False) -> npt.NDArray:
+    """Return embeddings of texts, computed or from the cache as those of ``embed_dataset`` are; others as they are."""
+    if not isinstance(embeddings, EmbeddedTexts):
+        return embeddings
+    encoder: Any = embeddings.encoder
+    return _embedded(embeddings, encoder, SORTED, None, True, progress)[0]
+
+
+def embedding_fingerprint(items: ImageStore | EmbeddedTexts, backbone: Backbone | TextEncoder) -> str:
     """Return the fingerprint of embeddings, 32 hexadecimal digits: it names their folder in the cache."""
-    text = f"{_FORMAT}\0{backbone.fingerprint()}\0{images.store.fingerprint()}\0{len(images)}"
+    text = f"{_FORMAT}\0{backbone.fingerprint()}\0{items.fingerprint()}\0{len(items)}"
     return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+def _embedded(
+    items: ImageStore | EmbeddedTexts,
+    backbone: Backbone | TextEncoder,
+    at_once: int,
+    refuse: Callable[[str], None] | None,
+    cache: bool,
+    progress: bool,
+) -> StoredEmbeddings:
+    """Return the embeddings of images or texts, and the faults of those that cannot be read."""
+    embed = partial(_embed, items, backbone, at_once, refuse, progress)
+    shards = shards_of(len(items), CHUNK)
+    folder = cache_folder() / "embeddings" / embedding_fingerprint(items, backbone)
+    try:
+        if cache:
+            folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        print(f"the embeddings are not cached: {error.strerror}: {error.filename}", file=sys.stderr)
+        cache = False
+    if cache:
+        store = EmbeddingShards(folder, len(items), backbone.dim)
+        return store.find(None) or _fill(store, shards, embed, refuse, items.unit)
+    made = list(embed(shards))
+    return np.concatenate([rows for _, rows, _ in made]), {
+        row: fault for _, _, some in made for row, fault in some.items()
+    }
 
 
 def _fill(
@@ -176,9 +240,10 @@ def _fill(
     shards: Sequence[Shard],
     embed: Callable[[Sequence[Shard]], Iterator[tuple[Shard, npt.NDArray[np.float32], dict[int, str]]]],
     refuse: Callable[[str], None] | None,
+    unit: str,
 ) -> StoredEmbeddings:
     """Embed the shards that the cache does not have yet, and put all of them together."""
-    with exclusive(store.folder, "lock", "another run embeds the same images; this one waits for it", None):
+    with exclusive(store.folder, "lock", f"another run embeds the same {unit}; this one waits for it", None):
         found = store.find(None)  # what the run that this one waited for has written
         if found is None:
             done = {shard: store.find(shard) for shard in shards}
@@ -195,31 +260,31 @@ def _fill(
 
 
 def _embed(
-    images: ImageTable,
-    backbone: Backbone,
-    batch_size: int,
+    items: ImageStore | EmbeddedTexts,
+    backbone: Backbone | TextEncoder,
+    at_once: int,
     refuse: Callable[[str], None] | None,
     progress: bool,
     shards: Sequence[Shard],
 ) -> Iterator[tuple[Shard, npt.NDArray[np.float32], dict[int, str]]]:
     """Yield the embeddings ``[rows, dim]`` of each shard, and the faults of its damaged rows."""
-    done = len(images) - sum(map(len, shards))
-    with counted("embedding", len(images), "images", done=done, show=progress) as advance:
+    done = len(items) - sum(map(len, shards))
+    with counted("embedding", len(items), items.unit, done=done, show=progress) as advance:
         for shard in shards:
             made = np.zeros((len(shard), backbone.dim), np.float32)
             faults: dict[int, str] = {}
-            for first in range(shard.start, shard.stop, batch_size):
-                rows = range(first, min(first + batch_size, shard.stop))
+            for first in range(shard.start, shard.stop, at_once):
+                rows = range(first, min(first + at_once, shard.stop))
                 batch: dict[int, Any] = {}
                 for row in rows:
                     try:
-                        batch[row - shard.start] = images.read(row)
+                        batch[row - shard.start] = items.read(row)
                     except ValueError as error:
                         faults[row] = str(error)
                         if refuse:
                             refuse(faults[row])
                 if batch:
-                    made[list(batch)] = backbone.embed(list(batch.values()), batch_size)
+                    made[list(batch)] = backbone.embed(list(batch.values()), at_once)
                 advance(len(rows))
             yield shard, made, faults
 

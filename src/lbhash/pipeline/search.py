@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import re
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -12,11 +13,12 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from lbhash.codes import code_from_hex
+from lbhash.codes import code_from_hex, pack
 from lbhash.codes.io import READABLE, check_suffix, read_codes
 from lbhash.codes.shards import MANIFEST
 from lbhash.data import DATASETS, Split, load_table
 from lbhash.data.images import holds_images
+from lbhash.data.images.folders import read_image_files
 from lbhash.data.table import Table
 from lbhash.hasher import Hasher, load_hasher
 from lbhash.index import FlatIndex, Index, check_model, code_attributes, open_index, rerank
@@ -33,14 +35,16 @@ _ROWS = re.compile(r"(\d+)(?:-(\d+))?|(\d*):(\d*)|all", re.ASCII)
 
 
 class Queries(NamedTuple):
-    """What is searched for: codes ``[n, ceil(bits / 8)]``; of rows of data labels, ℓ, embeddings, soft outputs.
+    """What is searched for: codes ``[n, ceil(bits / 8)]``; unless a code was given, ℓ, embeddings, soft outputs.
 
-    ``weight`` is that of the distance in a second stage.
+    Rows of data have a number and perhaps a label, images and texts a name. ``weight`` is that of the distance in a
+    second stage.
     """
 
     codes: npt.NDArray[np.uint8]
     rows: Sequence[int | None]
     labels: Sequence[Any]
+    names: Sequence[str | None]
     outputs: npt.NDArray[np.float32] | None = None
     embeddings: npt.NDArray | None = None
     soft: npt.NDArray[np.float32] | None = None
@@ -54,6 +58,8 @@ def search(
     data: str | None = None,
     rows: Sequence[str] = (),
     codes: Sequence[str] = (),
+    images: Sequence[str] = (),
+    texts: Sequence[str] = (),
     k: int | None = None,
     radius: int | None = None,
     where: Sequence[str] = (),
@@ -62,10 +68,11 @@ def search(
     asymmetric: bool = False,
     out: str | Path | None = None,
 ) -> dict[str, Any]:
-    """Search an index, or a file of codes, for the codes that are nearest to rows of data, or to codes.
+    """Search an index, or a file of codes, for the codes that are nearest to rows of data, images, texts or codes.
 
     The options are those of ``lbhash search``: rows of ``data`` (``_parse_rows``; row 0 if there is no query; the data
-    of the training if it came with lbhash), which ``model`` encodes, or ``codes`` in hexadecimal digits; the ``k``
+    of the training if it came with lbhash), or ``images`` (files, folders, or "-" for standard input) or ``texts``,
+    which ``model`` encodes; or ``codes`` in hexadecimal digits; the ``k``
     nearest (10), or all within ``radius``; filters, all of which must hold (``lbhash.index.where``); what to rank so
     many ``candidates`` (100) ``by`` again (``lbhash.index.rerank``), or whether all codes are compared with the rows'
     real outputs (``lbhash.index.asymmetric``); and a file for the neighbors. Return the ``index``, its ``codes`` and
@@ -73,18 +80,20 @@ def search(
     """
     if out is not None:
         check_suffix(out, suffixes=(".parquet", ".csv"))
-    if rows and codes:
-        raise ValueError("row is given, and so is code; search for one or the other")
+    given = [name for name, one in {"row": rows, "code": codes, "image": images, "text": texts}.items() if one]
+    if len(given) > 1:
+        raise ValueError(f"{given[0]} is given, and so is {given[1]}; search for one or the other")
     if codes:
         index = _open(path)
         none = [None] * len(codes)
-        queries = Queries(np.stack([code_from_hex(text, index.bits) for text in codes]), none, none)
+        queries = Queries(np.stack([code_from_hex(text, index.bits) for text in codes]), none, none, none)
     elif model is None:
-        raise ValueError("model is missing; a row needs the model that encodes it, and a code is given by --code")
+        what = given[0] if given else "row"
+        raise ValueError(f"model is missing; a {what} needs the model that encodes it, and a code is given by --code")
     else:
         hasher = load_hasher(model)
         index = _open(path, hasher)
-        queries = _encode_rows(hasher, data, rows or ["0"])
+        queries = _encode_given(hasher, images, texts) if images or texts else _encode_rows(hasher, data, rows or ["0"])
     if asymmetric and (radius is not None or by is not None or candidates is not None):
         raise ValueError(
             "asymmetric is given, and so is radius, rerank or candidates; it ranks all codes: leave one out"
@@ -93,10 +102,11 @@ def search(
         raise ValueError(f"candidates is {candidates} without rerank; say by --rerank what to rank them by")
     found = _find(index, queries, k, radius, " and ".join(where) or None, by, candidates, asymmetric)
     answers = []
-    asked = zip(queries.rows, queries.codes, queries.labels, found, strict=True)
-    for row, code, label, (distances, ids, *scores) in asked:
+    asked = zip(queries.rows, queries.codes, queries.labels, queries.names, found, strict=True)
+    for row, code, label, name, (distances, ids, *scores) in asked:
         neighbors = describe_neighbors(index, ids, distances, *scores)
-        answers.append({"row": row, "code": code.tobytes().hex(), "label": label, "neighbors": neighbors})
+        named = {} if name is None else {given[0]: name}
+        answers.append({"row": row, "code": code.tobytes().hex(), "label": label, **named, "neighbors": neighbors})
     if out is not None:
         _write_neighbors(out, answers)
     return {"index": shown_address(path), "codes": len(index), "bits": index.bits, "queries": answers}
@@ -124,15 +134,49 @@ def _encode_rows(hasher: Hasher, data: str | None, asked: Sequence[str]) -> Quer
     if holds_images(data):
         table: Table[Any] = ImageOptions().table(data, hasher)
     else:
-        table = load_table(data, damaged="skip", **hasher.model_.columns_of(data))
+        table = load_table(data, damaged="skip", **hasher.model_.reading_of(data, lambda: hasher.backbone_))
     rows = _parse_rows(asked, len(table), table.damaged)
     split: Split = table.split(np.asarray(rows, np.int64))
     embedded = split.embedded(hasher.backbone_ if split.needs_backbone else None)
-    codes, embeddings = hasher.encode_split(embedded), embedded.take(slice(None))
     labels = [None if table.labels is None else label_value(table.labels[row], table.class_names) for row in rows]
+    return _queries(hasher, embedded.take(slice(None)), rows, labels, [None] * len(rows))
+
+
+def _encode_given(hasher: Hasher, images: Sequence[str], texts: Sequence[str]) -> Queries:
+    """Encode image files, those of folders and the one on standard input, or texts, as queries."""
+    model = hasher.model_
+    if model.takes_texts != bool(texts) or "backbone" not in model.metadata:
+        trained = "texts" if model.takes_texts else "images" if "backbone" in model.metadata else "embeddings"
+        raise ValueError(f"{'text' if texts else 'image'} is given, and the model was trained on {trained}")
+    if texts:
+        if blank := [text for text in texts if not text.strip()]:
+            raise ValueError(f"text is {blank[0]!r}; it must have a word")
+        names, embeddings = list(texts), hasher.backbone_.embed(texts, query=True)
+    else:
+        names = [file for image in images for file in _image_files(image)]
+        files = (sys.stdin.buffer.read() if name == "-" else name for name in names)
+        embeddings = hasher.backbone_.embed(files)
+    return _queries(hasher, embeddings, [None] * len(names), [None] * len(names), names)
+
+
+def _image_files(path: str) -> list[str]:
+    """Return a path, or the paths of the images in and below a folder."""
+    if not Path(path).is_dir():
+        return [path]
+    store: Any = read_image_files(path, "image").store
+    return [str(Path(path) / file) for file in store.files]
+
+
+def _queries(
+    hasher: Hasher,
+    embeddings: npt.NDArray,
+    rows: Sequence[int | None],
+    labels: Sequence[Any],
+    names: Sequence[str | None],
+) -> Queries:
     outputs = hasher.model_.outputs(embeddings)
     weight = DISTANCE_WEIGHT * hasher.model_.learns_classes
-    return Queries(codes, rows, labels, outputs, embeddings, hasher.model_.soft(outputs), weight)
+    return Queries(pack(outputs), rows, labels, names, outputs, embeddings, hasher.model_.soft(outputs), weight)
 
 
 def _parse_rows(texts: Sequence[str], count: int, damaged: npt.NDArray[np.bool_] | None = None) -> list[int]:
@@ -197,16 +241,24 @@ def _find(
     return zip(best.distances, best.ids, best.scores, strict=True)
 
 
+def _name(answer: Mapping[str, Any]) -> str | None:
+    return answer.get("image", answer.get("text"))
+
+
 def _write_neighbors(out: str | Path, answers: Sequence[Mapping[str, Any]]) -> None:
     """Write the answers to a Parquet or CSV file: one row for each neighbor, with its query's position."""
     import pyarrow as pa
 
     lines = [
-        {"query": place, "query_row": answer["row"], "query_code": answer["code"], **neighbor}
+        {"query": place, "query_row": answer["row"], "query_name": _name(answer), "query_code": answer["code"]}
+        | neighbor
         for place, answer in enumerate(answers)
         for neighbor in answer["neighbors"]
     ]
-    own = {"query": pa.int64(), "query_row": pa.int64(), "query_code": pa.string(), "rank": pa.int64()}
+    own = {"query": pa.int64(), "query_row": pa.int64(), "query_name": pa.string(), "query_code": pa.string()}
+    own |= {"rank": pa.int64()}
+    if not any(map(_name, answers)):
+        del own["query_name"]
     texts = bool(lines) and isinstance(lines[0]["id"], str)
     own |= {"id": pa.string() if texts else pa.int64(), "distance": pa.int32(), "score": pa.float32()}
     columns = {name: pa.array([line[name] for line in lines], kind) for name, kind in own.items()}

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from lbhash.data import Dataset, load_dataset, load_table
 from lbhash.data.images import holds_images, load_images
 from lbhash.data.split import classes_of
-from lbhash.pipeline.embeddings import ImageOptions, embed_dataset
+from lbhash.pipeline.embeddings import ImageOptions, TextOptions, embed_dataset, embed_texts
 from lbhash.utils.files import fetched
 
 if TYPE_CHECKING:
@@ -33,13 +33,14 @@ def open_embedded(
     protocol: str | None = None,
     split_seed: int = 0,
     damaged: str = "refuse",
+    texts: TextOptions | None = None,
     **files: Any,
 ) -> tuple[Dataset, dict[str, Any]]:
     """Load train, base and query as embeddings; also return what a model remembers of how they were made.
 
-    ``images`` says how images are embedded; it is None for embeddings. All else is as in ``load_dataset``, which takes
-    the files ``base``, ``query`` and ``labels``. ``damaged`` says what
-    becomes of damaged rows of embeddings, and ``images`` has its own.
+    ``images`` and ``texts`` say how images or texts are embedded; both are None for embeddings. All else is as in
+    ``load_dataset``, which takes the files ``base``, ``query`` and ``labels``. ``damaged`` says what becomes of damaged
+    rows of embeddings and texts, and ``images`` has its own.
     """
     data = fetched(data, "data")
     if images is not None:
@@ -51,7 +52,14 @@ def open_embedded(
         return embedded.dataset(protocol, split_seed), metadata
     if holds_images(data):
         raise ValueError(f"data is {str(data)!r}, which holds images; give what embeds them (--backbone FOLDER)")
-    return load_dataset(data, **files, protocol=protocol, seed=split_seed, damaged=damaged), {}
+    reading = {} if texts is None else texts.open()
+    dataset = load_dataset(data, **files, **reading, protocol=protocol, seed=split_seed, damaged=damaged)
+    if texts is None:
+        return dataset, {}
+    dataset.check_several_classes()  # before the work of embedding
+    column: Any = dataset.train.embeddings
+    metadata = {"backbone": reading["encoder"].metadata(), "text_column": column.column}
+    return embed_texts(dataset, progress=True), metadata
 
 
 def count_classes(classes: int | None, data: str | None) -> int:

@@ -17,7 +17,7 @@ from lbhash.evaluation.neighbors import evaluate_neighbors
 from lbhash.evaluation.recognition import classifier_predict
 from lbhash.losses import PAPER
 from lbhash.pipeline.columns import label_columns
-from lbhash.pipeline.embeddings import ImageOptions
+from lbhash.pipeline.embeddings import ImageOptions, TextOptions
 from lbhash.pipeline.figures import figures_of
 from lbhash.pipeline.splits import check_images_alone, open_embedded
 from lbhash.training.arguments import arguments
@@ -45,6 +45,7 @@ def train_files(
     label_column: str | None = None,
     split_seed: int = 0,
     images: ImageOptions | None = None,
+    texts: TextOptions | None = None,
     damaged: str = "refuse",
     freeze: bool = False,
     threads: int | None = None,
@@ -70,7 +71,7 @@ def train_files(
         files = {"base": base, "query": query, "labels": labels}
         files |= {"embedding_column": embedding_column, "label_column": label_column}
         dataset, metadata = open_embedded(
-            data, images, **files, protocol=protocol, split_seed=split_seed, damaged=damaged
+            data, images, **files, texts=texts, protocol=protocol, split_seed=split_seed, damaged=damaged
         )
         columns_of_data = ["embedding_column", *([] if is_label_table(labels) else ["label_column"])]
         metadata |= {name: files[name] for name in columns_of_data if files[name] is not None}

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -21,9 +21,8 @@ from lbhash.codes import PackedCodes, code_from_hex, pack
 from lbhash.index import DamagedIndexError, Index, LocalIndex, Neighbors, check_model, open_index, rerank
 from lbhash.index.base import attribute_rows, describe_neighbors
 from lbhash.index.rerank import DISTANCE_WEIGHT
-from lbhash.models.backbone_files import check_backbone
+from lbhash.models.backbone_files import load_backbone
 from lbhash.models.encoder import Encoder, load_encoder
-from lbhash.models.folder import own_backbone
 from lbhash.service import schemas
 from lbhash.service.decoding import Decoder
 from lbhash.service.errors import ServiceError, blame_request
@@ -35,9 +34,6 @@ from lbhash.utils.formatting import one_line
 from lbhash.utils.serialization import json_value
 from lbhash.utils.validation import check_int
 from lbhash.utils.version import __version__
-
-if TYPE_CHECKING:
-    from lbhash.models.backbone import Backbone
 
 log = logging.getLogger("lbhash.service")
 
@@ -59,10 +55,12 @@ class Engine:
         self.model = load_encoder(settings.model)
         self.fingerprint = self.model.fingerprint()
         self._weight = DISTANCE_WEIGHT * self.model.learns_classes
+        backbone = _backbone(settings, self.model)
         self.rows: Rows | None = None
         if settings.data is not None:
             class_list = self.model.metadata.get("class_list")
-            self.rows = open_rows(settings.data, class_list, **self.model.columns_of(settings.data))
+            reading = self.model.reading_of(settings.data, lambda: backbone)
+            self.rows = open_rows(settings.data, class_list, **reading)
         embeddings = None if self.rows is None else self.rows.embeddings
         if embeddings is not None and embeddings.shape[1] != self.model.dim:
             raise ValueError(
@@ -73,8 +71,8 @@ class Engine:
         if self.rows is not None and embeddings is not None and len(self.rows.sound) > 1:
             self._usual = Usual(self.model, embeddings, self.rows.sound)
         self._embed_image: Callable[[Image], npt.NDArray] | None = None
-        backbone = _backbone(settings, self.model)
-        if backbone is not None:
+        self._encoder: Any = backbone if self.model.takes_texts else None
+        if backbone is not None and self._encoder is None:
             self._embed_image = lambda image: backbone.embed([image])[0]
         elif isinstance(self.rows, GrayRows):
             self._embed_image = self.rows.embed
@@ -150,6 +148,7 @@ class Engine:
             rows=None if self.rows is None else len(self.rows),
             pictures=isinstance(self.rows, (GrayRows, ImageRows)),
             takes_pictures=self.takes_images,
+            takes_texts=self._encoder is not None,
             ids=index.info()["ids"],
             columns=index.attributes_of([]).column_names[1:],
             label=index.label or None,
@@ -282,6 +281,10 @@ class Engine:
             return *self._hash_given(given.embeddings), {}
         if given.embedding is not None:
             return *self._hash_given([given.embedding], "embedding"), {}
+        if given.text is not None:
+            if self._encoder is None:
+                raise ServiceError(422, "the model was not trained on texts; send an embedding instead")
+            return *self._hash(self._encoder.embed([given.text], query=True)), {}
         if given.row is not None:
             rows = self._rows_with(given.row, 422)
             if rows.embeddings is not None:
@@ -290,8 +293,10 @@ class Engine:
                     raise ServiceError(422, f"row is {given.row}, whose embedding is not finite, and so has no code")
             elif (file := rows.image(given.row)) is not None:
                 embedding = self._embed(file)
+            elif (text := rows.text(given.row)) is not None:
+                embedding = self._encoder.embed([text])[0]
             else:
-                raise ServiceError(422, f"row {given.row} has no image to encode")
+                raise ServiceError(422, f"row {given.row} has no image or text to encode")
             facts = {"label": rows.label(given.row), "attributes": self._attributes(index, given.row)}
             return *self._hash(embedding[None]), {"row": given.row, **facts}
         if given.id is not None:
@@ -379,14 +384,17 @@ def _check_writable(index: Index, path: str | Path) -> None:
         raise ValueError(f"index is {str(path)!r}, which this user may not write; allow it, or leave out --writable")
 
 
-def _backbone(settings: Settings, model: Encoder) -> Backbone | None:
-    """Return the backbone of the settings, or the model's own if it is on this machine."""
-    known = (model.metadata.get("backbone") or {}).get("name")
-    folder = settings.backbone or own_backbone(settings.model) or (known if known and Path(known).is_dir() else None)
-    if folder is None:
-        return None
-    from lbhash.models.backbone import Backbone
+def _backbone(settings: Settings, model: Encoder) -> Any:
+    """Return the backbone of the settings or the model's own, if it has one; an encoder of texts is one, too.
 
-    backbone = Backbone.from_pretrained(folder)
-    check_backbone(model, backbone)
-    return backbone
+    Without one for images, rows of embeddings can be searched, so that one that is not on this machine is only logged.
+    """
+    if settings.backbone is None and not model.metadata.get("backbone"):
+        return None
+    try:
+        return load_backbone(model, settings.model, name=settings.backbone)
+    except ValueError as error:
+        if settings.backbone is not None or model.takes_texts or model.has_tuned_backbone:
+            raise
+        log.warning("images cannot be queries: %s", error)
+        return None

@@ -21,6 +21,7 @@ from lbhash.data.arrow import first_of
 from lbhash.data.images import FileImages, ImageStore, ImageTable, holds_images, layout_of, load_images
 from lbhash.data.images.parquet import ParquetImages
 from lbhash.data.readers import EMBEDDINGS
+from lbhash.data.texts import EmbeddedTexts
 from lbhash.models.encoder import Encoder
 from lbhash.utils.labels import label_value
 
@@ -50,6 +51,26 @@ class Rows:
     def image(self, row: int) -> bytes | None:
         """Return the image file of a row, or None if it has none."""
         return None
+
+    def text(self, row: int) -> str | None:
+        """Return the text of a row that its embedding is of, or None if it has none."""
+        return None
+
+
+class TextRows(Rows):
+    """The rows of a table of texts, which are embedded when they are asked for."""
+
+    def __init__(self, table: EmbeddingTable, texts: EmbeddedTexts) -> None:
+        super().__init__(None)
+        self.labels, self.class_names, self._texts = table.labels, table.class_names, texts
+
+    def __len__(self) -> int:
+        return len(self._texts)
+
+    def text(self, row: int) -> str | None:
+        """Return the text of a row, None if it is empty."""
+        text = self._texts.read(row)
+        return text if text.strip() else None
 
 
 class GrayRows(Rows):
@@ -115,8 +136,8 @@ def _inside(folder: Path, path: str) -> bytes | None:
         return None
 
 
-def open_rows(data: str | Path, class_list: Sequence[str] | None = None, **reading: str) -> Rows:
-    """Return the rows of a data set by name, of a file of embeddings or of images; ``ValueError`` if there are none.
+def open_rows(data: str | Path, class_list: Sequence[str] | None = None, **reading: Any) -> Rows:
+    """Return the rows of a data set by name, of a file of embeddings, texts or images; ``ValueError`` without any.
 
     ``class_list`` are the classes of an ImageNet that the model was trained with; ``reading`` as for ``load_table``.
     """
@@ -131,6 +152,8 @@ def open_rows(data: str | Path, class_list: Sequence[str] | None = None, **readi
         images = load_images(data, classes=class_list if layout_of(data) == "imagenet" else None)
         return ImageRows(images.store, images)
     table = load_table(data, damaged="skip", **reading)
+    if isinstance(table.embeddings, EmbeddedTexts):
+        return TextRows(table, table.embeddings)
     return ImageRows(ParquetImages([Path(data)], "image", table.name), table) if "image" in columns else Rows(table)
 
 

@@ -25,6 +25,7 @@ from lbhash.service.settings import MAX_BATCH, MAX_FOUND, MAX_K
 _Int64 = Annotated[StrictInt, Field(ge=-(2**63), lt=2**63)]
 _Finite = Annotated[float, Field(strict=True, allow_inf_nan=False)]
 _Value = StrictBool | _Int64 | _Finite | StrictStr
+_Text = Annotated[StrictStr, Field(pattern=r"\S")]
 _Natural = Annotated[StrictInt, Field(ge=0, lt=2**63)]
 _K = Annotated[StrictInt, Field(ge=1, le=MAX_K)]
 _Label = int | str | list[int] | list[str] | None
@@ -110,11 +111,12 @@ class Given(Body, json_schema_extra=_one_alone):
     """The query: exactly one of these fields."""
 
     FORM: ClassVar[type[BaseModel] | None] = Nothing
-    QUERIES: ClassVar[tuple[str, ...]] = ("embedding", "id", "code", "row")
+    QUERIES: ClassVar[tuple[str, ...]] = ("embedding", "text", "id", "code", "row")
 
     embedding: _Embedding | None = Field(
         None, description="As many numbers as /v1/about says: a list, or base64 of float32 in little-endian order."
     )
+    text: _Text | None = Field(None, description="A text, if /v1/about says that the model takes texts.")
     id: _Id | None = Field(None, description="The id of a code of the index. An integer may be sent as text.")
     code: StrictStr | None = Field(None, description="Hexadecimal: two digits a byte, the first bit lowest.")
     row: _Natural | None = Field(None, description="A row of the data, counted from 0.")
@@ -151,7 +153,7 @@ class SearchRequest(Given, Options):
     """A search, by one query or by several embeddings."""
 
     FORM: ClassVar[type[BaseModel] | None] = Options
-    QUERIES: ClassVar[tuple[str, ...]] = ("embedding", "embeddings", "id", "code", "row")
+    QUERIES: ClassVar[tuple[str, ...]] = ("embedding", "embeddings", "text", "id", "code", "row")
 
     embeddings: _Embeddings | None = Field(
         None, description=f"Several, each as embedding is; k times their number may be {MAX_FOUND:,}."
@@ -293,6 +295,7 @@ class About(_Loaded):
     rows: int | None = Field(description="The number of rows of the data; null if the service has no data.")
     pictures: bool = Field(description="Whether rows have images.")
     takes_pictures: bool = Field(description="Whether an image can be the query.")
+    takes_texts: bool = Field(description="Whether a text can be the query.")
     ids: Literal["int64", "string"] = Field(description="What the ids are: integers, or texts.")
     columns: list[str]
     label: str | None = Field(description="The column with the label.")

@@ -201,6 +201,11 @@ class TrainingArguments:
     backbone: str | Path | None = _setting(
         None, "For images: a folder or Hub id of a vision model of transformers, which is fine-tuned.", stored=False
     )
+    encoder: str | Path | None = _setting(
+        None,
+        "For texts: a folder or Hub id of a model of sentence-transformers, which embeds them and is not trained.",
+        stored=False,
+    )
     image_size: int | None = _whole(
         None,
         "Side of the square images that the backbone sees; without it, as its preprocessing has it.",

@@ -28,7 +28,7 @@ from lbhash.utils.validation import did_you_mean
 if TYPE_CHECKING:
     from lbhash.models.backbone import Backbone
 
-_USED = {"bits", "method", "seed", "device", "threads", "workers", "progress"}
+_USED = {"bits", "encoder", "method", "seed", "device", "threads", "workers", "progress"}
 """The settings that a coder uses, or that say only how the machine works."""
 
 _OF_IMAGES = {"backbone", "augment"}

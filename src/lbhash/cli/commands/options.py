@@ -14,11 +14,11 @@ import typer
 from lbhash.training.arguments import TrainingArguments, arguments
 
 if TYPE_CHECKING:
-    from lbhash.pipeline.embeddings import ImageOptions
+    from lbhash.pipeline.embeddings import ImageOptions, TextOptions
 
 FIRST = ("data", "labels", "bits", "method", "out")
-IMAGES = "Images"
-"""The panel of the help with the options that are for images alone."""
+IMAGES, TEXTS = "Images", "Texts"
+"""The panels of the help with the options that are for images, or for texts, alone."""
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else on standard output.")]
 
@@ -84,6 +84,10 @@ ClassList = Annotated[
     Path | None,
     image_option("A file that lists the classes (WordNet ids) of an ImageNet."),
 ]
+TextColumn = Annotated[
+    str | None,
+    typer.Option(help="The column of DATA with the texts; found by name if not given.", rich_help_panel=TEXTS),
+]
 SplitName = Literal["train", "base", "query", "all"]
 Damaged = Annotated[
     Literal["refuse", "skip"],
@@ -117,6 +121,11 @@ def new_data(
     layout: Layout = None,
     images: Images = None,
     class_list: ClassList = None,
+    encoder: Annotated[
+        str | None,
+        typer.Option(help="A folder or Hub id of a model of sentence-transformers.", rich_help_panel=TEXTS),
+    ] = None,
+    text_column: TextColumn = None,
     damaged: Damaged = "refuse",
 ) -> dict[str, Any]:
     """Return the options that say what a new model learns from, as arguments of ``open_embedded``.
@@ -131,7 +140,14 @@ def new_data(
             raise ValueError(f"{name} is {str(value)!r} without a backbone; it is for images: give --backbone too")
     files: dict[str, Any] = {"base": base, "query": query, "labels": labels}
     files |= {"embedding_column": embedding_column, "label_column": label_column}
-    return {**files, "protocol": protocol, "split_seed": split_seed, "images": chosen, "damaged": damaged}
+    if encoder is not None and backbone is not None:
+        raise ValueError(
+            f"encoder is {encoder!r} and backbone {backbone!r}; give the one for texts, or that for images"
+        )
+    if encoder is not None and embedding_column is not None:
+        raise ValueError("encoder is given, and so is embedding-column; texts have --text-column")
+    files |= {"protocol": protocol, "split_seed": split_seed, "damaged": damaged}
+    return {**files, "images": chosen, "texts": _text_options(encoder, text_column)}
 
 
 def encoded_data(
@@ -159,6 +175,11 @@ def encoded_data(
     layout: Layout = None,
     images: Images = None,
     class_list: ClassList = None,
+    encoder: Annotated[
+        str | None,
+        typer.Option(help="The folder of the encoder of texts; a model knows its own.", rich_help_panel=TEXTS),
+    ] = None,
+    text_column: TextColumn = None,
     damaged: Damaged = "refuse",
 ) -> dict[str, Any]:
     """Return the options that say what a trained model encodes, as arguments of ``EncodingJob``."""
@@ -167,7 +188,17 @@ def encoded_data(
     files |= {"embedding_column": embedding_column, "label_column": label_column}
     if damaged != "refuse":
         files["damaged"] = damaged
-    return {**files, "protocol": protocol, "split_seed": split_seed, "images": chosen}
+    files |= {"protocol": protocol, "split_seed": split_seed}
+    return {**files, "images": chosen, "texts": _text_options(encoder, text_column)}
+
+
+def _text_options(encoder: str | None, column: str | None) -> TextOptions | None:
+    """Return the settings of texts, or None if no option is about texts."""
+    if encoder is column is None:
+        return None
+    from lbhash.pipeline.embeddings import TextOptions
+
+    return TextOptions(encoder, column)
 
 
 def _image_options(
@@ -235,7 +266,7 @@ def _place(one: inspect.Parameter) -> int:
     """Return where an option stands in the help: the first ones in their order, those of images last."""
     if one.name in FIRST:
         return FIRST.index(one.name)
-    return len(FIRST) + (get_args(one.annotation)[1].rich_help_panel == IMAGES)
+    return len(FIRST) + (get_args(one.annotation)[1].rich_help_panel in (IMAGES, TEXTS))
 
 
 def integers(text: str, name: str, example: str) -> list[int]:

@@ -23,6 +23,12 @@ def search(
     row: Annotated[
         list[str] | None, typer.Option(help="Queries: rows of DATA, counted from 0, such as 3, 0-5, 0:100 or all.")
     ] = None,
+    image: Annotated[
+        list[str] | None, typer.Option(help="Queries: an image file, a folder of them, or - for standard input.")
+    ] = None,
+    text: Annotated[
+        list[str] | None, typer.Option(help="A query: a text, for a model that was trained on texts.")
+    ] = None,
     code: Annotated[list[str] | None, typer.Option(help="A query: the hexadecimal digits of a code.")] = None,
     k: Annotated[
         int | None, typer.Option("-k", help="How many neighbors; 10 if not given.", show_default=False)
@@ -49,10 +55,11 @@ def search(
     out: Annotated[Path | None, typer.Option(help="Write the neighbors as .parquet or .csv.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Find the codes nearest to rows of data, or to codes."""
+    """Find the codes nearest to rows of data, images, texts or codes."""
     from lbhash.pipeline import search as searches
 
     query: dict[str, Any] = {"model": model, "data": data, "rows": row or (), "codes": code or ()}
+    query |= {"images": image or (), "texts": text or ()}
     found = searches.search(
         base,
         **query,
@@ -64,8 +71,8 @@ def search(
         asymmetric=asymmetric,
         out=out,
     )
-    if not row and not code:
-        typer.echo("no --row and no --code: row 0 of the data is searched for", err=True)
+    if not any((row, code, image, text)):
+        typer.echo("no query is given: row 0 of the data is searched for", err=True)
     if as_json:
         from lbhash.utils.serialization import json_value
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from lbhash.training.images import Augmentation
 
 
-@with_settings("augment", "backbone", "threads")
+@with_settings("augment", "backbone", "encoder", "threads")
 @with_options(new_data)
 def train(
     out: Annotated[Path, typer.Option(help="Folder of the model; it must not hold one yet.")],
@@ -113,6 +113,10 @@ def train(
     if images is not None:
         given |= {"--backbone": backbone if freeze else None, "--layout": images.layout, "--images": images.images}
         given |= {"--class-list": images.classes}
+    if options["texts"] is not None:
+        from lbhash.models.encoder import load_encoder
+
+        given["--columns"] = load_encoder(out).metadata["text_column"]  # so that a search shows the texts
     given |= {"--damaged": None if options["damaged"] == "refuse" else options["damaged"]}
     files = shlex.join(word for option, value in given.items() if value is not None for word in (option, str(value)))
     # Of one file all rows, queries too: they were held out for the evaluation, not from the collection.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
@@ -70,10 +71,25 @@ def decode_image(
         return decoded
 
 
+def read_file(path: str | os.PathLike[str], name: str) -> bytes:
+    """Return the bytes of an image file; ``ValueError`` if there are more than ``MAX_BYTES``."""
+    with open(path, "rb") as opened:
+        size = os.fstat(opened.fileno()).st_size
+        if size > MAX_BYTES:
+            raise ValueError(f"{name} has {size:,} bytes; it may have {MAX_BYTES:,} at most")
+        return opened.read()
+
+
 def as_image(image: Any, name: str = "image") -> Image.Image:
-    """Return an image in RGB, of a PIL image or of what ``decode_image`` takes, with its errors."""
+    """Return an image in RGB, of a PIL image, a path or what ``decode_image`` takes, with its errors."""
     from PIL import Image
 
+    if isinstance(image, (str, os.PathLike)):
+        name = f"image {str(image)!r}"
+        try:
+            image = read_file(image, name)
+        except OSError as error:
+            raise ValueError(f"{name} cannot be read: {error.strerror}") from None
     if not isinstance(image, Image.Image):
         return decode_image(image, name=name)
     try:

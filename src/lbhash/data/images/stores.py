@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from lbhash.data.images.decoding import MAX_BYTES, as_image
+from lbhash.data.images.decoding import as_image, read_file
 from lbhash.utils.fingerprint import fingerprint, sampled
 
 if TYPE_CHECKING:
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 class ImageStore(ABC):
     """Images that are read one by one; a row is one image."""
 
+    unit = "images"
     name: str  # where the images come from, for messages
 
     @abstractmethod
@@ -73,13 +74,9 @@ class FileImages(ImageStore):
     def stored(self, row: int) -> bytes:
         """Return the file of a row."""
         try:
-            with (self.folder / self.files[row]).open("rb") as opened:
-                size = os.fstat(opened.fileno()).st_size
-                if size <= MAX_BYTES:
-                    return opened.read()
+            return read_file(self.folder / self.files[row], self.where(row))
         except OSError as error:
             raise ValueError(f"{self.where(row)} cannot be read: {error.strerror}") from None
-        raise ValueError(f"{self.where(row)} has {size:,} bytes; it may have {MAX_BYTES:,} at most")
 
     def where(self, row: int) -> str:
         """Return the file's path."""

@@ -13,7 +13,7 @@ from lbhash.data.images import ImageTable, holds_images
 from lbhash.data.images.corrupt import find_unreadable, report_damaged, report_missing
 from lbhash.hasher import Hasher, load_hasher
 from lbhash.pipeline.columns import column_schema
-from lbhash.pipeline.embeddings import ImageOptions
+from lbhash.pipeline.embeddings import ImageOptions, TextOptions, in_cache
 from lbhash.pipeline.encoding.job import EncodingJob
 from lbhash.pipeline.encoding.source import EmbeddingSource, ImageSource, Source, workers_of
 from lbhash.pipeline.splits import check_images_alone, split_of_training
@@ -34,7 +34,7 @@ def open_source(
     if images is None and holds_images(job.data):
         images = ImageOptions(damaged=job.damaged)
     if images is None:
-        return _open_embeddings(job, hasher, stream)
+        return _open_embeddings(job, hasher, stream, progress)
     check_images_alone(base=job.base, query=job.query, labels=job.labels)
     if job.split is None:
         job = replace(job, split=_own_split(job, images.table(job.data, hasher)))
@@ -50,7 +50,7 @@ def open_source(
     return EmbeddingSource(job, hasher, split, embedded.images, class_names=embedded.images.class_names)
 
 
-def _open_embeddings(job: EncodingJob, hasher: Hasher, stream: bool) -> EmbeddingSource:
+def _open_embeddings(job: EncodingJob, hasher: Hasher, stream: bool, progress: bool) -> EmbeddingSource:
     for name in ("batch_size", "precision", "workers"):
         value = getattr(job, name)
         if value is not None:
@@ -60,14 +60,19 @@ def _open_embeddings(job: EncodingJob, hasher: Hasher, stream: bool) -> Embeddin
         what = f"data is the folder {str(job.data)!r}" if Path(job.data).is_dir() else "base or query is given"
         raise ValueError(f"split is 'all' and {what}; all takes one file, and of several split must be one of them")
     # Labels decide which rows a split has: the columns of the training's data are those of the training.
-    reading: dict[str, Any] = {"stream": stream, "damaged": job.damaged, **hasher.model_.columns_of(job.data)}
+    texts = TextOptions() if job.texts is None else job.texts
+    reading: dict[str, Any] = {"stream": stream, "damaged": job.damaged, **texts.reading(job.data, hasher)}
     for name in ("embedding_column", "label_column"):
         if getattr(job, name) is not None:
             reading[name] = getattr(job, name)
+    if job.embedding_column is not None and job.texts is None:  # embeddings that the encoder made before
+        reading = {name: value for name, value in reading.items() if name not in ("encoder", "text_column")}
     files = load_files(job.data, **given, protocol=job.protocol, **reading)
     if files is not None:
         job = replace(job, split=job.split or "base")
         table = files[str(job.split)]
+        if not stream:
+            table = replace(table, embeddings=in_cache(table.embeddings, progress=progress))
         return EmbeddingSource(job, hasher, table.split(), class_names=table.class_names)
     table = load_table(job.data, job.labels, **reading)
     job = replace(job, split=job.split or _own_split(job, table))
@@ -82,6 +87,8 @@ def _open_embeddings(job: EncodingJob, hasher: Hasher, stream: bool) -> Embeddin
         rows = table.split_rows(protocol, seed)[1][str(job.split)]
         if not len(rows):
             raise ValueError(f"split is {job.split!r}, and no row of {table.name} is in it")
+    if not stream:
+        table = replace(table, embeddings=in_cache(table.embeddings, progress=progress))
     return EmbeddingSource(job, hasher, table.split(rows), class_names=table.class_names)
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from lbhash.data.dataset import SPLITS
-from lbhash.pipeline.embeddings import ImageOptions
+from lbhash.pipeline.embeddings import ImageOptions, TextOptions
 from lbhash.utils.files import fetched
 from lbhash.utils.validation import check_choice, check_int
 
@@ -22,6 +22,7 @@ class EncodingJob:
         protocol: how the data is split. If None, as in training, so that no training row becomes a query.
         split_seed: the seed of the split. If None, that of the training.
         images: how images are embedded. If None, by the model's own backbone.
+        texts: how texts are embedded. If None, by the model's own encoder, if it has one.
         columns: extra columns of the data that go with the codes.
         batch_size: images in a pass through the backbone. If None, 32.
         precision: of the backbone. If None, 32.
@@ -40,6 +41,7 @@ class EncodingJob:
     protocol: str | None = None
     split_seed: int | None = None
     images: ImageOptions | None = None
+    texts: TextOptions | None = None
     columns: tuple[str, ...] = ()
     batch_size: int | None = None
     precision: Literal["32", "bf16"] | None = None
@@ -63,8 +65,9 @@ class EncodingJob:
     def absolute(self) -> EncodingJob:
         """Return the same job with absolute paths, for processes that were started in another folder."""
         images = None if self.images is None else _absolute(self.images, "backbone", "images", "classes")
+        texts = None if self.texts is None else _absolute(self.texts, "encoder")
         job: EncodingJob = _absolute(self, "model", "data", "base", "query", "labels")
-        return replace(job, images=images)
+        return replace(job, images=images, texts=texts)
 
 
 def _absolute(options: Any, *names: str) -> Any:

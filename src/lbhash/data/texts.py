@@ -1,0 +1,74 @@
+"""Texts of a table, and the embeddings that an encoder makes of them when they are looked at."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from lbhash.utils.fingerprint import fingerprint
+
+TEXT_COLUMNS = ("text", "sentence", "document", "content")
+
+SORTED = 256
+"""Texts that an encoder sorts by their length, so that those of a batch are of about one length."""
+
+_CHUNK = 8192
+
+
+class TextEmbedder(Protocol):
+    """What turns texts into embeddings; a ``lbhash.models.texts.TextEncoder`` is one."""
+
+    name: str
+
+    @property
+    def dim(self) -> int:
+        """Length of an embedding."""
+
+    def embed(self, texts: Sequence[str], at_once: int = ...) -> npt.NDArray[np.float32]:
+        """Embeddings ``float32 [n, dim]`` of texts."""
+
+    def fingerprint(self) -> str:
+        """What tells the encoder from others."""
+
+
+class EmbeddedTexts:
+    """The embeddings of texts, ``[n, dim]``: an array that is computed where it is looked at, and not kept.
+
+    Args:
+        texts: a column of Arrow with texts or nulls.
+        encoder: what embeds them.
+        column: the name of the column.
+    """
+
+    unit = "texts"
+    ndim = 2
+    dtype = np.dtype(np.float32)
+
+    def __init__(self, texts: Any, encoder: TextEmbedder, column: str) -> None:
+        self.texts, self.encoder, self.column = texts, encoder, column
+        self.shape = (len(texts), encoder.dim)
+
+    def __len__(self) -> int:
+        return len(self.texts)
+
+    def __getitem__(self, rows: int | slice | npt.NDArray[np.int64]) -> npt.NDArray[np.float32]:
+        places = np.arange(len(self))[rows]
+        found = self.encoder.embed([self.read(row) for row in np.atleast_1d(places).tolist()])
+        return found if places.ndim else found[0]
+
+    def read(self, row: int) -> str:
+        """Return the text of a row; "" if it is null."""
+        return self.texts[row].as_py() or ""
+
+    def blank(self) -> npt.NDArray[np.int64]:
+        """Return the rows without a text: null, or nothing but spaces."""
+        import pyarrow.compute as pc
+
+        return np.flatnonzero(pc.fill_null(pc.equal(pc.utf8_trim_whitespace(self.texts), ""), True).to_numpy())
+
+    def fingerprint(self) -> str:
+        """Return the fingerprint of the texts, in their order."""
+        return fingerprint(self.texts.slice(at, _CHUNK).to_pylist() for at in range(0, len(self), _CHUNK))

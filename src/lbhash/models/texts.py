@@ -1,0 +1,127 @@
+"""Encoders of texts: pretrained models of ``sentence-transformers`` that turn a text into an embedding."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from functools import cached_property
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from lbhash.data.texts import SORTED
+from lbhash.models.backbone import HUB_ID, LOAD_ERRORS, device_of, fingerprint_of, quiet
+from lbhash.utils.formatting import one_line
+from lbhash.utils.progress import counted
+from lbhash.utils.system import check_packages
+from lbhash.utils.validation import check_int
+
+
+class TextEncoder:
+    """A model of ``sentence-transformers``, which is used as it is, with its own prompts and its own longest text."""
+
+    def __init__(self, model: Any, name: str, revision: str | None = None) -> None:
+        self.model, self.name, self.revision = model, name, revision
+
+    @classmethod
+    def from_pretrained(
+        cls, name_or_folder: str | Path, *, device: str = "auto", revision: str | None = None
+    ) -> TextEncoder:
+        """Load a model from a Hub id, of a revision or the newest, or from a folder.
+
+        Nothing is unpickled, and no code of the repository is run. The device "auto" is a GPU if there is one. Raises
+        ``ValueError`` if the model cannot be loaded.
+        """
+        name = check_encoder_name(name_or_folder)
+        from safetensors import SafetensorError
+        from sentence_transformers import SentenceTransformer
+
+        try:
+            with quiet():
+                folder = Path(name) if Path(name).exists() else _downloaded(name, revision)
+                options: Any = {"trust_remote_code": False, "model_kwargs": {"use_safetensors": True}}
+                model = SentenceTransformer(str(folder), device=device_of(device), local_files_only=True, **options)
+        except (*LOAD_ERRORS, SafetensorError) as error:
+            what = "which" if Path(name).exists() else "which is no folder, and as a model of the Hub"
+            raise ValueError(f"encoder is {name!r}, {what} could not be loaded: {one_line(error)}") from None
+        return cls(model.float().eval(), name, None if folder == Path(name) else folder.name)
+
+    def embed(
+        self, texts: Iterable[str], at_once: int = SORTED, *, query: bool = False, progress: bool = False
+    ) -> npt.NDArray[np.float32]:
+        """Return the embeddings ``float32 [n, dim]`` of texts, in their order.
+
+        Texts are encoded as the model's documents or, with ``query``, as its queries, by the prompts that it has for
+        these. What is longer than the model takes is cut. ``at_once`` texts are sorted by their length.
+        """
+        total = len(texts) if isinstance(texts, Sequence) else None
+        with counted("embedding", total, "texts", show=progress) as advance:
+            rows = [np.empty((0, self.dim), np.float32)]
+            for made in self.embed_batches(texts, at_once, query=query):
+                rows.append(made)
+                advance(len(made))
+        return np.concatenate(rows)
+
+    def embed_batches(
+        self, texts: Iterable[str], at_once: int = SORTED, *, query: bool = False
+    ) -> Iterator[npt.NDArray[np.float32]]:
+        """Yield the embeddings of ``embed``, ``float32 [up to at_once, dim]`` at a time."""
+        check_int(at_once, "at_once", 1)
+        encode = self.model.encode_query if query else self.model.encode_document
+        numbered = (_text(text, at) for at, text in enumerate(texts))
+        while batch := list(islice(numbered, at_once)):
+            yield encode(batch, show_progress_bar=False).astype(np.float32, copy=False)
+
+    @cached_property
+    def dim(self) -> int:
+        """Return the length of an embedding."""
+        return int(self.model.encode(["a"], show_progress_bar=False).shape[1])
+
+    def fingerprint(self) -> str:
+        """Return 16 hexadecimal digits that identify the encoder by its weights, its prompts and its longest text."""
+        return self._fingerprint
+
+    def metadata(self) -> dict[str, Any]:
+        """Return the metadata that a hash model stores about its encoder (``check_backbone``)."""
+        facts = {"name": self.name, "fingerprint": self.fingerprint(), "dim": self.dim, "kind": "text"}
+        return facts if self.revision is None else {**facts, "revision": self.revision}
+
+    @cached_property
+    def _fingerprint(self) -> str:
+        modules = [(type(one).__name__, getattr(one, "pooling_mode", None)) for one in self.model]
+        prompts = {name: prompt for name, prompt in self.model.prompts.items() if prompt}
+        return fingerprint_of(self.model, {"modules": modules, "prompts": prompts, "most": self.model.max_seq_length})
+
+
+def check_encoder_name(name_or_folder: str | Path) -> str:
+    """Return the name as text; raises ``ValueError`` if it cannot name an encoder, without loading anything."""
+    name = str(name_or_folder)
+    check_packages("an encoder of texts", "text", "sentence_transformers", "transformers")
+    folder = Path(name)
+    if not folder.exists() and not HUB_ID.fullmatch(name):
+        raise ValueError(f"encoder is {name!r}, and there is no such folder; it must be one, or a Hub id 'user/name'")
+    if folder.exists() and not any((folder / file).is_file() for file in ("modules.json", "config.json")):
+        raise ValueError(
+            f"encoder is {name!r}, which has no modules.json; it must be a folder of sentence-transformers"
+        )
+    return name
+
+
+def _downloaded(name: str, revision: str | None) -> Path:
+    """Return the folder of a model of the Hub, whose name is its revision; no pickle is downloaded."""
+    from huggingface_hub import snapshot_download
+
+    options: Any = {"revision": revision, "allow_patterns": ["*.json", "*.safetensors", "*.txt", "*.model"]}
+    if revision is not None:
+        with suppress(OSError):  # what is here already needs no network
+            return Path(snapshot_download(name, local_files_only=True, **options))
+    return Path(snapshot_download(name, **options))
+
+
+def _text(text: Any, at: int) -> str:
+    if not isinstance(text, str):
+        raise TypeError(f"text {at} is {text!r}; it must be a text")
+    return text

