@@ -135,7 +135,7 @@ from lbhash import Hasher
 hasher, bits, X = Hasher.from_pretrained("model"), 64, np.zeros((3, 12))
 embedding, texts, metadatas = DeterministicFakeEmbedding(size=12), ["one", "two"], [{"row": 0}, {"row": 1}]
 """,
-    "docs/methods.md": r"""
+    "docs/howto/own-method.md": r"""
 import re
 from pathlib import Path
 Path("soft_margin.py").write_text(re.search("```python\n(.*?)```", PAGE, re.DOTALL)[1])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 from itertools import product
 
 import numpy as np
@@ -36,11 +37,10 @@ def test_wanted_distances_that_words_have_are_reached():
     assert arrangement_bound.least_energy(wanted, 16, 0) == pytest.approx(0, abs=1e-3)
 
 
-def test_the_page(tmp_path):
-    page = tmp_path / "page.md"
-    page.write_text("<!-- arrangement-bound: begin -->\n<!-- arrangement-bound: end -->\n")
-    arrangement_bound.main(["--data", "digits", "--bits", "16", "--page", str(page)])
-    cells = [cell.strip() for cell in page.read_text().splitlines()[3].split("|")[1:-1]]
-    assert cells[:2] == ["digits", "16"]
-    assert float(cells[5]) <= float(cells[4]) <= float(cells[2])
-    assert float(cells[5]) <= float(cells[3]) <= float(cells[2])
+def test_the_table(tmp_path):
+    file = tmp_path / "bound.csv"
+    arrangement_bound.main(["--data", "digits", "--bits", "16", "--out", str(file)])
+    (line,) = csv.DictReader(file.read_text().splitlines())
+    assert (line["data"], line["bits"]) == ("digits", "16")
+    assert float(line["bound"]) <= float(line["ten times the moves"]) <= float(line["designed"])
+    assert float(line["bound"]) <= float(line["arranged"]) <= float(line["designed"])

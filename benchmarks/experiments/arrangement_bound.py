@@ -1,7 +1,7 @@
 """How far the arrangement of class centers is from the best: its energy beside a bound that no words are below.
 
     python -m benchmarks.experiments.arrangement_bound --data clinc=FILE --data cifar10=FILE --data mosaic=FILE \
-        --data tiny-imagenet=FILE --page docs/centers.md
+        --data tiny-imagenet=FILE --out docs/arrangement-bound.csv
 
 The energy is that of ``lbhash.centers.arrange``, E = Σ_cd (D(c, d) − w_cd)², here without pairs that count twice. The
 bound leaves out that words are of ±1: with their inner products G, D = (h − G)/2, and any G is positive semidefinite
@@ -20,7 +20,7 @@ from unittest.mock import patch
 
 import numpy as np
 import numpy.typing as npt
-from benchmarks.experiments.page import check_part, markdown_table, replace_part
+from benchmarks.experiments.page import write_csv
 from scipy.optimize import minimize
 
 from lbhash.centers import arrange, class_centers
@@ -29,7 +29,7 @@ from lbhash.data import hold_out
 from lbhash.reproduce.runs.sources import Source
 from lbhash.training.confusion import confusion
 
-PART = "arrangement-bound"
+HEADS = "data", "bits", "designed", "arranged", "ten times the moves", "bound"
 
 Floats = npt.NDArray[np.float64]
 
@@ -87,15 +87,10 @@ def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", action="append", required=True, metavar="NAME=FILE", type=Source.of)
     parser.add_argument("--bits", nargs="+", type=int, default=[16, 32, 64])
-    parser.add_argument("--page", type=Path, default=Path("docs/centers.md"))
+    parser.add_argument("--out", type=Path, default=Path("docs/arrangement-bound.csv"))
     given = parser.parse_args(arguments)
-    try:
-        check_part(given.page, PART)
-    except ValueError as error:
-        parser.error(str(error))
     lines = [compared(source, bits) for source, bits in product(given.data, given.bits)]
-    heads = ["data", "bits", "designed", "arranged", "ten times the moves", "bound"]
-    replace_part(given.page, PART, markdown_table(heads, lines, left=0))
+    write_csv(given.out, [dict(zip(HEADS, line, strict=True)) for line in lines])
 
 
 if __name__ == "__main__":

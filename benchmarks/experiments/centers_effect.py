@@ -1,4 +1,4 @@
-"""What class centers that are farther apart do to the codes. Writes a part of ``docs/centers.md``, and an image.
+"""What class centers that are farther apart do to the codes. Writes a part of ``docs/centers.md``.
 
     python -m benchmarks.experiments.centers_effect --cifar10 FILE --tiny-imagenet FILE --mosaic FILE
 
@@ -18,9 +18,8 @@ import numpy as np
 from benchmarks.experiments.page import check_part, markdown_table, replace_part
 
 from lbhash.centers.targets import centers_fingerprint
-from lbhash.utils.files import existing_file, replacing
+from lbhash.utils.files import existing_file
 from lbhash.utils.parallel import run_missing
-from lbhash.utils.plotting import new_grid
 
 KINDS = ("best", "best-ratio", "hadamard", "bch", "reed-solomon", "random")
 BITS = (16, 32, 48, 64)
@@ -76,7 +75,7 @@ def execute(cell: Cell, file: str, epochs: int) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Run what is missing, and write the table and the image."""
+    """Run what is missing, and write the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--cifar10", required=True, help="Parquet of CIFAR-10 embeddings with split flags")
     parser.add_argument("--tiny-imagenet", required=True, help="Parquet of Tiny ImageNet embeddings with split flags")
@@ -84,7 +83,6 @@ def main() -> None:
     parser.add_argument("--epochs", type=int, default=12)
     parser.add_argument("--seeds", type=int, default=3, help="at least 2, for the standard deviations")
     parser.add_argument("--out", type=Path, default=Path("docs/centers.md"))
-    parser.add_argument("--image", type=Path, default=Path("docs/centers.png"))
     parser.add_argument("--runs", type=Path, default=Path("runs/centers"), help="folder of the runs' JSON files")
     parser.add_argument("--workers", type=int, default=2, help="runs at a time, one thread each")
     given = parser.parse_args()
@@ -104,7 +102,6 @@ def main() -> None:
         runs.setdefault(name, (cell, files[cell.data], given.epochs))
     results, _ = run_missing(runs, execute, given.runs, given.workers, lambda result: f"mAP {result['map']:.4f}")
     table = {cell: results[name] for cell, name in names.items()}
-    draw(table, given.image)
     replace_part(given.out, "effect", summary(table))
 
 
@@ -142,35 +139,9 @@ def summary(table: Results) -> str:
                     if (c.data, c.guided, c.kind) == (data, guided, kind)
                 ]
                 error = np.std(pairs, ddof=1) / np.sqrt(len(pairs))
-                differences.append(f"{np.mean(pairs):+.1f} ± {error:.1f}")
+                differences.append(f"{np.mean(pairs):+.1f}±{error:.1f}")
             rows.append([f"{data}, {'csq_d' if guided else 'csq'}", *differences])
     return markdown_table(["best −", *KINDS[1:]], rows, left=0)
-
-
-def draw(table: Results, file: Path) -> None:
-    """mAP and ratio against the centers' minimum distance, a column a data set."""
-    import seaborn as sns
-
-    colors = dict(zip(BITS, sns.color_palette("viridis", len(BITS)), strict=True))
-    figure, axes = new_grid(2, len(TITLES), 13 / len(TITLES), 3.5)
-    measures = {"map": "mAP", "ratio_of_most": "D_inter / D_intra (99 %)"}
-    for column, (data, title) in enumerate(TITLES.items()):
-        for row, (measure, label) in enumerate(measures.items()):
-            axis = axes[row, column]
-            for bits in BITS:
-                for guided, marker in ((False, "o"), (True, "^")):
-                    found = [r for c, r in table.items() if (c.data, c.bits, c.guided) == (data, bits, guided)]
-                    x, y = zip(*((r["minimum_distance"] / bits, r[measure]) for r in found), strict=True)
-                    name = f"{bits} bits, {'CSQ_D' if guided else 'CSQ'}"
-                    axis.scatter(x, y, s=26, alpha=0.75, color=colors[bits], marker=marker, linewidth=0, label=name)
-            axis.set_ylabel(label)
-            axis.set_xlabel("minimum distance of the centers / bits")
-            if row == 0:
-                axis.set_title(title, fontsize=10)
-    handles, names = axes[0, 0].get_legend_handles_labels()
-    figure.legend(handles, names, loc="outside lower center", ncols=4, frameon=False)
-    with replacing(file) as temporary:
-        figure.savefig(temporary, dpi=110)
 
 
 if __name__ == "__main__":

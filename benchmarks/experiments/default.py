@@ -1,15 +1,15 @@
 """What ``lbhash train`` takes where nothing is said, beside what it could take: mAP in new rows, and seconds.
 
     python -m benchmarks.experiments.default --data clinc=FILE --data cifar10=FILE --data mosaic=FILE \
-        --data tiny-imagenet=FILE --out FOLDER --page docs/training.md
+        --data tiny-imagenet=FILE --out FOLDER --page docs/default.md
 
 "default" is CSQ joined with a class posterior, "csq" the same network's bits, "csq_d" CSQ with the paper's guidance in
 its searched settings, and "logistic" and "ridge" need no network. All have the same training rows and the same class
 centers. Queries are the data's own, and so is the base, without the rows that were trained on. With ``--held-out`` both
 are training rows that no way learns from: the choice was made by these. Seconds are those of a processor, one thread.
 
-``--page`` names a page whose part "default" becomes the table, with a CSV file beside it. A run that ``--out`` has is
-not run again.
+``--page`` names a page whose part "default" becomes the table, with a CSV file beside it that has every length. A run
+that ``--out`` has is not run again.
 """
 
 from __future__ import annotations
@@ -118,15 +118,15 @@ def said(result: Run) -> str:
 
 
 def table(lines: list[Run]) -> str:
-    """Return the table in Markdown: mAP in percent, a row's best in bold, and the default's seconds over csq_d's."""
+    """Return the table: mAP in percent, means over the lengths, a row's best in bold, and the default's seconds."""
     rows = []
-    for data, bits in dict.fromkeys((line["data"], line["bits"]) for line in lines):
-        own = {line["way"]: line for line in lines if (line["data"], line["bits"]) == (data, bits)}
-        best = max(round(100 * line["map"], 1) for line in own.values())
-        shown = [f"{100 * line['map']:.1f}" for line in own.values()]
-        ratio = own["default"]["seconds"] / own["csq_d"]["seconds"]
-        rows.append([data, str(bits), *(f"**{one}**" if float(one) == best else one for one in shown), f"{ratio:.2f}"])
-    return markdown_table(["data", "bits", *WAYS, "seconds / csq_d's"], rows, left=0)
+    for data in dict.fromkeys(line["data"] for line in lines):
+        own = {way: [line for line in lines if (line["data"], line["way"]) == (data, way)] for way in WAYS}
+        maps = [f"{100 * fmean(line['map'] for line in found):.1f}" for found in own.values()]
+        best = max(maps, key=float)
+        default, csq_d = (sum(line["seconds"] for line in own[way]) for way in ("default", "csq_d"))
+        rows.append([data, *(f"**{one}**" if one == best else one for one in maps), f"{default / csq_d:.2f}"])
+    return markdown_table(["data", *WAYS, "seconds / csq_d's"], rows, left=0)
 
 
 if __name__ == "__main__":

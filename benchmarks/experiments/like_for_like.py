@@ -1,7 +1,7 @@
 """What the paper's guidance adds to a host method, and to a pull bit by bit: the same centers, seeds and budget.
 
     python -m benchmarks.experiments.like_for_like --data cifar10=FILE --data tiny-imagenet=FILE --data mosaic=FILE \
-        --data clinc=FILE --out FOLDER --page docs/results.md
+        --data clinc=FILE --out FOLDER --page docs/guidance.md
 
 Every method, as the paper sets it and with its own recommended settings, is trained guided and, on the same (arranged)
 centers with the same seeds, with no pull and with the pull "bits" where it has settings of its own; all are asked the
@@ -11,8 +11,9 @@ interrupted goes on.
 A cell's lift is the mean over seeds and queries of the guided form's average precision less the other's. Its interval
 is that of a nested bootstrap: seeds and queries are drawn with replacement, and both forms keep the same draws. The
 p-values of all cells that compare with the same pull are corrected by Holm's method. ``--page`` names a page whose part
-"like-for-like" becomes both tables as soon as a cell has been run, with a picture of the lifts and the cells as CSV
+"like-for-like" becomes both tables as soon as a cell has been run, with a picture of the means and the cells as CSV
 beside it. A cell that this CSV has is not run again: take its line out where its settings have changed.
+Without ``--data`` nothing is run, and the part and the picture are made from the CSV.
 """
 
 from __future__ import annotations
@@ -34,19 +35,23 @@ from benchmarks.experiments.seeds import fit_seeds
 from lbhash.evaluation.metrics import average_precision
 from lbhash.evaluation.ranking import RankHistogram
 from lbhash.hasher import Hasher
+from lbhash.losses import METHODS as LOSSES
 from lbhash.losses import recommended
-from lbhash.reproduce.results import Interval, plots
+from lbhash.reproduce.results import plots
 from lbhash.reproduce.runs.settings import METHODS
 from lbhash.reproduce.runs.sources import Source
 from lbhash.training.setup import full_name
 from lbhash.utils.checksums import read_npz, write_npz
 from lbhash.utils.files import replacing
 from lbhash.utils.parallel import in_processes, print_progress
+from lbhash.utils.plotting import new_grid, palette
 
 PART = "like-for-like"
 RECIPES = ("paper", "tuned")
 OVER = ("none", "bits")
 """The pulls that the guidance is compared with."""
+FORMS = "alone", "pull bits", "guidance"
+KINDS = {name: "with centers" if LOSSES[name].uses_centers else "without centers" for name in METHODS}
 DRAWS = 10_000
 WORDS = ("data", "recipe", "method", "over")
 KEY = (*WORDS, "bits", "epochs", "seeds")
@@ -151,35 +156,50 @@ def in_order(line: Row) -> tuple[Any, ...]:
 
 
 def corrected(made: list[Row]) -> list[Row]:
-    """Return the lines with their lift, and whether it is other than 0 by Holm's method over all of the same pull."""
+    """Return the lines with kind, lift, and whether it is other than 0 by Holm's method over all of the same pull."""
     found = []
     for _, own in _groups(made, "over"):
         sure = holm(np.array([one["p"] for one in own])) < 0.05
         pairs = zip(own, sure, strict=True)
-        found += [one | {"lift": one["guided"] - one["other"], "sure": bool(known)} for one, known in pairs]
+        found += [
+            one | {"lift": one["guided"] - one["other"], "sure": bool(known), "kind": KINDS[one["method"]]}
+            for one, known in pairs
+        ]
     return found
 
 
 def summary(made: list[Row]) -> str:
-    """Return, for each pull, recipe and method, in how many cells the guidance gains or loses, and the mean lift."""
-    columns = ["guidance over", "recipe", "method", "lift > 0", "gains (Holm)", "loses (Holm)", "mean lift"]
+    """Return, for each pull and recipe, in how many cells the guidance gains or loses, and the mean lift."""
+    columns = ["guidance over", "recipe", "methods", "lift > 0", "gains (Holm)", "loses (Holm)", "mean lift"]
     lines = []
-    for key, own in _groups(made, "over", "recipe", "method"):
+    for key, own in _groups(made, "over", "recipe", "kind"):
         lifts, sure = np.array([one["lift"] for one in own]), np.array([one["sure"] for one in own])
         counts = [(lifts > 0).sum(), (sure & (lifts > 0)).sum(), (sure & (lifts < 0)).sum()]
-        lines.append([*key, *(f"{n} of {len(own)}" for n in counts), f"{lifts.mean():+.1f}"])
+        lines.append([*key, *(f"{n} of {len(own)}" for n in counts), f"{lifts.mean().round(1) + 0.0:+.1f}"])
     return markdown_table(columns, lines, 2)
 
 
 def means(made: list[Row]) -> str:
-    """Return the mAP of every form on every set of data, means over the lengths of the codes."""
+    """Return the mAP of every form on every set of data, means over methods and lengths with the recipe "paper"."""
     lines = []
-    for (data, recipe, method), own in _groups(made, "data", "recipe", "method"):
-        found = {pull: [one["other"] for one in own if one["over"] == pull] for pull in OVER}
-        found["surrogate"] = [one["guided"] for one in own if one["over"] == own[0]["over"]]
-        maps = [f"{np.mean(values):.1f}" if values else "–" for values in found.values()]
-        lines.append([data, recipe, method, *maps])
-    return markdown_table(["data", "recipe", "method", "alone", "pull bits", "guidance"], lines, 2)
+    for key, own in _groups(_by_paper(made), "data", "kind"):
+        lifts = [one["lift"] for one in own if one["over"] == "bits"]
+        spread = f"{min(lifts):+.1f} to {max(lifts):+.1f}" if lifts else "–"
+        maps = [f"{np.mean(values):.1f}" if values else "–" for values in _forms(own).values()]
+        lines.append([*key, *maps, spread])
+    return markdown_table(["data", "methods", *FORMS, "guidance less pull bits, by cell"], lines, 0)
+
+
+def _by_paper(made: list[Row]) -> list[Row]:
+    return [one for one in made if one["recipe"] == "paper"]
+
+
+def _forms(own: list[Row]) -> dict[str, list[float]]:
+    """Return the mAP of each form; both comparisons have the guided one."""
+    found = {
+        form: [one["other"] for one in own if one["over"] == over] for form, over in zip(FORMS, OVER, strict=False)
+    }
+    return {**found, FORMS[-1]: [one["guided"] for one in own if one["over"] == own[0]["over"]]}
 
 
 def _groups(made: list[Row], *names: str) -> Iterable[tuple[tuple[Any, ...], list[Row]]]:
@@ -191,21 +211,23 @@ def _groups(made: list[Row], *names: str) -> Iterable[tuple[tuple[Any, ...], lis
 
 
 def both_tables(made: list[Row]) -> str:
-    """Return the summary and the means."""
-    return f"{summary(made)}\n\n{means(made)}"
+    """Return the means and the summary."""
+    return f"{means(made)}\n\n{summary(made)}"
 
 
 def draw(made: list[Row], file: Path) -> None:
-    """Draw the lifts with their intervals, a panel for each set of data and length."""
-    shown = [
-        one
-        | {"over": f"over {one['over']}, {one['recipe']}"}
-        | {"lift": Interval(one["lift"], (one["high"] - one["low"]) / 2, one["seeds"])}
-        for one in made
-    ]
-    figure = plots.panel_figure(
-        shown, plots.draw_points, "method", "lift", "over", xlabel="lift in points of mAP", xscale="symlog"
-    )
+    """Draw the mAP of every method and form, with the recipe "paper", means over the lengths."""
+    sets = _groups(_by_paper(made), "data")
+    figure, grid = new_grid(-(-len(sets) // 2), min(2, len(sets)), 5.2, 2.6)
+    for axes, ((data,), rows) in zip(grid.ravel(), sets, strict=False):
+        methods = _groups(rows, "method")
+        for place, (_, own) in enumerate(methods):
+            for (form, values), color, marker in zip(_forms(own).items(), palette(3), "oDx", strict=True):
+                if values:
+                    axes.plot(np.mean(values), -place, marker, color=color, markersize=7, label=form)
+        axes.set_yticks([-place for place in range(len(methods))], [method for (method,), _ in methods])
+        axes.set(title=data, xlabel="mAP, %, mean over the lengths")
+    plots.common_legend(figure)
     with replacing(file) as temporary:
         figure.savefig(temporary, format="png", dpi=110)
 
@@ -221,7 +243,7 @@ def write_page(lines: list[Row], page: Path) -> None:
 def main(arguments: list[str] | None = None) -> None:
     """Train what is missing, and print both tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", action="append", required=True, metavar="NAME=FILE", type=Source.of)
+    parser.add_argument("--data", action="append", default=[], metavar="NAME=FILE", type=Source.of)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--methods", nargs="+", choices=METHODS, default=METHODS)
     parser.add_argument("--over", nargs="+", choices=OVER, default=OVER)
@@ -247,6 +269,8 @@ def main(arguments: list[str] | None = None) -> None:
         lines = sorted([*lines, line], key=in_order)
         if given.page:
             write_page(lines, given.page)
+    if given.page and lines and not tasks:
+        write_page(lines, given.page)
     print(both_tables(corrected(lines)))
 
 

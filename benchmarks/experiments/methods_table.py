@@ -1,24 +1,27 @@
-"""All methods with labels, plain and guided, and coders, under one protocol: mAP, unseen classes, k-NN and seconds.
+"""All methods with labels, plain and guided, and coders, under one protocol: mAP, new classes, k-NN and seconds.
 
     python -m benchmarks.experiments.methods_table --data clinc=FILE --data tiny-imagenet@1000=FILE --bits 32
+    python -m benchmarks.experiments.methods_table
 
 A data set is NAME=FILE, or NAME@R=FILE where its mAP looks at the first R of a ranking; FILE may be "digits".
-``--page`` names a page whose part "methods-table" becomes the tables of mAP, with pictures and each cell in a CSV file
-beside it: all are written as soon as a cell has been run. A cell that the CSV has of as many seeds is not run again:
-take its line out where its settings have changed.
+``--page`` names a page whose part "methods-table" becomes the means over the data sets. Means for classes that are new
+after training become the part "new-classes" of ``new-classes.md`` in the same folder. A CSV file with each cell and a
+picture for each page lie beside them; all are written as soon as a cell has been run. A cell that the CSV has of as
+many seeds is not run again: take its line out where its settings have changed. Without ``--data`` nothing is run, and
+parts and pictures are made from the CSV.
 """
 
 from __future__ import annotations
 
 import argparse
+import math
 import time
 from collections.abc import Iterable
 from functools import cache
-from itertools import chain, product
-from operator import itemgetter
+from itertools import product
 from pathlib import Path
 from statistics import fmean
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from benchmarks.experiments.data import Data
 from benchmarks.experiments.page import check_part, markdown_table, read_csv, replace_part, write_csv
@@ -31,16 +34,21 @@ from lbhash.utils.files import replacing
 from lbhash.utils.parallel import in_processes, print_progress
 from lbhash.utils.plotting import new_panels, palette
 
-PART = "methods-table"
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+PART, NEW = "methods-table", "new-classes"
 BITS = (16, 32, 64)
 UNSEEN = "unseen"
-MARKERS = "os^"  # one for each ten methods
+LEFT = ("ridge", "sdh", "wccn-itq", "sne")  # their names stand left of their points
 KEY = ("data", "at", "protocol", "method", "bits", "epochs")
 
 WITHOUT_LABELS = "itq", LABEL_FREE  # the usual one, and the default
 NAMES = [*METHODS, *(name for name, kind in CODERS.items() if kind.needs_labels), *WITHOUT_LABELS]
 
 Row = dict[str, str]
+Means = dict[tuple[str, int], Interval]
+"""The mean of a method at a length of a code."""
 
 
 def forms() -> list[str]:
@@ -84,25 +92,22 @@ def execute(file: str, cell: Row) -> Row:
     return {**cell, **shown, "seconds": f"{seconds:.1f}"}
 
 
-def _interval(line: Row) -> Interval:
-    return Interval(float(line["map"]), float(line["half"]) if line["half"] else None, int(line["seeds"]))
-
-
 def main(arguments: list[str] | None = None) -> None:
-    """Run what is missing, and write the tables, the picture and the CSV."""
+    """Run what is missing, and write the tables, the pictures and the CSV."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", action="append", required=True, metavar="NAME[@R]=FILE")
+    parser.add_argument("--data", action="append", default=[], metavar="NAME[@R]=FILE")
     parser.add_argument("--methods", nargs="+", choices=NAMES, default=NAMES)
     parser.add_argument("--bits", nargs="+", type=int, default=list(BITS))
     parser.add_argument("--seeds", type=int, default=3, help="how many, from 0")
     parser.add_argument("--epochs", type=int, default=15)
     parser.add_argument("--protocols", nargs="+", choices=["own", UNSEEN], default=["own", UNSEEN])
-    parser.add_argument("--page", type=Path, default=Path("docs/methods.md"))
+    parser.add_argument("--page", type=Path, default=Path("docs/numbers.md"))
     parser.add_argument("--workers", type=int, default=1, help="cells at a time, one thread each")
     given = parser.parse_args(arguments)
     table, tasks = given.page.with_name("methods-table.csv"), {}
     try:
         check_part(given.page, PART)
+        check_part(given.page.with_stem(NEW), NEW)
         lines = read_csv(table)
         done = {tuple(line[name] for name in KEY): line for line in lines}
         wanted = [name for name in forms() if name.removesuffix("_d") in given.methods]
@@ -123,9 +128,9 @@ def main(arguments: list[str] | None = None) -> None:
         done[tuple(line[name] for name in KEY)] = line
         lines = in_order(done.values())
         write_csv(table, lines)
-        write(lines, given.page, table.with_suffix(".png"))
+        write(lines, given)
     if lines and not tasks:
-        write(in_order(lines), given.page, table.with_suffix(".png"))
+        write(in_order(lines), given)
 
 
 def in_order(lines: Iterable[Row]) -> list[Row]:
@@ -143,83 +148,117 @@ def in_order(lines: Iterable[Row]) -> list[Row]:
     )
 
 
-def write(lines: list[Row], file: Path, picture: Path) -> None:
-    """Write the page's part and the pictures."""
-    replace_part(file, PART, page(lines))
-    draw(lines, picture)
-    draw_unseen(lines, picture.with_stem(picture.stem + "-unseen"))
+def write(lines: list[Row], given: argparse.Namespace) -> None:
+    """Write the parts of both pages and the pictures, of trainings with as many epochs as asked for."""
+    own = [line for line in lines if int(line["epochs"]) == given.epochs]
+    trained, new = ([line for line in own if line["protocol"] == rule] for rule in ("", UNSEEN))
+    if trained:
+        found = means(trained)
+        replace_part(given.page, PART, all_methods(found))
+        draw(found, given.page.with_name(f"{PART}.png"))
+    if new:
+        page, found, sets = given.page.with_stem(NEW), means(new), {line["data"] for line in new}
+        replace_part(page, NEW, beside_coders(found))
+        draw_new(means([line for line in trained if line["data"] in sets]), found, page.with_suffix(".png"))
 
 
-def page(lines: list[Row]) -> str:
-    """The tables in Markdown, one for each data set and protocol: mAP in percent, plain and guided, by length."""
-    parts = []
-    table_of = itemgetter("data", "at", "epochs", "protocol")
-    for table in dict.fromkeys(map(table_of, lines)):
-        data, at, epochs, protocol = table
-        own = {(int(line["bits"]), line["method"]): line for line in lines if table_of(line) == table}
-        lengths = sorted({bits for bits, _ in own})
-        columns, rows = ["method", *chain.from_iterable((str(bits), "guided") for bits in lengths)], []
-        for host in NAMES:
-            cells = [own.get((bits, host + form)) for bits in lengths for form in ("", "_d")]
-            if any(cells):
-                rows.append([host, *map(_percent, cells)])
-        seeds = {bits: sorted({line["seeds"] for (one, _), line in own.items() if one == bits}) for bits in lengths}
-        said = ", ".join(f"{bits} bits {'/'.join(counts)}" for bits, counts in seeds.items())
-        what = f"**{data}**{', classes never seen' if protocol else ''}, mAP{f'@{int(at):,}' if at else ''} in percent"
-        parts.append(f"{what}, {epochs} epochs; seeds: {said}\n\n{markdown_table(columns, rows, left=0)}\n")
-    return "\n".join(parts)
+def means(lines: list[Row]) -> Means:
+    """Return the mean over the data sets by method and length, where every set has the cell, in percent.
+
+    The sets are those of the table and not drawn. The interval is that of the seeds, which are other in every set: half
+    of it is the root of the sum of the squares of the sets' halves, over the number of sets.
+    """
+    sets, cells = {line["data"] for line in lines}, {}
+    for line in lines:
+        cells.setdefault((line["method"], int(line["bits"])), []).append(line)
+    found = {}
+    for cell, own in cells.items():
+        if len(own) == len(sets):
+            halves = [float(line["half"]) for line in own if line["half"]]
+            half = 100 * math.hypot(*halves) / len(own) if len(halves) == len(own) else None
+            found[cell] = Interval(fmean(100 * float(line["map"]) for line in own), half, len(own))
+    return found
 
 
-def _percent(line: Row | None) -> str:
-    if line is None:
-        return "–"
-    half = f" ± {100 * float(line['half']):.1f}" if line["half"] else ""
-    return f"{100 * float(line['map']):.1f}{half}"
+def all_methods(found: Means) -> str:
+    """Return the table of all methods, plain and guided, by length."""
+    rows = [[host, *_cells(found, host)] for host in NAMES]
+    return markdown_table(_columns(found), [row for row in rows if set(row[1:]) != {"–"}], left=0)
 
 
-def draw(lines: list[Row], file: Path) -> None:
-    """Draw the mAP of every method, plain and guided, a panel for each data set and length of a code."""
-    records = [
-        {
-            "data": line["data"],
-            "bits": int(line["bits"]),
-            "method": line["method"].removesuffix("_d"),
-            "form": "guided" if line["method"].endswith("_d") else "plain",
-            "mAP": _interval(line),
-        }
-        for line in lines
-        if not line["protocol"]
-    ]
-    if not records:
-        return
-    figure = plots.panel_figure(records, plots.draw_points, "method", "mAP", "form", xlabel="mAP")
-    with replacing(file) as temporary:
-        figure.savefig(temporary, format="png", dpi=110)
+def beside_coders(found: Means) -> str:
+    """Return the table of coders, beside CSQ, and the mean and the best of all methods with a network, by length."""
+    every = [f"mean of the {len(METHODS)} with a network"], [f"best of the {len(METHODS)} with a network"]
+    for bits, form in _forms(found):
+        cells = [found[host + form, bits].mean for host in METHODS if (host + form, bits) in found]
+        for row, value in zip(every, (fmean(cells), max(cells)) if cells else (None, None), strict=True):
+            row.append("–" if value is None else f"{value:.1f}")
+    rows = [*every, *([name, *_cells(found, name)] for name in ("csq", *NAMES[len(METHODS) :]))]
+    return markdown_table(_columns(found), [row for row in rows if set(row[1:]) != {"–"}], left=0)
 
 
-def draw_unseen(lines: list[Row], file: Path) -> None:
-    """Draw the mAP of classes seen against that of classes never seen, a panel for each data set and length."""
-    from matplotlib.lines import Line2D
+def _forms(found: Means) -> list[tuple[int, str]]:
+    """Return the lengths, each plain and then guided."""
+    return list(product(sorted({bits for _, bits in found}), ("", "_d")))
 
-    maps = {(line["protocol"], line["data"], int(line["bits"]), line["method"]): float(line["map"]) for line in lines}
-    drawn = list(dict.fromkeys((data, bits) for protocol, data, bits, _ in maps if protocol))
-    if not drawn:
-        return
-    figure, panels = new_panels(len(drawn), 5.2, 5.2)
-    colors = palette(10)
-    hosts = [host for host in NAMES if any(key[0] and key[3] == host for key in maps)]
-    looks = {host: (colors[at % 10], MARKERS[at // 10]) for at, host in enumerate(hosts)}
-    for axes, (data, bits) in zip(panels, drawn, strict=True):
-        for (host, (color, marker)), form in product(looks.items(), ("", "_d")):
-            point = [maps.get((rule, data, bits, host + form)) for rule in (UNSEEN, "")]
-            if None not in point:
-                axes.plot(*point, color=color, marker=marker, markerfacecolor=color if form else "white", linestyle="")
-        axes.set(title=f"{data}, {bits} bits", xlabel="mAP, classes never seen", ylabel="mAP, classes seen")
-    handles = [
-        Line2D([], [], color=color, marker=marker, linestyle="", label=host) for host, (color, marker) in looks.items()
-    ]
-    said = "hollow: plain; filled: guided"
-    figure.legend(handles=handles, loc="outside lower center", ncols=9, frameon=False, fontsize=9, title=said)
+
+def _columns(found: Means) -> list[str]:
+    return ["method", *(f"{bits} bits" if not form else "guided" for bits, form in _forms(found))]
+
+
+def _cells(found: Means, host: str) -> list[str]:
+    cells = [found.get((host + form, bits)) for bits, form in _forms(found)]
+    return ["–" if cell is None else cell.shown(1).replace(" ", "") for cell in cells]
+
+
+def draw(found: Means, file: Path) -> None:
+    """Draw the mean mAP of every method, plain and guided, a panel for each length, the best plain one on top."""
+    lengths = sorted({bits for _, bits in found})
+    order = sorted(
+        (host for host in NAMES if (host, lengths[-1]) in found), key=lambda host: found[host, lengths[-1]].mean
+    )
+    figure, panels = new_panels(len(lengths), 4.2, 1.6 + 0.22 * len(order), sharey=True)
+    plain, guided = palette(2)
+    for axes, bits in zip(panels, lengths, strict=True):
+        for place, host in enumerate(order):
+            both = [found.get((host + form, bits)) for form in ("_d", "")]
+            known = [cell.mean for cell in both if cell is not None]
+            axes.plot(known, [place] * len(known), color="0.8", zorder=1)
+            for cell, color, label in zip(both, (guided, plain), ("guided", "plain"), strict=True):
+                if cell is not None:
+                    axes.errorbar(cell.mean, place, xerr=cell.half, color=color, marker="o", markersize=5, label=label)
+        axes.set(title=f"{bits} bits", xlabel="mAP, %, mean over the data sets")
+        axes.set_yticks(range(len(order)), order)
+    plots.common_legend(figure)
+    _save(figure, file)
+
+
+def draw_new(seen: Means, new: Means, file: Path) -> None:
+    """Draw the mean mAP of trained classes against that of new classes, a panel for each length."""
+    lengths = sorted({bits for _, bits in new})
+    figure, panels = new_panels(len(lengths), 4.8, 4.8)
+    blue, orange, green = palette(3)
+    for axes, bits in zip(panels, lengths, strict=True):
+        for name in forms():
+            if (name, bits) not in new or (name, bits) not in seen:
+                continue
+            point = new[name, bits].mean, seen[name, bits].mean
+            if name not in CODERS:
+                color, label = blue, "network, guided" if name.endswith("_d") else "network, plain"
+            else:
+                labeled = CODERS[name].needs_labels
+                color, label = (orange, "no network, labels") if labeled else (green, "no network, no labels")
+                side = {"xytext": (-6, 0), "ha": "right"} if name in LEFT else {"xytext": (6, 0)}
+                axes.annotate(name, point, **side, textcoords="offset points", va="center", fontsize=9)
+            inside = "white" if label == "network, plain" else color
+            axes.plot(*point, "o", color=color, markerfacecolor=inside, label=label)
+        axes.margins(x=0.12)
+        axes.set(title=f"{bits} bits", xlabel="mAP of new classes, %", ylabel="mAP of trained classes, %")
+    plots.common_legend(figure)
+    _save(figure, file)
+
+
+def _save(figure: Figure, file: Path) -> None:
     with replacing(file) as temporary:
         figure.savefig(temporary, format="png", dpi=110)
 
