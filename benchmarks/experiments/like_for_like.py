@@ -172,10 +172,17 @@ def summary(made: list[Row]) -> str:
     """Return, for each pull and recipe, in how many cells the guidance gains or loses, and the mean lift."""
     columns = ["guidance over", "recipe", "methods", "lift > 0", "gains (Holm)", "loses (Holm)", "mean lift"]
     lines = []
-    for key, own in _groups(made, "over", "recipe", "kind"):
+    for (over, *key), own in _groups(made, "over", "recipe", "kind"):
         lifts, sure = np.array([one["lift"] for one in own]), np.array([one["sure"] for one in own])
         counts = [(lifts > 0).sum(), (sure & (lifts > 0)).sum(), (sure & (lifts < 0)).sum()]
-        lines.append([*key, *(f"{n} of {len(own)}" for n in counts), f"{lifts.mean().round(1) + 0.0:+.1f}"])
+        lines.append(
+            [
+                FORMS[OVER.index(over)],
+                *key,
+                *(f"{n} of {len(own)}" for n in counts),
+                f"{lifts.mean().round(1) + 0.0:+.1f}",
+            ]
+        )
     return markdown_table(columns, lines, 2)
 
 
