@@ -6,6 +6,7 @@ import contextlib
 import shutil
 import threading
 import time
+from importlib.resources import files
 
 import pytest
 
@@ -113,3 +114,12 @@ def until(browser, code, *arguments, seconds=60):
         assert time.monotonic() < ended, f"never true: {code}; {shown[:500]}"
         time.sleep(0.03)
     return value
+
+
+def barriers(browser):
+    """What axe finds on a page that is serious for people who do not see it, or not use a mouse."""
+    browser.execute_script(files("axe_core_python").joinpath("axe.min.js").read_text(encoding="utf-8"))
+    run = """const done = arguments[arguments.length - 1];
+        axe.run({rules: {"label-content-name-mismatch": {enabled: true}}}).then((found) => done(
+            found.violations.map((one) => [one.impact, one.id, one.nodes[0].html])))"""
+    return [one for one in browser.execute_async_script(run) if one[0] in ("serious", "critical")]

@@ -15,6 +15,7 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 
+from app_service import barriers, until
 from lbhash import Hasher
 from lbhash.codes import pack
 from lbhash.codes.io import read_codes
@@ -210,6 +211,58 @@ def test_python(encoder, tmp_path):
         Hasher(16, encoder=FOLDER).fit(["a", "b"], [0])
     with pytest.raises(ValueError, match=r"X has the text 'a' in row 0, .*encoder"):
         Hasher(16).fit(["a", "b"], [0, 1])
+
+
+@pytest.fixture
+def service(here, command):
+    """The settings of a service over the sentences."""
+    from lbhash.service import Settings
+
+    train = [one for one in LABELED if one != "--no-baselines"]
+    assert command(*train, "--out", "model")[0] == 0
+    build = ["index", "build", "--model", "model", "--data", "rows.csv", "--label-column", "topic", "--columns", "text"]
+    assert command(*build, "--split", "all", "--out", "index")[0] == 0
+    return Settings(here / "model", here / "index", here / "rows.csv", concurrency=1)
+
+
+@pytest.mark.usefixtures("quiet")
+def test_the_service_takes_texts(service, encoder):
+    from fastapi.testclient import TestClient
+
+    from lbhash.service import create_app
+
+    with TestClient(create_app(service), base_url="http://127.0.0.1") as client:
+        about = client.get("/v1/about").json()
+        assert (about["takes_texts"], about["takes_pictures"], about["rows"]) == (True, False, len(TEXTS))
+        text = client.post("/v1/search", json={"text": TEXTS[3], "k": 4}).json()
+        assert {neighbor["label"] for neighbor in text["neighbors"]} == {TOPICS[3]}
+        row = client.post("/v1/search", json={"row": 3, "k": 4}).json()
+        assert (row["query"]["code"], row["query"]["label"]) == (text["query"]["code"], TOPICS[3])
+        assert client.post("/v1/encode", json={"text": TEXTS[3]}).json()["code"] == text["query"]["code"]
+        for body, said in (({"text": " "}, "it must be a text with a word"), ({"text": 5}, "it must be a text with")):
+            answer = client.post("/v1/search", json=body)
+            assert answer.status_code == 422
+            assert said in answer.json()["detail"]
+
+
+def test_the_page_takes_texts(service, serving, browser):
+    with serving(service) as address:
+        browser.get(address)
+        until(browser, "!document.getElementById('asking').hidden")
+        browser.find_element("id", "text").send_keys("a tune of the piano\n")
+        until(browser, "document.querySelectorAll('.card').length == 12")
+        assert browser.current_url.endswith("#text=a+tune+of+the+piano&k=12")
+        shown = browser.execute_script(
+            "return [...document.querySelectorAll('.card .text')].map((one) => one.innerText)"
+        )
+        assert {TOPICS[TEXTS.index(text)] for text in shown} == {"music"}
+        assert browser.find_element("id", "asked").text.startswith("Your text\na tune of the piano")
+        until(browser, "document.querySelectorAll('#stored tbody tr').length > 3")
+        searched = "return [...document.querySelectorAll('#searched tbody th')].map((one) => one.innerText)"
+        assert browser.execute_script(searched) == ["new rows", "rows that were trained on"]
+        values = "return [...document.querySelectorAll('#classes td:nth-child(2)')].map((one) => Number(one.innerText))"
+        assert (found := browser.execute_script(values)) == sorted(found)
+        assert barriers(browser) == []
 
 
 class Lengths:

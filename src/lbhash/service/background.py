@@ -17,7 +17,8 @@ from lbhash.data import load_dataset
 from lbhash.index import Index
 from lbhash.index.base import attribute_rows
 from lbhash.service.engine import Engine
-from lbhash.service.schemas import Map, Summary
+from lbhash.service.rows import TextRows
+from lbhash.service.schemas import Map, Summary, Trained
 from lbhash.service.summary import MAX_BASE, MAX_QUERIES, POINTS, Evidence, neighborly, principal, summarize
 from lbhash.service.workers import Worker, WorkerError
 from lbhash.utils.labels import label_value
@@ -59,7 +60,10 @@ class Background:
         try:
             evidence = await asyncio.to_thread(_evidence, self._engine, index, notes)
             numbers = {} if evidence is None else json.loads(await _compute(summarize, evidence)) | evidence.trained
-            self.summary = Summary(state="ready", generation=index.generation, notes=notes, **numbers)
+            trained, by_class = _report(self._engine.settings.model)
+            for row in numbers.get("classes", ()) if evidence is not None and evidence.query_codes is None else ():
+                row["map"] = by_class.get(row["label"])
+            self.summary = Summary(state="ready", generation=index.generation, notes=notes, trained=trained, **numbers)
         except Exception as error:
             log.warning(_FAILED, "summary", index.generation, error)
             note = str(error) if isinstance(error, (ValueError, WorkerError)) else type(error).__name__
@@ -127,6 +131,21 @@ def _evidence(engine: Engine, index: Index, notes: list[str]) -> Evidence | None
     return evidence._replace(query_codes=codes, query_labels=query_labels, searched=searched)
 
 
+def _report(model: str | Path) -> tuple[Trained | None, dict[Any, float]]:
+    """Return what ``lbhash train`` printed of a model and of what else could be stored, and the mAP of each class.
+
+    A file that holds something else is no reason to refuse a page.
+    """
+    try:
+        found = json.loads((Path(model) / "metrics.json").read_text(encoding="utf-8"))
+        parts = {"new rows": found.get("new_rows"), "rows that were trained on": found.get("trained_rows")}
+        searched = [{"name": name} | figures for name, figures in parts.items() if figures]
+        trained = Trained(searched=searched, stored=(found.get("alternatives") or {}).get("rows", []))
+        return trained, {one["class"]: float(one["map"]) for one in found.get("classes", ()) if one["map"] is not None}
+    except (OSError, AttributeError, LookupError, TypeError, ValueError):
+        return None, {}
+
+
 def _of_training(model: str | Path) -> tuple[dict[str, float], int, int]:
     """Return the figures of queries that a training left beside its model, and its numbers of queries and base codes.
 
@@ -157,7 +176,8 @@ def _queries(engine: Engine, index: Index, ids: Any, notes: list[str]) -> tuple[
     if data is None:
         raise ValueError("the service has no data to take queries from")
     if engine.rows is not None and engine.rows.embeddings is None:
-        raise ValueError("the data are images, and their queries are not embedded for the page")
+        what = "texts" if isinstance(engine.rows, TextRows) else "images"
+        raise ValueError(f"the data are {what}, and their queries are not embedded for the page")
     if about.get("protocol") == "files":
         raise ValueError("the model was trained on separate files, and the data are only one of them")
     protocol = None if about.get("protocol") == "flags" else about.get("protocol")

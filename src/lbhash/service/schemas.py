@@ -25,9 +25,9 @@ from lbhash.service.settings import MAX_BATCH, MAX_FOUND, MAX_K
 _Int64 = Annotated[StrictInt, Field(ge=-(2**63), lt=2**63)]
 _Finite = Annotated[float, Field(strict=True, allow_inf_nan=False)]
 _Value = StrictBool | _Int64 | _Finite | StrictStr
-_Text = Annotated[StrictStr, Field(pattern=r"\S")]
 _Natural = Annotated[StrictInt, Field(ge=0, lt=2**63)]
 _K = Annotated[StrictInt, Field(ge=1, le=MAX_K)]
+_Share = Annotated[float, Field(ge=0, le=1)]
 _Label = int | str | list[int] | list[str] | None
 _MAX_COLUMNS, _MAX_VALUES = 16, 1000  # of a filter
 
@@ -49,12 +49,20 @@ def _one_id(value: Any) -> Any:
     return value
 
 
+def _words(value: Any) -> Any:
+    """Return a text, or refuse it if there is none."""
+    if not isinstance(value, str) or not value.strip():
+        raise ValueError("it must be a text with a word")
+    return value
+
+
 # Only the first error is reported. A list stops at it, since there can be as many errors as there are values.
 _Base64 = Annotated[str, Field(json_schema_extra={"contentEncoding": "base64"})]
 _Embedding = Annotated[
     list[_Finite], Field(fail_fast=True), BeforeValidator(_numbers, json_schema_input_type=list[_Finite] | _Base64)
 ]
 _Embeddings = Annotated[list[_Embedding], Field(min_length=1, max_length=MAX_BATCH, fail_fast=True)]
+_Text = Annotated[StrictStr, BeforeValidator(_words, json_schema_input_type=str)]
 _Id = Annotated[Any, BeforeValidator(_one_id, json_schema_input_type=int | str)]
 _Ids = Annotated[list[_Id], Field(min_length=1, max_length=_MAX_VALUES, fail_fast=True)]
 _Values = Annotated[list[_Value], Field(max_length=_MAX_VALUES, fail_fast=True)]
@@ -324,10 +332,39 @@ class Confusion(BaseModel):
     share: float = Field(description="The share of the queries of that class.")
 
 
+class Searched(BaseModel):
+    """How the queries of the training found rows of their class."""
+
+    name: str = Field(description="What was searched.")
+    map: _Share
+    map_worst: _Share
+    map_best: _Share
+    map_macro: _Share | None = None
+    knn_accuracy: _Share | None = None
+
+
+class Stored(BaseModel):
+    """What could be stored of a row, and how well it finds new rows."""
+
+    name: str
+    bytes: int
+    map: _Share | None = None
+    map_macro: _Share | None = None
+    recall: _Share = Field(description="The share of the ten nearest by cosine among the first ten.")
+
+
+class Trained(BaseModel):
+    """What 'lbhash train' printed of the model."""
+
+    searched: list[Searched] = []
+    stored: list[Stored] = []
+
+
 class Summary(_Computed):
     """The model's numbers on the codes of the index."""
 
     notes: list[str] = []
+    trained: Trained | None = Field(default=None, description="The report of the training, if it left one.")
     codes: int | None = None
     queries: int | None = None
     base: int | None = Field(

@@ -15,7 +15,7 @@ const RANKINGS = { "": "bits that differ", asymmetric: "the query's outputs", ou
 const PATIENCE = 150; // milliseconds before the page shows that it waits
 
 let about = null;
-let query = null; // {row}, {id} (a text) or {file}: what is searched
+let query = null; // {row}, {id} (a text), {text} or {file}: what is searched
 let good = null; // what the neighbors on the page were found with
 let listed = []; // the neighbors on the page
 let running = null; // the AbortController of the running search
@@ -118,6 +118,7 @@ function show(found) {
   listed = neighbors;
   suggest();
   codeMap.mark({ id: asked.id, row: asked.row }, neighbors.map((neighbor) => neighbor.id));
+  if (query.text) $("text").value = query.text;
   if (asked.row !== null) $("row").value = asked.row;
   else if (asked.id !== null && about.rows === null) $("row").value = asked.id;
 }
@@ -158,9 +159,9 @@ function verdict(label, wanted) {
 
 function showAsked(asked, main) {
   $("asked").hidden = false;
-  $("asked-name").textContent = asked.row !== null ? `Row ${asked.row}` : asked.id !== null ? `Id ${asked.id}` : "Your image";
+  $("asked-name").textContent = asked.row !== null ? `Row ${asked.row}` : asked.id !== null ? `Id ${asked.id}` : query.text ? "Your text" : "Your image";
   $("asked-label").replaceChildren(...(asked.label === null ? [] : [chip(asked.label)]));
-  $("asked-text").textContent = asked.attributes[main] ?? "";
+  $("asked-text").textContent = asked.attributes[main] ?? query.text ?? "";
   const shown = asked.row !== null ? picture(asked.row, "") : null;
   $("asked-picture").replaceChildren(...(shown ? [shown] : []));
   $("asked-bits").replaceChildren(bitsOf(asked.code, asked.bits, null, asked.unsure));
@@ -188,7 +189,7 @@ function setUpOptions() {
   $("filter").hidden = !columns.length;
   choices($("column"), columns.map((name) => [name, name]));
   // The query's outputs are known of a row or an image, or if the index has them.
-  const able = about.rows !== null || about.takes_pictures;
+  const able = about.rows !== null || about.takes_pictures || about.takes_texts;
   const rankings = about.rerank.filter((name) => able || name !== "asymmetric");
   $("ranking").hidden = !rankings.length;
   choices($("rerank"), ["", ...rankings].map((name) => [name, RANKINGS[name]]));
@@ -210,7 +211,7 @@ function suggest() {
 
 // ------------------------------------------------------------------------------------------------------- address
 
-// A search by row or id is written into the address with its options, so that it can be saved, shared and returned to.
+// A search by row, id or text is written into the address with its options, so that it can be saved, shared and returned to.
 function remember() {
   if (query.file) return;
   const { where, ...others } = options();
@@ -225,9 +226,9 @@ const held = () => new URLSearchParams(location.hash.slice(1));
 
 // The query that the address holds, or null.
 function recalled() {
-  const [row, id] = [held().get("row"), held().get("id")];
+  const [row, id, text] = [held().get("row"), held().get("id"), held().get("text")];
   if (/^\d{1,15}$/.test(row ?? "")) return { row: Number(row) };
-  return id ? { id } : null;
+  return id ? { id } : text ? { text } : null;
 }
 
 // Sets the options to those of the address; those that it does not hold, to what they are at first.
@@ -305,6 +306,7 @@ function setUp() {
   const facts = [`${count(about.codes)} codes of ${counted(about.bits, "bit")}`, about.method, `${about.kind} index`, `generation ${about.generation}`];
   $("facts").replaceChildren(...facts.flatMap((fact) => [element("span", { textContent: fact }), " "]));
   $("drop").hidden = !about.takes_pictures;
+  $("asking").hidden = !about.takes_texts;
   $("no-pictures").hidden = about.takes_pictures || !about.pictures;
   $("row-name").textContent = about.rows === null ? "Id" : `Row, 0 to ${count(about.rows - 1)}`;
   if (about.rows !== null) $("row").max = about.rows - 1;
@@ -319,12 +321,12 @@ function setUp() {
 const randomRow = () => Math.floor(Math.random() * about.rows);
 
 function invite() {
-  const from = about.takes_pictures ? "Choose an image or a row" : "Choose a row";
+  const from = about.takes_texts ? "Write a text or choose a row" : about.takes_pictures ? "Choose an image or a row" : "Choose a row";
   if (!about.codes) {
     $("empty-words").textContent = "The index has no codes yet. Add some, and search them here.";
     return;
   }
-  $("empty-words").textContent = about.rows === null ? "Enter the id of a code to see its neighbors." : `${from} to see the nearest codes.`;
+  $("empty-words").textContent = about.rows === null ? `${about.takes_texts ? "Write a text, or enter" : "Enter"} the id of a code to see its neighbors.` : `${from} to see the nearest codes.`;
   if (about.rows === null || !about.pictures) return;
   const rows = new Set(Array.from({ length: Math.min(SAMPLES, about.rows) }, randomRow));
   $("samples").replaceChildren(...[...rows].map((row) => {
@@ -423,6 +425,17 @@ $("query").addEventListener("submit", (event) => {
     return;
   }
   ask(about.rows === null ? { id: value } : { row: Number(value) });
+});
+$("words").addEventListener("submit", (event) => {
+  event.preventDefault();
+  const text = $("text").value.trim();
+  if (about && text) ask({ text });
+  else $("text").focus();
+});
+$("text").addEventListener("keydown", (event) => {
+  if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
+  event.preventDefault();
+  $("words").requestSubmit();
 });
 $("random").addEventListener("click", () => ask({ row: randomRow() }));
 $("file").addEventListener("change", () => {

@@ -46,7 +46,8 @@ let empty = false;
 
 export function showNumbers(found) {
   // Folded where there are none; what the user folds or unfolds stays so.
-  const none = found.state !== "computing" && found.map === null && !found.classes.length;
+  const { searched = [], stored = [] } = found.trained ?? {};
+  const none = found.state !== "computing" && found.map === null && !found.classes.length && !searched.length && !stored.length;
   if (none !== empty) $("numbers").open = !none;
   empty = none;
   const said = {
@@ -75,8 +76,15 @@ export function showNumbers(found) {
   if (found.precision_within_2 !== null) tiles.push(tile("Precision within 2 bits", three(found.precision_within_2), "a query that finds nothing counts as 0",
     "The share of the query's class among the codes that differ from it in at most 2 bits."));
   $("tiles").replaceChildren(...tiles);
+  $("searched").hidden = !searched.length;
+  $("searched").querySelector("tbody").replaceChildren(...searched.map((row) =>
+    cells(element("tr"), row.name, three(row.map), `${three(row.map_worst)}–${three(row.map_best)}`, three(row.map_macro), three(row.knn_accuracy))));
+  $("stored").hidden = !stored.length;
+  $("stored").querySelector("tbody").replaceChildren(...stored.map((row) =>
+    cells(element("tr", { className: row.name.startsWith(" ") ? "more" : "" }), row.name.trim(), count(row.bytes), three(row.map), three(row.recall))));
   $("classes").hidden = !found.classes.length;
-  $("classes").querySelector("tbody").replaceChildren(...found.classes.map((row) =>
+  const weakest = [...found.classes].sort((a, b) => (a.map ?? 2) - (b.map ?? 2));
+  $("classes").querySelector("tbody").replaceChildren(...weakest.map((row) =>
     cells(element("tr"), chip(row.label), three(row.map), count(row.codes), distance(row.inter), row.nearest === null ? "–" : chip(row.nearest),
       distance(row.intra), distance(row.intra_mean))));
   $("confused").hidden = !found.confused?.length;
