@@ -8,7 +8,7 @@ its searched settings, and "logistic" and "ridge" need no network. All have the 
 centers. Queries are the data's own, and so is the base, without the rows that were trained on. With ``--held-out`` both
 are training rows that no way learns from: the choice was made by these. Seconds are those of a processor, one thread.
 
-``--page`` names a page whose part "default" becomes the table, with a CSV file beside it that has every length. A run
+``--page`` names a page whose part "default" becomes the table, with a picture and a CSV file of every length. A run
 that ``--out`` has is not run again.
 """
 
@@ -26,6 +26,7 @@ import numpy as np
 from benchmarks.experiments.data import parsed
 from benchmarks.experiments.page import check_part, markdown_table, replace_part, write_csv
 
+from lbhash.utils.files import replacing
 from lbhash.utils.parallel import run_missing
 
 PART = "default"
@@ -110,6 +111,7 @@ def main(arguments: list[str] | None = None) -> None:
         replace_part(given.page, PART, text)
         rounded = [line | {"map": round(line["map"], 5), "seconds": round(line["seconds"], 1)} for line in lines]
         write_csv(given.page.with_name("default.csv"), rounded)
+        draw(lines, given.page.with_name("default.png"))
 
 
 def said(result: Run) -> str:
@@ -127,6 +129,18 @@ def table(lines: list[Run]) -> str:
         default, csq_d = (sum(line["seconds"] for line in own[way]) for way in ("default", "csq_d"))
         rows.append([data, *(f"**{one}**" if one == best else one for one in maps), f"{default / csq_d:.2f}"])
     return markdown_table(["data", *WAYS, "seconds / csq_d's"], rows, left=0)
+
+
+def draw(lines: list[Run], file: Path) -> None:
+    """Draw mAP by length, a panel for each data set, without ridge regression, which is far below on most."""
+    from lbhash.reproduce.results import plots
+
+    shown = [
+        line | {"bits": str(line["bits"]), "mAP, %": 100 * line["map"]} for line in lines if line["way"] != "ridge"
+    ]
+    figure = plots.panel_figure(shown, plots.draw_lines, "bits", "mAP, %", "way", panels=("data",), columns=2)
+    with replacing(file) as temporary:
+        figure.savefig(temporary, format="png", dpi=110)
 
 
 if __name__ == "__main__":
