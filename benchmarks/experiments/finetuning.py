@@ -1,6 +1,6 @@
 """Backbones that learn from images: methods, plain and guided, side by side. Writes a page and its learning curves.
 
-    python -m benchmarks.experiments.finetuning --data IMAGES --backbone FOLDER --methods csq --out docs/finetuning.md
+    python -m benchmarks.experiments.finetuning --data IMAGES --backbone FOLDER --methods csq --out page.md
 
 Each run is a model folder under ``--runs``, as ``lbhash train`` leaves it; runs that are there are not run again, and
 one that was interrupted goes on from its last epoch.
