@@ -278,7 +278,10 @@ def test_a_model_of_timm_without_timm(tmp_path):
     config = {"architecture": "resnet18", "num_classes": 0, "pretrained_cfg": {"input_size": [3, 32, 32]}}
     (tmp_path / "config.json").write_text(json.dumps(config))
     save_file({"weight": torch.zeros(1)}, tmp_path / "model.safetensors")
-    refused(tmp_path, r"could not be loaded: .* requires the timm library .* .pip install timm.")
+    needs = r"a model of timm, needs the package timm: pip install 'lbhash\[timm\]'"
+    refused(tmp_path, needs)
+    with pytest.raises(ValueError, match=needs):
+        Backbone.from_pretrained("timm/resnet18.a1_in1k")
 
 
 # ------------------------------------------------------------------------------------------------- with a Hasher

@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+import io
 import itertools
 import json
 import shutil
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -272,6 +274,42 @@ def test_paths_and_class_names_of_images_travel_with_their_codes(
     assert (status, err.count("\n")) == (2, 1)
     assert "columns is name and data is 'images'; it must be one table" in err
     assert "or for 'path' a folder" in err
+
+
+@pytest.mark.parametrize("freeze", [True, False])
+def test_pictures_are_queries(table, backbone_folder, cache, tmp_path, command, monkeypatch, freeze):
+    monkeypatch.chdir(tmp_path)
+    how = ["--freeze"] if freeze else ["--image-size", 20, "--epochs", 1]
+    status, _, err = command(*TRAIN, "--data", "images", "--backbone", backbone_folder, *how, "--out", "model")
+    assert status == 0, err
+    given = ["--model", "model", "--data", "images", "--split", "all", "--columns", "path", "--out", "index"]
+    assert command("index", "build", *given)[0] == 0
+    files = [str(Path("images", file)) for file in table.store.files]
+    codes = Hasher.from_pretrained("model").encode(files)
+    np.testing.assert_array_equal(codes, Hasher.from_pretrained("model").encode([Path(file) for file in files]))
+    search = ["search", "--model", "model", "--index", "index", "-k", 3]
+    with open(files[20], "rb") as opened:
+        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(opened.read())))
+    status, out, err = command(*search, "--image", files[0], "--image", "images/class2", "--image", "-", "--json")
+    assert status == 0, err
+    found = json.loads(out)["queries"]
+    assert [one["image"] for one in found] == [files[0], *files[28:], "-"]
+    np.testing.assert_array_equal([list(bytes.fromhex(one["code"])) for one in found], codes[[0, *range(28, 42), 20]])
+    assert all(neighbor["distance"] == 0 for neighbor in found[0]["neighbors"][:1])
+    assert command(*search, "--image", files[0], "--out", "found.csv")[0] == 0
+    assert Path("found.csv").read_text().splitlines()[1].startswith(f"0,,{files[0]},")
+    assert command(*search, "--image", files[0])[1].startswith(f"nearest to {files[0]!r}")
+    (tmp_path / "images" / "note.png").write_text("no image")
+    for image, said in (
+        ("gone.png", "image 'gone.png' cannot be read: No such file or directory"),
+        ("images/note.png", "image 'images/note.png' is no image, or damaged from its first bytes on"),
+        ("cache", "image is 'cache', which has no image"),
+    ):
+        status, _, err = command(*search, "--image", image)
+        assert (status, err.count("\n")) == (2, 1)
+        assert said in err
+    status, _, err = command(*search, "--image", files[0], "--row", 3)
+    assert (status, err) == (2, "lbhash: error: row is given, and so is image; search for one or the other\n")
 
 
 @pytest.mark.parametrize("freeze", [True, False])

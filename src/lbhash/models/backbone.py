@@ -66,8 +66,9 @@ class Backbone:
 
         try:
             with quiet():
-                model = _load_model(name)
-                processor = AutoImageProcessor.from_pretrained(name, backend="pil", trust_remote_code=False)
+                folder = str(hub_folder(name))
+                model = _load_model(folder)
+                processor = AutoImageProcessor.from_pretrained(folder, backend="pil", trust_remote_code=False)
         except (*LOAD_ERRORS, SafetensorError) as error:
             what = "which" if Path(name).exists() else "which is no folder, and as a model of the Hub"
             raise ValueError(f"backbone is {name!r}, {what} could not be loaded: {one_line(error)}") from None
@@ -153,7 +154,25 @@ def check_backbone_name(name_or_folder: str | Path) -> str:
     check_packages("a backbone", "images", "transformers", "PIL")
     if Path(name).exists() or not HUB_ID.fullmatch(name):
         _check_folder(name)
+    if _is_timm(Path(name)) or (name.startswith("timm/") and not Path(name).exists()):
+        check_packages(f"backbone {name!r}, a model of timm,", "timm", "timm", "torchvision")
     return name
+
+
+def hub_folder(name: str, revision: str | None = None) -> Path:
+    """Return a folder, or the one with a model of the Hub, whose name is its revision; no pickle is downloaded.
+
+    Raises ``OSError`` if the Hub has no such model, or it cannot be reached and the model is not here.
+    """
+    if Path(name).exists():
+        return Path(name)
+    from huggingface_hub import snapshot_download
+
+    options: Any = {"revision": revision, "allow_patterns": ["*.json", "*.safetensors", "*.txt", "*.model"]}
+    if revision is not None:
+        with suppress(OSError):  # what is here already needs no network
+            return Path(snapshot_download(name, local_files_only=True, **options))
+    return Path(snapshot_download(name, **options))
 
 
 def fingerprint_of(model: nn.Module, facts: dict[str, Any]) -> str:
@@ -230,7 +249,7 @@ def _check_folder(name: str) -> None:
 
 def _is_timm(folder: Path) -> bool:
     """Return whether a folder has a model of timm, which stores the preprocessing in the model's configuration."""
-    with suppress(TypeError, ValueError):
+    with suppress(OSError, TypeError, ValueError):
         return "pretrained_cfg" in json.loads((folder / "config.json").read_text(encoding="utf-8"))
     return False
 

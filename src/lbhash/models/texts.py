@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
@@ -13,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lbhash.data.texts import SORTED
-from lbhash.models.backbone import HUB_ID, LOAD_ERRORS, device_of, fingerprint_of, quiet
+from lbhash.models.backbone import HUB_ID, LOAD_ERRORS, device_of, fingerprint_of, hub_folder, quiet
 from lbhash.utils.formatting import one_line
 from lbhash.utils.progress import counted
 from lbhash.utils.system import check_packages
@@ -41,7 +40,7 @@ class TextEncoder:
 
         try:
             with quiet():
-                folder = Path(name) if Path(name).exists() else _downloaded(name, revision)
+                folder = hub_folder(name, revision)
                 options: Any = {"trust_remote_code": False, "model_kwargs": {"use_safetensors": True}}
                 model = SentenceTransformer(str(folder), device=device_of(device), local_files_only=True, **options)
         except (*LOAD_ERRORS, SafetensorError) as error:
@@ -108,17 +107,6 @@ def check_encoder_name(name_or_folder: str | Path) -> str:
             f"encoder is {name!r}, which has no modules.json; it must be a folder of sentence-transformers"
         )
     return name
-
-
-def _downloaded(name: str, revision: str | None) -> Path:
-    """Return the folder of a model of the Hub, whose name is its revision; no pickle is downloaded."""
-    from huggingface_hub import snapshot_download
-
-    options: Any = {"revision": revision, "allow_patterns": ["*.json", "*.safetensors", "*.txt", "*.model"]}
-    if revision is not None:
-        with suppress(OSError):  # what is here already needs no network
-            return Path(snapshot_download(name, local_files_only=True, **options))
-    return Path(snapshot_download(name, **options))
 
 
 def _text(text: Any, at: int) -> str:
