@@ -113,6 +113,7 @@ def routes() -> str:
 
     from lbhash.service.app import VERSION
     from lbhash.service.routes import probes, router, writes
+    from lbhash.service.schemas import REFUSALS
     from lbhash.utils.version import __version__
 
     app = FastAPI(title="lbhash", version=__version__)
@@ -121,7 +122,7 @@ def routes() -> str:
         app.include_router(part, prefix=f"/{VERSION}")
     described = app.openapi()
     schemas = described["components"]["schemas"]
-    lines = ["# HTTP routes", "How to use them, and what is refused and why: [Ask the service](http.md)."]
+    lines = ["# HTTP routes", "How to use them: [Ask the service](http.md)."]
     used: set[str] = set()
     for path, operations in described["paths"].items():
         for verb, operation in operations.items():
@@ -132,6 +133,9 @@ def routes() -> str:
                 lines += [fields({"properties": {one["name"]: one["schema"] for one in given}}, schemas, used)]
             answers = operation["responses"]["200"].get("content", {})
             lines += ["Answers: " + ", ".join(answer(kind, one, used) for kind, one in answers.items()) + "."]
+    lines += ["## Refusals", 'A refusal has a status and one line, `{"detail": "…"}`.']
+    refused = [f"| {status} | {why} |" for status, why in REFUSALS.items()]
+    lines += ["\n".join(["| status | why |", "|--:|:--|", *refused])]
     lines += ["## Objects of the answers"]
     done: set[str] = set()
     while left := sorted(used - done):

@@ -17,7 +17,7 @@ from lbhash.index import DamagedIndexError
 from lbhash.service.middleware import PAGES, Security
 from lbhash.service.requests import line_for
 from lbhash.service.routes import probes, router, writes
-from lbhash.service.schemas import Detail
+from lbhash.service.schemas import refusals
 from lbhash.service.settings import Settings
 from lbhash.service.state import Service
 from lbhash.utils.memory import shortage
@@ -50,7 +50,7 @@ def create_app(settings: Settings) -> FastAPI:
         docs_url=None,  # both load their scripts from other sites; docs.html is our own
         redoc_url=None,
         redirect_slashes=False,  # such a redirect leads to whatever host the request names
-        responses={status: {"model": Detail} for status in (400, 401, 403, 408, 413, 421, 422, 429, 503)},
+        responses=refusals(400, 401, 403, 408, 413, 421, 422, 429, 503),
         middleware=[
             Middleware(service.monitor.measured),
             Middleware(Security, settings=settings, tokens=service.tokens),

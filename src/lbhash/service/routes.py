@@ -44,8 +44,8 @@ def _takes(model: type[schemas.Body], **example: Any) -> dict[str, Any]:
         fields = {"image": {"type": "string", "format": "binary"}, **model.FORM.model_json_schema()["properties"]}
         form = {"type": "object", "properties": fields, "required": ["image"], "additionalProperties": False}
         content[FORM] = {"schema": form}
-    refusals = {status: {"model": schemas.Detail} for status in ((415,) if model.FORM is None else (404, 415))}
-    return {"openapi_extra": {"requestBody": {"required": True, "content": content}}, "responses": refusals}
+    refused = schemas.refusals(*((415,) if model.FORM is None else (404, 415)))
+    return {"openapi_extra": {"requestBody": {"required": True, "content": content}}, "responses": refused}
 
 
 async def _answer(
@@ -67,7 +67,7 @@ async def health(service: Running) -> schemas.Health:
     return service.engine.health()
 
 
-@probes.get("/ready", responses={503: {"model": schemas.Detail}})
+@probes.get("/ready", responses=schemas.refusals(503))
 async def ready(service: Running) -> schemas.Health:
     """Say that the files of the index were all compared with their checksums, so that no request waits for them."""
     return service.engine.ready()
@@ -109,7 +109,7 @@ async def encode(request: Request, service: Running) -> Response:
 @router.get(
     "/row/{row}/image",
     response_class=Response,
-    responses={200: {"content": {"image/png": {}, "image/webp": {}}}, 404: {"model": schemas.Detail}},
+    responses={200: {"content": {"image/png": {}, "image/webp": {}}}, **schemas.refusals(404)},
 )
 async def row_image(service: Running, row: Annotated[int, Path(ge=0, lt=2**63)]) -> Response:
     """Return a small image of a row of the data."""
