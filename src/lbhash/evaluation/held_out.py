@@ -22,8 +22,8 @@ from lbhash.evaluation.ranking import RankHistogram, Ranking
 from lbhash.utils.labels import Labels, check_labels
 
 PERCENTILE, INTER_PERCENTILE = 75.0, 10.0
-"""The default percentiles of D_intra and D_inter. The paper's maximum and minimum are decided by one code and one pair
-of classes, which say little of the settings; ``docs/tuning.md`` compares percentiles."""
+"""The default percentiles of D_intra and D_inter. One code and one pair of classes decide the paper's maximum and
+minimum, which say little of the settings."""
 
 By = Literal["ratio", "map"]
 
