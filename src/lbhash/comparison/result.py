@@ -27,8 +27,6 @@ QUESTIONS = {
 MARGIN = 0.01
 """A way is as good as the best if its figure is at most this below; of those, the lightest is recommended."""
 EMBEDDINGS, SIGNS, CLASS_NUMBER = "embeddings", "signs", "class number"
-ONE_SIZE = {SIGNS: "D", CLASS_NUMBER: "*"}
-"""The ways of one size, each with its marker."""
 
 
 @dataclass(frozen=True)
@@ -168,50 +166,44 @@ class Comparison:
         return pd.DataFrame(self.records())
 
     def figure(self, *questions: str) -> Figure:
-        """Draw each question's figure against bytes a row in memory, with a name for what is recommended."""
+        """Draw each question's figure against bytes a row in memory: the pick, FAISS's quantizers and the embeddings.
+
+        All other ways are gray.
+        """
         from lbhash.utils.plotting import new_figure
 
-        figure, panels = new_figure(5.2 * len(questions), 4.6, *[1.0] * len(questions))
+        figure, panels = new_figure(max(5.0, 3.5 * len(questions)), 3.6, *[1.0] * len(questions))
         for axes, question in zip(panels, questions, strict=True):
             self._draw(axes, question)
         handles, labels = panels[0].get_legend_handles_labels()
-        about = "hollow: 100 re-ranked by the embeddings"
-        columns = 2 * len(questions)
-        figure.legend(
-            handles, labels, loc="outside lower center", ncols=columns, frameon=False, fontsize=9, title=about
-        )
+        figure.legend(handles, labels, loc="outside lower center", ncols=len(labels), frameon=False)
         return figure
 
     def _draw(self, axes: Axes, question: str) -> None:
         from lbhash.utils.plotting import palette
 
-        names = list(dict.fromkeys(line.name for line in self.lines if line.name != EMBEDDINGS))
-        for color, name in zip(palette(len(names)), names, strict=True):
-            marker = "s" if name.startswith("FAISS") else ONE_SIZE.get(name, "o")
-            for again, style in ((False, f"{marker}-"), (True, f"{marker}--")):
-                own = [
-                    (line.memory, line.value(question))
-                    for line in self.answers(question)
-                    if line.name == name and bool(line.rerank) == again
-                ]
-                if own:
-                    x, y = zip(*sorted(own), strict=True)
-                    face = "white" if again else color
-                    label = None if again else name
-                    axes.plot(x, y, style, color=color, markersize=5, markerfacecolor=face, label=label)
         exact, picked = self.exact, self.pick(question)
-        axes.axhline(exact.value(question), color="0.4", linestyle=":", label=f"{EMBEDDINGS}, {exact.memory:,} bytes")
-        place = picked.memory, picked.value(question)
-        axes.plot(*place, "o", markersize=13, markerfacecolor="none", markeredgecolor="black")
-        axes.annotate(
-            picked.title, place, (0.97, 0.03), textcoords="axes fraction", ha="right", va="bottom", fontsize=10,
-            fontweight="bold", arrowprops={"arrowstyle": "-", "shrinkB": 7}, bbox={"facecolor": "white", "alpha": 0.8},
-        )  # fmt: skip
+        pick_color, faiss_color = palette(2)
+        drawn: dict[tuple[str, bool], list[tuple[int, float]]] = {}
+        for line in self.answers(question):
+            if line.name != EMBEDDINGS:
+                drawn.setdefault((line.name, bool(line.rerank)), []).append((line.memory, line.value(question)))
+        labels = {pick_color: "recommended", faiss_color: "FAISS"}
+        own = picked.name, bool(picked.rerank)
+        for (name, again), points in sorted(drawn.items(), key=lambda one: one[0] != own):  # the pick leads the legend
+            color = pick_color if (name, again) == own else faiss_color if name.startswith("FAISS") else "0.75"
+            style = {"marker": "o", "color": color, "zorder": 2 if color == "0.75" else 3}
+            style |= {"markersize": 3 if color == "0.75" else 5, "linewidth": 0 if color == "0.75" else 1.8}
+            axes.plot(*zip(*sorted(points), strict=True), **style, label=labels.pop(color, None))
+        axes.axhline(exact.value(question), color="black", linestyle=":", label=f"{EMBEDDINGS}, {exact.memory:,} bytes")
+        ring = {"markersize": 13, "markerfacecolor": "none", "markeredgecolor": "black", "zorder": 4}
+        axes.plot(picked.memory, picked.value(question), "o", **ring)
         sizes = sorted({line.memory for line in self.lines if line.name != EMBEDDINGS})
         ticks = [2**power for power in range(0, len(bin(sizes[-1])) - 1, 2) if sizes[0] <= 2**power <= 2 * sizes[-1]]
         axes.set_xscale("log", base=2)
         axes.set_xticks(ticks, [f"{tick:,}" for tick in ticks])
-        axes.set(title=QUESTIONS[question][0], xlabel="bytes a row in memory", ylabel=QUESTIONS[question][1])
+        axes.set(xlabel="bytes a row in memory", ylabel=QUESTIONS[question][1])
+        axes.set_title(f"{QUESTIONS[question][0]}:\n{picked.title}", fontsize=11)
 
     def save(self, folder: str | Path) -> None:
         """Write ``comparison.csv``, ``comparison.png`` and ``comparison.html`` into a folder."""
