@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from sklearn.metrics import average_precision_score
 
 from lbhash import Hasher, evaluate
+from lbhash.cli.tables import print_alternatives
 from lbhash.codes import hamming_distances
 from lbhash.data import load_dataset
 from lbhash.evaluation.neighbors import expected_recall
@@ -90,6 +91,13 @@ def test_what_there_is_no_time_for_is_left_out(found):
     made = alternatives(data, hasher, new, 0.0)
     assert [one["name"] for one in made["rows"]] in ([], [CODES])
     assert CLASS in made["left_out"]
+
+
+@pytest.mark.parametrize(("new", "called"), [(None, "trained"), ({"map": 0.5}, "new")])
+def test_trained_rows_are_not_called_new(new, called, capsys):
+    rows = [{"name": name, "bytes": 2, "map": 0.5, "map_macro": 0.5, "recall": 0.5} for name in (CODES, COSINE)]
+    print_alternatives({"alternatives": {"rows": rows, "left_out": [], "queries": 1, "base": 1}, "new_rows": new})
+    assert f"mAP of {called} rows 0.50 instead of 0.50" in " ".join(capsys.readouterr().out.split())
 
 
 @pytest.mark.parametrize("labels", [True, False])

@@ -75,14 +75,14 @@ def print_alternatives(metrics: Mapping[str, Any]) -> None:
         table.add_row(one["name"], f"{one['bytes']:,}", *means, f"{one['recall']:.3f}")
     console = Console(highlight=False)
     console.print(table)
-    console.print(_said(found, labeled))
+    console.print(_said(found, labeled, "new" if metrics.get("new_rows") else "trained"))
     if found["left_out"]:
         names = ", ".join(name.strip() for name in found["left_out"])
         console.print(f"left out, to take no more than a third of the training's time: {names}")
 
 
-def _said(found: Mapping[str, Any], labeled: bool) -> str:
-    """Return what a table of alternatives says."""
+def _said(found: Mapping[str, Any], labeled: bool, base: str) -> str:
+    """Return what a table of alternatives says of new or trained rows."""
     from lbhash.pipeline.alternatives import CLASS, CODES, COSINE
 
     rows = {one["name"]: one for one in found["rows"]}
@@ -92,7 +92,7 @@ def _said(found: Mapping[str, Any], labeled: bool) -> str:
         return f"({of})"
     line = f"These codes: {ours['bytes']:,} bytes a row instead of {exact['bytes']:,}, "
     if labeled:
-        line += f"mAP of new rows {ours['map']:.2f} instead of {exact['map']:.2f}"
+        line += f"mAP of {base} rows {ours['map']:.2f} instead of {exact['map']:.2f}"
         line += "" if by_class is None else f"; a class number would have {by_class['map']:.2f}"
     else:
         line += f"and {ours['recall']:.0%} of the ten nearest"
