@@ -39,13 +39,15 @@ def main(monkeypatch, *arguments):
 def test_faults_are_counted_and_repeated(coin, monkeypatch, tmp_path, capsys):
     file, page = tmp_path / "results.json", tmp_path / "page.md"
     page.write_text(f"before\n{faults.BEGIN}\nold\n{faults.END}\nafter\n")
-    file.write_text(json.dumps({"another": {"what": "it", "counts": {"refused": 1500}, "notes": {"most": "3"}}}))
+    kept = {"counts": {"refused": 1500}, "notes": {"most": "3"}, "seed": 1}
+    file.write_text(json.dumps({name: {"what": "it", **kept} for name in ("flip-one", "flip-two")}))
     assert main(monkeypatch, "co", "--seed", 5, "--json", file, "--page", page) == 1
     kept = json.loads(file.read_text())
     counts = kept["coin"]["counts"]
-    assert (sum(counts.values()), kept["coin"]["seed"], len(kept)) == (20, 5, 2)
-    assert page.read_text().startswith(f"before\n{faults.BEGIN}\n\n| attack |")
-    assert "| `another` | it | 1,500 | 0 | 1,500 | 0 | 0 | 0 | most 3 |" in page.read_text()
+    assert (sum(counts.values()), kept["coin"]["seed"], len(kept)) == (20, 5, 3)
+    assert page.read_text().startswith(f"before\n{faults.BEGIN}\n\n| what |")
+    assert "| damaged files | 2 | 3,000 | 0 | 3,000 | 0 | 0 | 0 |" in page.read_text()
+    assert "flip-two,it,1,0,1500,0,0,0,most 3\n" in page.with_suffix(".csv").read_text()
     assert page.read_text().endswith(f"{faults.END}\nafter\n")
     number = int(kept["coin"]["findings"][0].split("fault ")[1].split(":")[0])
     assert main(monkeypatch, "coin", "--seed", 5, "--only", number) == 1

@@ -8,6 +8,7 @@ silently wrong or crashed.
 from __future__ import annotations
 
 import argparse
+import csv
 import importlib
 import json
 import os
@@ -49,6 +50,44 @@ def table(results: dict[str, dict]) -> str:
     return "\n".join(lines)
 
 
+GROUPS = {
+    "disk": "full and read-only disks",
+    "flip": "damaged files",
+    "http": "abuse of the service",
+    "images": "damaged images",
+    "kill": "`kill -9` of a command",
+    "memory": "small files that ask for much memory",
+    "writers": "four writers of one index",
+}
+"""What the first word of an attack's name stands for."""
+
+
+def summary(results: dict[str, dict]) -> str:
+    """Return the sums of each group of attacks as a table in Markdown."""
+    groups: dict[str, list[dict]] = {}
+    for name in sorted(results):
+        first = name.partition("-")[0]
+        groups.setdefault(GROUPS.get(first, f"`{first}`"), []).append(results[name]["counts"])
+    head = ["what", "attacks", "faults tried", *OUTCOMES.values()]
+    lines = ["| " + " | ".join(head) + " |", "|:--|" + "--:|" * (len(OUTCOMES) + 2)]
+    for group, rows in groups.items():
+        counts = [sum(row.get(outcome, 0) for row in rows) for outcome in OUTCOMES]
+        lines.append(f"| {group} | " + " | ".join(f"{count:,}" for count in (len(rows), sum(counts), *counts)) + " |")
+    return "\n".join(lines)
+
+
+def write_csv(results: dict[str, dict], file: Path) -> None:
+    """Write a line for each attack."""
+    with file.open("w", newline="", encoding="utf-8") as opened:
+        writer = csv.writer(opened, lineterminator="\n")
+        writer.writerow(["attack", "what it does", "seed", *OUTCOMES.values(), "beside"])
+        for name in sorted(results):
+            row = results[name]
+            counts = [row["counts"].get(outcome, 0) for outcome in OUTCOMES]
+            beside = "; ".join(f"{key} {value}" for key, value in row["notes"].items())
+            writer.writerow([name, row["what"], row["seed"], *counts, beside])
+
+
 def execute(name: str, shared: Path, seed: int, minutes: float, enough: float | None, only: int | None) -> dict:
     """Run one attack in a folder of its own, and return what is kept of it."""
     attack = ATTACKS[name]
@@ -82,7 +121,9 @@ def main(stack: ExitStack) -> int:
     parser.add_argument("--seed", type=int, help="of the random numbers; by default a new one")
     parser.add_argument("--only", type=int, metavar="NUMBER", help="repeat this fault alone")
     parser.add_argument("--json", type=Path, help="a file that the results are put in, beside those of other attacks")
-    parser.add_argument("--page", type=Path, help="a page whose table is replaced by the one of --json")
+    parser.add_argument(
+        "--page", type=Path, help="a page whose table is replaced by the sums of --json; PAGE.csv has all"
+    )
     given = parser.parse_args()
     seed = random.randrange(10**6) if given.seed is None else given.seed
     chosen = [name for name in sorted(ATTACKS) if name.startswith(tuple(given.names) or "")]
@@ -103,7 +144,8 @@ def main(stack: ExitStack) -> int:
         before, _, rest = page.partition(BEGIN)
         _, _, after = rest.partition(END)
         kept = json.loads(given.json.read_text()) if given.json is not None else results
-        given.page.write_text(f"{before}{BEGIN}\n\n{table(kept)}\n\n{END}{after}")
+        given.page.write_text(f"{before}{BEGIN}\n\n{summary(kept)}\n\n{END}{after}")
+        write_csv(kept, given.page.with_suffix(".csv"))
     return int(any(row["counts"].get(bad) for row in results.values() for bad in ("wrong", "crashed", "over")))
 
 
