@@ -28,10 +28,10 @@ Data = Literal["characters", "digits"]
 TITLES = {"characters": "printed characters", "digits": "handwritten digits"}
 BITS = {"characters": 32, "digits": 16}  # more classes need more room between their centers
 METHODS: tuple[tuple[str, str, dict[str, Any]], ...] = (
-    ("itq", "ITQ, which looks at no labels", {"method": "itq"}),
+    ("itq", "ITQ, which does not use labels", {"method": "itq"}),
     ("logistic", "the signs of a logistic regression's outputs", {"method": "logistic"}),
-    ("paper csq_d", "CSQ with the guidance, in the paper's settings but for the centers", {"recipe": "paper"}),
-    ("default", "CSQ joined with a linear model, which is taken where nothing is said", {}),
+    ("paper csq_d", "CSQ with the guidance; the paper's settings, other centers", {"recipe": "paper"}),
+    ("default", "the default: CSQ joined with a linear model", {}),
 )
 """Name, description and settings of each line of the table; ours, chosen on held-out training rows, is the last."""
 COLUMNS = ("method", "mAP", "over ties", "macro mAP", "trained on", "unseen mAP", "seconds")

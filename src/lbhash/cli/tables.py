@@ -47,11 +47,11 @@ def print_figures(metrics: Mapping[str, Any]) -> None:
     console.print(table)
     if metrics["posterior"] and metrics["posterior"]["weight"]:
         console.print(
-            "a code is the network's bits joined with a class posterior, as held-out rows chose; for classes that come "
-            "later take --unseen 0.5 or --head bits"
+            "a code is the network's bits joined with a class posterior: held-out rows were found better so. For "
+            "classes that come later take --unseen 0.5 or --head bits"
         )
     if metrics["new_rows"] is None:
-        console.print("every base row was trained on, so that no figure tells how new rows are found")
+        console.print("every base row was trained on: no figure says how well new rows are found")
     bound = metrics["bound"]
     parts = {"D_inter": number(bound["inter"]), "D_intra": number(bound["intra"]), "ratio": number(bound["ratio"], 3)}
     alone = ": every code sits on its center" if bound["intra"] == 0 else ""
@@ -420,8 +420,8 @@ def _flat(settings: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
 def print_methods() -> None:
     """Print the methods, and the settings of those that have their own, the recipe "tuned"."""
     table = Table("--method", "with --guided", "labels", "what it does", "source")
-    said_of = "found by the mAP of validation rows, with the same budget for each (docs/methods.md)"
-    tuned = Table("--method", "what is set where you say nothing: 32 bits", "64 bits", caption=said_of)
+    said_of = "searched for by the mAP of held-out rows, with the same budget for each method (docs/methods.md)"
+    tuned = Table("--method", "default settings, 32 bits", "64 bits", caption=said_of)
     for row in method_rows():
         labels = "needed" if row["labels"] else "not used"
         table.add_row(row["name"], row["guided"] or "–", labels, row["summary"], row["source"])

@@ -96,13 +96,13 @@ class TrainingArguments:
     bits: int = _setting(64, "Length of a code, from 1 to 1,024.", _check_bits, stored=False)
     method: Any = _setting(
         None,
-        "A method that 'lbhash methods' lists, such as dch or, guided, dch_d; MODULE:CLASS for an Objective of your "
-        "own, installed or in the current folder; in Python also its class. Without it, csq, and for rows without "
-        "labels the best of signs, lsh, itq and sne by the codes' recall@10 on held-out rows.",
+        "A method that 'lbhash methods' lists, such as dch, or dch_d with guidance; or MODULE:CLASS, an Objective of "
+        "your own, installed or in the current folder; in Python also its class. By default csq; for rows without "
+        "labels, the one of signs, lsh, itq and sne with the best recall@10 on held-out rows.",
     )
     guided: bool | None = _setting(
         None,
-        "Another word for the pull: the paper's guidance (X becomes X_D) is 'surrogate'; no guidance is 'none'.",
+        "Add the paper's guidance (X becomes X_D), as pull 'surrogate' does; or leave it out, as pull 'none' does.",
         stored=False,
     )
     epochs: int = _whole(30, "Passes over the training rows.", 1)
@@ -111,9 +111,8 @@ class TrainingArguments:
     hidden: int = _whole(1024, "Width of the head's hidden layer; 0 for a linear head.", 0, stored=False)
     recipe: Recipe | None = _choice(
         None,
-        "Settings where nothing else is said: 'tuned', the method's own, which were searched for on validation rows of "
-        "fixed embeddings ('lbhash methods'), or 'paper'. Without it, 'tuned' for embeddings where the method has its "
-        "own, else 'paper'.",
+        "Settings that you do not give: 'tuned', the method's own, which were searched for on held-out rows ('lbhash "
+        "methods' prints them), or 'paper'. By default 'tuned' for embeddings if the method has its own, else 'paper'.",
         Recipe,
     )
     dropout: float | None = _number(
@@ -125,28 +124,28 @@ class TrainingArguments:
     )
     head: Head | None = _choice(
         None,
-        "What a code is the signs of: 'bits', the network's outputs; or 'joined', these and a linear model's class "
-        "posterior times the centers, where held-out rows are found better so. Without it, 'bits' if a method is "
-        "named, for images, by the recipe 'paper' and with unseen; else 'joined'.",
+        "'bits': a code is the signs of the network's outputs. 'joined': a linear model's class posterior times the "
+        "class centers is added to the outputs, if held-out rows are found better so. By default 'joined'; but 'bits' "
+        "if you name a method, for images, with the recipe 'paper' and with unseen.",
         Head,
     )
     unseen: float = _number(
         0.0,
-        "How much the codes keep of the embedding's own neighborhoods, for classes that come later: from 0, nothing, "
-        "to 1, nothing else. Of embeddings.",
+        "For classes that come later: how much the codes keep of the embeddings' own neighborhoods, from 0 (nothing) "
+        "to 1 (nothing else). Only for embeddings.",
         least=0,
         most=1,
     )
     pull: Pull | None = _choice(
         None,
-        "What pulls the codes onto the class centers, beside the method's own loss: 'surrogate', the paper's guidance; "
-        "'bits', a cross-entropy of each bit; or 'none'. Without it, 'none' if the method's own loss has centers, as "
-        "csq's; but 'surrogate' for other methods, for images and by the recipe 'paper'.",
+        "A loss that pulls codes onto the class centers, beside the method's own: 'surrogate' (the paper's guidance), "
+        "'bits' (a cross-entropy of each bit) or 'none'. By default 'none' for methods that have centers, such as csq; "
+        "'surrogate' for other methods, for images and with the recipe 'paper'.",
         Pull,
     )
     start: str | Path | None = _setting(
         None,
-        "A trained model whose weights this training starts from, such as for a last stage by another method. Of "
+        "A trained model whose weights this training starts from, for instance with another method. Only for "
         "embeddings.",
         stored=False,
     )
@@ -223,9 +222,7 @@ class TrainingArguments:
     )
     device: str = _setting("auto", "Where to train: auto, cpu, gpu, cuda or mps.", stored=False)
     threads: int = _whole(1, "Threads of PyTorch while it trains on a CPU.", 1, stored=False)
-    devices: int = _whole(
-        1, "Processes that train together on each machine; torchrun says it by itself.", 1, stored=False
-    )
+    devices: int = _whole(1, "Processes that train together on each machine; torchrun sets it.", 1, stored=False)
     nodes: int = _whole(1, "Machines that train together.", 1, stored=False)
     workers: int = _whole(0, "Processes that read and prepare the training rows ahead.", 0, stored=False)
     progress: bool = _setting(False, "Show a progress bar.", stored=False, python=True)

@@ -78,7 +78,7 @@ Layout = Annotated[
 ]
 Images = Annotated[
     Path | None,
-    image_option("The folder that the paths in DATA's own lists are seen from."),
+    image_option("The folder that the paths in DATA's own lists start from."),
 ]
 ClassList = Annotated[
     Path | None,
