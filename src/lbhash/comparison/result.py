@@ -192,11 +192,11 @@ class Comparison:
         own = picked.name, bool(picked.rerank)
         for (name, again), points in sorted(drawn.items(), key=lambda one: one[0] != own):  # the pick leads the legend
             color = pick_color if (name, again) == own else faiss_color if name.startswith("FAISS") else "0.75"
-            style = {"marker": "o", "color": color, "zorder": 2 if color == "0.75" else 3}
+            style: dict[str, Any] = {"marker": "o", "color": color, "zorder": 2 if color == "0.75" else 3}
             style |= {"markersize": 3 if color == "0.75" else 5, "linewidth": 0 if color == "0.75" else 1.8}
             axes.plot(*zip(*sorted(points), strict=True), **style, label=labels.pop(color, None))
         axes.axhline(exact.value(question), color="black", linestyle=":", label=f"{EMBEDDINGS}, {exact.memory:,} bytes")
-        ring = {"markersize": 13, "markerfacecolor": "none", "markeredgecolor": "black", "zorder": 4}
+        ring: dict[str, Any] = {"markersize": 13, "markerfacecolor": "none", "markeredgecolor": "black", "zorder": 4}
         axes.plot(picked.memory, picked.value(question), "o", **ring)
         sizes = sorted({line.memory for line in self.lines if line.name != EMBEDDINGS})
         ticks = [2**power for power in range(0, len(bin(sizes[-1])) - 1, 2) if sizes[0] <= 2**power <= 2 * sizes[-1]]
