@@ -40,7 +40,7 @@ INTRO = """# {title}
 {methods}, {recipes}, {bits} bits; class centers that are not arranged are of the kind "{centers}".
 {backbone} learns together with the head (a hidden layer of 1,024) from {train:,} training images of {data}
 at {size} × {size} pixels: {epochs} epochs, batch 64, Adam at {lr:g} for the head and {backbone_lr:g} for the backbone,
-both falling along a cosine; crops, flips and colors as in [training.md](training.md); seed {seed}. One seed:
+both falling along a cosine; crops, flips and colors by `--crop-scale`, `--flip` and `--jitter`; seed {seed}. One seed:
 differences of a point or so mean little.
 
 Made by
@@ -63,7 +63,7 @@ WATCHED = """
 ![mAP and ratio by epoch]({image})
 
 A share of {share:g} of each class's training images is not trained on. Their mAP, each a query to the others,
-decides which epoch is kept; their ratio is at percentiles, as [training.md](training.md#which-epoch-is-kept) says.
+decides which epoch is kept; their ratio is at percentiles, as `--monitor ratio` judges it.
 "rank correlation" is of the two over the epochs, which are counted from 0.
 
 {table}
