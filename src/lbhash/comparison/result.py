@@ -203,7 +203,7 @@ class Comparison:
         axes.set_xscale("log", base=2)
         axes.set_xticks(ticks, [f"{tick:,}" for tick in ticks])
         axes.set(xlabel="bytes a row in memory", ylabel=QUESTIONS[question][1])
-        axes.set_title(f"{QUESTIONS[question][0]}:\n{picked.title}", fontsize=11)
+        axes.set_title(f"{QUESTIONS[question][0]}\ntake {picked.title}", fontsize=11)
 
     def save(self, folder: str | Path) -> None:
         """Write ``comparison.csv``, ``comparison.png`` and ``comparison.html`` into a folder."""
