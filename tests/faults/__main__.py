@@ -68,11 +68,11 @@ def summary(results: dict[str, dict]) -> str:
     for name in sorted(results):
         first = name.partition("-")[0]
         groups.setdefault(GROUPS.get(first, f"`{first}`"), []).append(results[name]["counts"])
-    head = ["what", "attacks", "faults tried", *OUTCOMES.values()]
-    lines = ["| " + " | ".join(head) + " |", "|:--|" + "--:|" * (len(OUTCOMES) + 2)]
+    lines = ["| what | attacks | faults tried | right or rebuilt | refused | failed |", "|:--|" + "--:|" * 5]
     for group, rows in groups.items():
-        counts = [sum(row.get(outcome, 0) for row in rows) for outcome in OUTCOMES]
-        lines.append(f"| {group} | " + " | ".join(f"{count:,}" for count in (len(rows), sum(counts), *counts)) + " |")
+        right, refused, *failed = (sum(row.get(outcome, 0) for row in rows) for outcome in OUTCOMES)
+        counts = len(rows), right + refused + sum(failed), right, refused, sum(failed)
+        lines.append(f"| {group} | " + " | ".join(f"{count:,}" for count in counts) + " |")
     return "\n".join(lines)
 
 
