@@ -1,0 +1,190 @@
+"""Search without labels, beside what one would take instead: recall@10 against bytes, in one run.
+
+    python benchmarks/neighbors.py --data clinc=FILE --data cifar10=FILE
+
+The rows of a file, normalized, are grown to 200,000: each new one is the unit vector of 0.8 x + 0.2 y + noise of length
+0.3, for two of the rows. The 1,000 queries are rows of the file that are not stored, nor grown from. "recall" is the
+share of the ten nearest by cosine that a search for ten returns; "memory" and "disk" are bytes a row, where whatever is
+mapped from a file counts as disk; "ms" is the time of a query, 1,000 at once on two threads. "x n" ranks the n nearest
+codes again by vectors of int8. A star marks the frontier: no other row has as much recall for as little memory.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from benchmarks.experiments.data import Data, parsed
+
+from lbhash import Hasher
+from lbhash.codes.io import CodeTable
+from lbhash.data import load_table
+from lbhash.evaluation.neighbors import nearest_by_cosine, unit_rows
+from lbhash.index import build_index, rerank
+
+Floats = npt.NDArray[np.float32]
+NEAREST, QUERIES, THREADS = 10, 1_000, 2
+
+
+class Stored(NamedTuple):
+    """A way to store the base: ``search`` returns the ids of each query's ten nearest."""
+
+    name: str
+    memory: float
+    disk: float
+    build: float  # seconds, of fitting and adding
+    search: Callable[[], npt.NDArray[np.int64]]
+
+
+def grown(rows: Floats, count: int, rng: np.random.Generator) -> Floats:
+    """Return these unit rows and mixtures of them, ``float32 [count, dim]``."""
+    new = count - len(rows)
+    first, second = rng.integers(0, len(rows), (2, new))
+    noise = unit_rows(rng.normal(size=(new, rows.shape[1])).astype(np.float32))
+    return np.concatenate([rows, unit_rows(np.float32(0.8) * rows[first] + 0.2 * rows[second] + 0.3 * noise)])
+
+
+def ours(base: Floats, query: Floats, folder: Path, seed: int) -> Iterator[Stored]:
+    """Yield the default for rows without labels, at several lengths, alone and with int8 vectors behind it."""
+    dim = base.shape[1]
+    for bits in (64, 128, 256, 384, 512):
+        began = time.perf_counter()
+        hasher = Hasher(bits, seed=seed).fit(base)
+        codes = hasher.encode(base)
+        place = folder / str(bits)
+        index = build_index(
+            CodeTable(codes, bits, np.arange(len(base))),
+            place,
+            vectors=base,
+            store_vectors="int8",
+            learns_classes=False,
+        )
+        build, asked = time.perf_counter() - began, hasher.encode(query)
+        name = f"lbhash {hasher.method}, {bits} bits"
+        yield Stored(name, bits / 8, 0, build, lambda i=index, q=asked: i.search(q, NEAREST).ids)
+        for count in (50, 100, 200):
+
+            def again(index=index, asked=asked, count=count) -> npt.NDArray[np.int64]:
+                return rerank(index, index.search(asked, count), query, NEAREST, "embeddings").ids
+
+            yield Stored(f"{name} x {count}", bits / 8, dim, build, again)
+
+
+def sentence_transformers(base: Floats, query: Floats) -> Iterator[Stored]:
+    """Yield the two stages that its documentation shows: signs in memory, int8 vectors of the candidates on disk."""
+    import faiss
+    from sentence_transformers.quantization import quantize_embeddings
+
+    began = time.perf_counter()
+    index = faiss.IndexBinaryFlat(8 * (base.shape[1] // 8))
+    index.add(quantize_embeddings(base, "ubinary"))
+    held = quantize_embeddings(base, "int8")
+    build, asked = time.perf_counter() - began, quantize_embeddings(query, "ubinary")
+    low, high = base.min(axis=0), base.max(axis=0)
+    step = (high - low) / 255  # as quantize_embeddings scales; products with its int8 rows rank as with the rows
+    for count in (50, 100, 200):
+
+        def search(count=count) -> npt.NDArray[np.int64]:
+            ids = index.search(asked, count)[1]
+            scores = np.einsum("qd,qcd->qc", query * step, held[ids].astype(np.float32))
+            return np.take_along_axis(ids, np.argsort(-scores, axis=1)[:, :NEAREST], 1)
+
+        yield Stored(f"sentence-transformers x {count}", base.shape[1] / 8, base.shape[1], build, search)
+
+
+def faiss_ways(base: Floats, query: Floats, seed: int) -> Iterator[Stored]:
+    """Yield FAISS's quantizers, a graph, and the rows themselves."""
+    import faiss
+
+    dim, train = base.shape[1], base[np.random.default_rng(seed).permutation(len(base))[:50_000]]
+    factories = [f"OPQ{parts}_{parts * min(4, dim // parts)},PQ{parts}" for parts in (8, 16, 32)]
+    factories += [f"RaBitQ{'' if bits == 1 else bits}" for bits in (1, 2, 4)]
+    factories += ["PQ32x4fs,RFlat", "IVF512,SQ8", "SQ8", "HNSW16,SQ8", "Flat"]
+    for factory in factories:
+        built = f"RR{dim},{factory}" if factory.startswith("RaBitQ") else factory
+        index, began = faiss.index_factory(dim, built, faiss.METRIC_INNER_PRODUCT), time.perf_counter()
+        index.train(train)
+        index.add(base)
+        build, size = time.perf_counter() - began, (len(faiss.serialize_index(index)) / len(base))
+        disk = 0.0
+        if hasattr(index, "nprobe"):
+            index.nprobe = 8
+        if factory.endswith("RFlat"):  # its rows could lie on disk
+            index.k_factor, disk = 10, 4.0 * dim
+        yield Stored(f"FAISS {factory}", size - disk, disk, build, lambda i=index: i.search(query, NEAREST)[1])
+
+
+def usearch_ways(base: Floats, query: Floats) -> Iterator[Stored]:
+    """Yield usearch's graph over vectors of int8."""
+    from usearch.index import Index
+
+    began = time.perf_counter()
+    index = Index(ndim=base.shape[1], metric="cos", dtype="i8")
+    index.add(np.arange(len(base)), base, threads=THREADS)
+    build = time.perf_counter() - began
+
+    def search() -> npt.NDArray[np.int64]:
+        return index.search(query, NEAREST, threads=THREADS).keys.astype(np.int64)
+
+    yield Stored("usearch graph, int8", index.memory_usage / len(base), 0, build, search)
+
+
+def table(data: Data, rows: int, seed: int, folder: Path) -> None:
+    """Print the table of a data set."""
+    import faiss
+
+    faiss.omp_set_num_threads(THREADS)
+    rng = np.random.default_rng(seed)
+    loaded = load_table(data.file)
+    unit = unit_rows(np.asarray(loaded.embeddings, np.float32))
+    unit = unit[rng.permutation(len(unit))]
+    query, base = unit[:QUERIES], grown(unit[QUERIES:], rows, rng)
+    nearest = nearest_by_cosine(query, base, NEAREST)
+    found = []
+    for ways in (ours(base, query, folder, seed), sentence_transformers(base, query), faiss_ways(base, query, seed)):
+        found += [measured(way, nearest) for way in ways]
+    found += [measured(way, nearest) for way in usearch_ways(base, query)]
+    print(f"\n**{data.name}**, {rows:,} rows of {base.shape[1]} numbers, seed {seed}\n")
+    print("| way | memory | disk | build, s | recall@10 | ms |\n|:--|--:|--:|--:|--:|--:|")
+    for way, recall, milliseconds in found:
+        first = not any(
+            other.memory <= way.memory and better >= recall and (other.memory, -better) != (way.memory, -recall)
+            for other, better, _ in found
+        )
+        cells = f"{way.memory:.0f} | {way.disk:.0f} | {way.build:.1f} | {recall:.3f}{' *' * first} | {milliseconds:.2f}"
+        print(f"| {way.name} | {cells} |", flush=True)
+
+
+def measured(way: Stored, nearest: npt.NDArray[np.int64]) -> tuple[Stored, float, float]:
+    """Return a way with its recall and the milliseconds of a query, the shortest of three rounds."""
+    times = []
+    for _ in range(3):
+        began = time.perf_counter()
+        ids = way.search()
+        times.append(time.perf_counter() - began)
+    hits = (ids[:, :, None] == nearest[:, None, :]).any(axis=2)
+    return way, float(hits.mean()), 1e3 * min(times) / len(nearest)
+
+
+def main() -> None:
+    """Print a table for each data set."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", action="append", required=True, metavar="NAME=FILE")
+    parser.add_argument("--rows", type=int, default=200_000)
+    parser.add_argument("--seed", type=int, default=0)
+    given = parser.parse_args()
+    for data in parsed(parser, given.data):
+        with tempfile.TemporaryDirectory() as folder:
+            table(data, given.rows, given.seed, Path(folder))
+
+
+if __name__ == "__main__":
+    os.environ.setdefault("OMP_NUM_THREADS", str(THREADS))
+    main()
