@@ -6,7 +6,7 @@
   memory. Both take turns; the ratio is FAISS's time over ours, the median of the rounds, and 1 is as quick.
 - "opening": in a process of its own each, the time until an index is open and until its first search is answered, and
   the memory that it then takes beyond what it took before (resident pages, those of mapped files included).
-- "lengths" (``--lengths``): milliseconds of processor time of one query of 100,000 codes, on one thread.
+- "lengths" (``--lengths``): milliseconds of processor time a query, on one thread, for one query and for 32 at once.
 - "kinds": the approximate kinds beside the exact one (``lbhash index bench``).
 
 Codes are random ones around one of 1,000 centers, an eighth of the bits flipped.
@@ -20,6 +20,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+from itertools import product
 from pathlib import Path
 from time import process_time
 from timeit import repeat, timeit
@@ -90,14 +91,13 @@ def opening(folder: Path, codes: np.ndarray, bits: int) -> list[str]:
     return rows
 
 
-def lengths(k: int, rounds: int) -> None:
-    """One query of codes of several lengths, beside FAISS and the exact search of usearch."""
+def lengths(rows: int, batch: int, k: int, rounds: int) -> None:
+    """Print milliseconds a query for codes of several lengths, beside FAISS and the exact search of usearch."""
     from usearch.index import MetricKind
     from usearch.index import search as usearch
 
-    print("| bits | FAISS, ms | FlatIndex, ms | usearch, ms |\n|--:|--:|--:|--:|")
-    for bits in (24, 64, 96, 128, 192, 256, 384, 512, 768, 1024):
-        codes, query = (np.random.default_rng(0).integers(0, 256, (n, bits // 8), np.uint8) for n in (100_000, 1))
+    for bits in (64, 128, 256, 384, 512, 768, 1024):
+        codes, query = (np.random.default_rng(0).integers(0, 256, (n, bits // 8), np.uint8) for n in (rows, batch))
         bare, ours = faiss.IndexBinaryFlat(bits), FlatIndex(bits)
         bare.add(codes)
         ours.add(codes)
@@ -106,8 +106,12 @@ def lengths(k: int, rounds: int) -> None:
             lambda q=query, i=ours: i.search(q, k),
             lambda q=query, c=codes: usearch(c, q, k, MetricKind.Hamming, exact=True, threads=1),
         )
-        times = [min(repeat(search, timer=process_time, number=1, repeat=rounds)) for search in searches]
-        print(f"| {bits} | " + " | ".join(f"{1e3 * seconds:.3f}" for seconds in times) + " |", flush=True)
+        turns = [
+            [repeat(search, timer=process_time, number=1, repeat=1)[0] for search in searches] for _ in range(rounds)
+        ]
+        theirs, own, other = (1e3 * min(times) / batch for times in zip(*turns, strict=True))
+        ratio = own / min(theirs, other)
+        print(f"| {rows:,} | {batch} | {bits} | {theirs:.3f} | {own:.3f} | {other:.3f} | {ratio:.2f} |", flush=True)
 
 
 def main() -> None:
@@ -123,7 +127,10 @@ def main() -> None:
     given = parser.parse_args()
     if given.lengths:
         faiss.omp_set_num_threads(1)
-        lengths(given.k, given.rounds)
+        print("| codes | queries | bits | FAISS, ms | FlatIndex, ms | usearch, ms | ours / faster of the two |")
+        print("|--:|--:|--:|--:|--:|--:|--:|")
+        for millions, batch in product(given.millions, (1, 32)):
+            lengths(round(1e6 * millions), batch, given.k, given.rounds)
         return
     if given.bits % 8:
         parser.error("bits must be a multiple of 8, as FAISS's are")

@@ -262,10 +262,12 @@ def test_sne_wants_the_neighbors_of_the_embeddings(data):
     assert coder.loss(model, torch.from_numpy(x[:6])).item() == pytest.approx(total, rel=1e-3)
 
 
-def test_a_batch_of_sne_is_rows_with_their_nearest():
+def test_batches_of_sne_are_in_turn_random_and_rows_with_their_nearest():
     x = np.random.default_rng(0).standard_normal((200, 3)).astype(np.float32)
     nearest = [set(np.argsort([-cosine(row.tolist(), other.tolist()) for other in x])[:16]) for row in x]
-    for rows in CODERS["sne"](5).picks(torch.from_numpy(x), 48, 4):
+    random, *others = CODERS["sne"](5).picks(torch.from_numpy(x), 48, 4)
+    assert len(set(random.tolist())) == 48
+    for rows in others[::2]:
         batch = set(rows.tolist())
         whole = [near for near in nearest if near <= batch]  # of which it is made
         assert 16 <= len(batch) == len(rows) <= 48
