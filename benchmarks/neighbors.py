@@ -67,7 +67,7 @@ def ours(base: Floats, query: Floats, folder: Path, seed: int) -> Iterator[Store
             learns_classes=False,
         )
         build, asked = time.perf_counter() - began, hasher.encode(query)
-        name = f"lbhash {hasher.method}, {bits} bits"
+        name = f"lbhash {hasher.name}, {bits} bits"
         yield Stored(name, bits / 8, 0, build, lambda i=index, q=asked: i.search(q, NEAREST).ids)
         for count in (50, 100, 200):
 
@@ -80,7 +80,7 @@ def ours(base: Floats, query: Floats, folder: Path, seed: int) -> Iterator[Store
 def sentence_transformers(base: Floats, query: Floats) -> Iterator[Stored]:
     """Yield the two stages that its documentation shows: signs in memory, int8 vectors of the candidates on disk."""
     import faiss
-    from sentence_transformers.quantization import quantize_embeddings
+    from sentence_transformers.util.quantization import quantize_embeddings
 
     began = time.perf_counter()
     index = faiss.IndexBinaryFlat(8 * (base.shape[1] // 8))

@@ -517,7 +517,9 @@ def test_without_labels_the_best_of_four_on_held_out_rows_is_kept():
         assert recall == pytest.approx(evaluate_neighbors(codes[0], query, codes[1], base, [10]).recall[0])
         assert reranked == pytest.approx(slow_recall_of_candidates(*(unpack(one, 16) for one in codes), query, base))
     recalls = [one.recall for one in hasher.choice_]
-    assert recalls == sorted(recalls, reverse=True)
+    near = [one.reranked for one in hasher.choice_ if one.recall >= max(recalls) - 0.01]
+    assert hasher.choice_[0].reranked == max(near)
+    assert recalls[0] >= max(recalls) - 0.01
     assert recalls[0] > recalls[-1]
     assert hasher.method_ == hasher.choice_[0].method
     assert hasher.choice_[0].reranked > recalls[0]

@@ -91,9 +91,8 @@ class Hasher(TrainingArguments):
         regression then guesses them, and rows learn to keep the neighbors of their embeddings, too.
 
         Without labels, a method that needs none is fitted: the one that ``method`` names. If it is None, ``signs``,
-        ``lsh``, ``itq`` and ``sne`` are compared on held-out rows, and that of the highest recall@10 of the codes alone
-        is kept, since an index has no vectors to rank them again unless you ask (``choice_``). Fewer than 100 rows are
-        fitted by ``sne``.
+        ``lsh``, ``itq`` and ``sne`` are compared on held-out rows (``choice_``). The highest recall@10 of the codes
+        decides; within 0.01 of it, that after re-ranking. Fewer than 100 rows are fitted by ``sne``.
         """
         texts, labels, classes = self._texts(X), None, np.arange(0)
         rows = self._validated(X) if texts is None else np.empty((len(texts), 0))
