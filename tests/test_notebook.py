@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-import sys
 from pathlib import Path
 
 import nbformat
@@ -85,18 +83,16 @@ def test_in_a_kernel():
 
 
 BOOKS = sorted((Path(__file__).parents[1] / "docs" / "notebooks").glob("*.ipynb"))
-SLOW = {"sentences": pytest.mark.slow}  # it collects the sentences of docs/text.md, whose blocks are run, once more
+SLOW = {"sentences": pytest.mark.slow}  # half a minute
 
 
 @pytest.mark.parametrize("path", [pytest.param(path, marks=SLOW.get(path.stem, ()), id=path.stem) for path in BOOKS])
 @pytest.mark.usefixtures("short_trainings")
-def test_a_notebook_of_the_docs_runs(path, tmp_path, monkeypatch):
+def test_a_notebook_of_the_docs_runs(path, tmp_path, monkeypatch, request):
     """Its cells run one after the other, and it is stored without outputs."""
-    for name in ("docs/notebooks", "examples"):
-        shutil.copytree(path.parents[2] / name, tmp_path / name)
-    monkeypatch.chdir(tmp_path / "docs" / "notebooks")
-    monkeypatch.setattr(sys, "path", [*sys.path])
-    monkeypatch.delitem(sys.modules, "text", raising=False)
+    if path.stem == "sentences":
+        request.getfixturevalue("encoder_on_the_hub")
+    monkeypatch.chdir(tmp_path)
     names: dict = {}
     for number, cell in enumerate(nbformat.read(path, 4).cells):
         if cell.cell_type == "code":

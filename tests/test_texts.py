@@ -191,25 +191,20 @@ def test_another_encoder_is_refused(here, other, command):
     assert config["metadata"]["backbone"]["name"] == str(FOLDER)
 
 
-def test_a_model_of_the_hub(here, encoder, command, monkeypatch):
+def test_a_model_of_the_hub(here, encoder, command, encoder_on_the_hub):
     """Its revision is remembered, and loaded again when the Hub has a newer one."""
-    revision, newer = "0123456789" * 4, "9" * 40
-    folder = here / "hub" / "models--user--mini"
-    for name in (revision, newer):
-        shutil.copytree(FOLDER, folder / "snapshots" / name, copy_function=os.symlink)
-    (folder / "refs").mkdir()
-    (folder / "refs" / "main").write_text(revision)
-    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(here / "hub"))
-    given = [one if one != FOLDER else "user/mini" for one in LABELED]
+    revision, name = "0123456789" * 4, "sentence-transformers/all-MiniLM-L6-v2"
+    given = [one if one != FOLDER else name for one in LABELED]
     status, _, err = command(*given, "--out", "model")
     assert status == 0, err
     known = json.loads(Path("model/config.json").read_text())["metadata"]["backbone"]
-    assert known == {"name": "user/mini", "kind": "text", "dim": 384, "revision": revision} | {
+    assert known == {"name": name, "kind": "text", "dim": 384, "revision": revision} | {
         "fingerprint": encoder.fingerprint()
     }
-    (folder / "refs" / "main").write_text(newer)
+    shutil.copytree(FOLDER, encoder_on_the_hub / "snapshots" / ("9" * 40), copy_function=os.symlink)
+    (encoder_on_the_hub / "refs" / "main").write_text("9" * 40)
     hasher = Hasher.from_pretrained("model")
-    assert (hasher.backbone_.name, hasher.backbone_.revision) == ("user/mini", revision)
+    assert (hasher.backbone_.name, hasher.backbone_.revision) == (name, revision)
 
 
 def test_python(encoder, tmp_path):
