@@ -48,7 +48,7 @@ def compare(
     out: str | Path | None = None,
     **settings: Any,
 ) -> Comparison:
-    """Compare what rows of embeddings could be stored as; a tenth of them is asked, and a tenth is stored.
+    """Compare ways to store rows of embeddings. A tenth of the rows are queries, and a tenth is stored.
 
     Args:
         X: embeddings ``[n, dim]``.
@@ -76,12 +76,12 @@ def compare_dataset(
     workers: int = 1,
     progress: bool = False,
 ) -> Comparison:
-    """Store the base of a data set in many ways, and measure what each answers, weighs and takes.
+    """Store the base of a data set in many ways, and measure the quality, the bytes and the time of each.
 
-    The three questions are: rows of the query's class, among classes that were trained on (mAP); the same among classes
-    that no method saw in training, which takes a second fit on half of the classes (mAP); and the ten rows whose
-    embeddings are nearest (recall). Queries are rows that nothing was trained on, and so is the base where there are
-    labels. Half of the queries choose what is recommended, and the figures are those of the other half.
+    Three questions are asked of each way. Does it find rows of the query's class, if the class was trained on (mAP)?
+    Does it find them if the class was not trained on (mAP, after a second fit on half of the classes)? Does it find the
+    ten rows whose embeddings are nearest (recall)? Queries were not trained on; with labels, nor was the base. Half of
+    the queries choose the recommendation, and the figures are those of the other half.
 
     Args:
         dataset: embeddings, with labels or without. Of more than 20,000 rows to train or 20,000 of the base, or 1,000

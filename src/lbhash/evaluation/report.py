@@ -248,13 +248,13 @@ def evaluate_parts(
     probe: bool = False,
     bits: int | None = None,
 ) -> Report:
-    """Evaluate codes as ``evaluate`` does against a base in parts, with the same report to the last digit.
+    """Evaluate codes against a base in parts, with the report of ``evaluate`` to the last digit.
 
-    ``parts`` are pairs of base codes and labels, in memory or memory-mapped. ``share`` says where they are counted: in
-    this process one after the other, or anywhere by a function of the checked parts that returns another, which calls a
-    given function on each of them and returns the results (``lbhash.pipeline.cluster.sharing``). Labels are class
-    numbers or multi-hot. ``ties="stable"`` and ``probe`` need the base in one part; all other options and the errors
-    are those of ``evaluate``.
+    ``parts`` are pairs of base codes and labels, in memory or memory-mapped. Labels are class numbers or multi-hot. By
+    default this process counts the parts one after the other. ``share`` lets others count them: it takes the checked
+    parts and returns a function, which calls a given function on each part and returns the results
+    (``lbhash.pipeline.cluster.sharing``). ``ties="stable"`` and ``probe`` need the base in one part. All other options
+    and the errors are those of ``evaluate``.
     """
     queries, wanted, base, length = _check(query_codes, query_labels, parts, bits)
     size, of = sum(len(part.codes) for part in base), "the size of the base"

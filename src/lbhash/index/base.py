@@ -199,9 +199,9 @@ class Index(ABC):
         Args:
             codes: the queries, ``uint8 [n, ceil(bits / 8)]``.
             k: how many, from 1 on.
-            where: return only codes whose attributes, or ``id``, are so: a mapping with the value, or the values, that
-                a column may have, such as ``{"label": [3, 5]}``, or a text, such as ``"20 <= price < 50 and color in
-                (red, blue)"`` (``lbhash.index.where``). Of a column of lists, one of the list must be so. A search with
+            where: return only codes with these attributes or ids: a mapping from columns to a value or a list of
+                values, such as ``{"label": [3, 5]}``; or a text, such as ``"20 <= price < 50 and color in (red,
+                blue)"`` (``lbhash.index.where``). In a column of lists, one value of the list must pass. A search with
                 a filter is exact for every kind of index.
         """
         return self._search(self.check(codes), self.at_most(k), conditions(where))

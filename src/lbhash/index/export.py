@@ -35,8 +35,8 @@ def export_index(index: Index, out: str | Path, to: str = "parquet") -> dict[str
             have codes in a form of ``codes_as``.
 
     Raises:
-        ValueError: ``to`` is none of the formats, ``out`` has another suffix, or text in an attribute holds a character
-            of number 0, which no SQL can say.
+        ValueError: ``to`` is none of the formats, ``out`` has another suffix, or a text of an attribute holds the
+            character 0, which SQL cannot hold.
     """
     to = check_choice(to, "to", tuple(FORMATS))
     suffix, write = FORMATS[to]

@@ -22,14 +22,13 @@ from lbhash.utils.validation import check_choice
 def open_index(path: str | Path, *, known: Index | None = None, progress: bool = False) -> Index:
     """Open an index.
 
-    Each file of a folder is read and compared with its checksums when it is first needed, before anything is made of
-    it: whoever gets an answer got it from files that are as they were written. What was read stays in memory, but for
-    stored vectors. ``Index.load`` reads all of it at once.
+    Each file of a folder is compared with its checksums when it is first needed, so that no answer comes from a damaged
+    file. Files stay in memory, except stored vectors. ``Index.load`` reads all files at once.
 
     Args:
         path: a folder that ``build_index`` or ``Index.save`` wrote, or the address of a Milvus collection:
             ``milvus+http://HOST:PORT/COLLECTION`` or ``milvus+FILE.db``.
-        known: the index as it was when it was opened there before; what it has read and has not changed is shared.
+        known: the index that was opened there before; its files that have not changed are shared.
         progress: show a bar while codes are added to Milvus.
 
     Raises:
@@ -74,8 +73,8 @@ def build_index(
         ids: integers or texts, ``[n]``. If None, they are the table's rows.
         attributes: columns of n values each. If None, they are those of ``code_attributes``.
         vectors: ``[n, dim]``, if ``store_vectors`` is not empty.
-        store_vectors: what the vectors are, ``outputs`` or ``embeddings``, kept as float16 (uint8 as it is); ``int8``,
-            embeddings of a byte a number, whose scales are those of the first vectors; or empty for none.
+        store_vectors: ``outputs`` or ``embeddings``, which are kept as float16 (uint8 stays uint8); ``int8``:
+            embeddings with one byte a number, scaled by the first vectors; or empty for no vectors.
         learns_classes: ``hasher.model_.learns_classes`` of the model, which decides how ``rerank`` ranks; None if you
             do not know.
         options: options of the kind.

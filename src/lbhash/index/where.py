@@ -5,8 +5,8 @@ The column ``id`` has the ids. A text has conditions, all of which must hold, wi
 
 A condition is ``NAME = VALUE``, the same with ``!=``, ``<``, ``<=``, ``>`` or ``>=``, a range as above, ``NAME [not] in
 (VALUE, …)`` or ``NAME is [not] null``. Quote a name or value that holds a comma, a parenthesis, an operator or the word
-``and``; write the quote itself twice. A value is read in the type of its column. A missing value passes ``is null``
-alone. Of a list, one value must pass; with ``!=`` and ``not in`` all must.
+``and``; write the quote itself twice. A value is read in the type of its column. A missing value passes only ``is
+null``. In a list, one value must pass; with ``!=`` and ``not in``, all must.
 """
 
 from __future__ import annotations

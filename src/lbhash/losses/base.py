@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 @dataclass(frozen=True)
 class Task:
-    """The task: what an objective may know before training begins."""
+    """What an objective may know before training begins."""
 
     bits: int
     """h, the length of a code."""

@@ -112,15 +112,15 @@ def evaluate_unseen(
     seed: int = 0,
     top_k: int | None = None,
 ) -> UnseenReport:
-    """Train on some of the classes, in several draws, and evaluate what that is worth for these and for the others.
+    """Train on some classes, and evaluate the codes of these classes and of the others, in several draws.
 
     Args:
         dataset: embeddings with one label a row; its splits stay, so that train rows of the classes left out are not
             used at all.
         hasher: not fitted; its settings train a hasher for each draw.
         draws: how often classes are drawn and a hasher is trained; the seeds of both grow by one.
-        share: of the classes that is left out of training, at least two, as are those that stay.
-        seed: of the first draw; by the same one ``lbhash train --protocol unseen`` takes the same half of the classes.
+        share: share of the classes that is left out of training. At least two are left out, and two stay.
+        seed: seed of the first draw. ``lbhash train --protocol unseen`` draws the same half of the classes by it.
         top_k: mAP@k; by default, and if the base of these classes is smaller, over all of it.
 
     Raises:
