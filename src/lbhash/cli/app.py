@@ -71,7 +71,7 @@ def demo(
     seed: Annotated[int, typer.Option(help="Seed of everything.")] = 0,
     epochs: Annotated[int, typer.Option(min=1, help="Epochs of each training.")] = 30,
 ) -> None:
-    """Train, encode, evaluate and search on pictures that come with it, and write a report."""
+    """Train, encode, evaluate and search on images that come with it, and write a report."""
     from lbhash.cli.demo import run_demo
 
     run_demo(out, data, seed=seed, epochs=epochs)

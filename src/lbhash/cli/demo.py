@@ -48,7 +48,7 @@ def run_demo(out: str | Path, data: Data = "characters", seed: int = 0, epochs: 
     dataset, bits = load_dataset(data, seed=seed), BITS[data]
     dataset = replace(dataset, base=dataset.base.where(~dataset.trained_base()))
     console.print(
-        f"{TITLES[data]}: {dataset.classes} classes, {len(dataset.train):,} pictures to train, "
+        f"{TITLES[data]}: {dataset.classes} classes, {len(dataset.train):,} images to train, "
         f"{len(dataset.base):,} new ones in the base, {len(dataset.query):,} queries; "
         f"codes of {bits} bits, {epochs} epochs, seed {seed}\n",
         soft_wrap=True,
