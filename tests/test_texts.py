@@ -308,7 +308,9 @@ def test_reading_texts(here, capsys):
 
 
 def test_the_cache_knows_texts_by_their_content(here):
-    tables = [load_table(pa.table({"text": texts}), encoder=Lengths()) for texts in (TEXTS, TEXTS[::-1], TEXTS)]
+    tables = [
+        load_table(pa.table({"text": texts}), encoder=Lengths()) for texts in (TEXTS, [*TEXTS[:-1], "other"], TEXTS)
+    ]
     marks = [table.embeddings.fingerprint() for table in tables]
     assert marks[0] == marks[2] != marks[1]
     for table in tables:

@@ -487,7 +487,7 @@ def _warn(split: Split, codes: PackedCodes) -> None:
 def _matrix(X: Any) -> Any:
     """Return embeddings as an array, or a table as it is; ``ValueError`` if they are not ``[n, dim]`` or are masked."""
     if X is None or isinstance(X, (str, bytes, dict, set)) or np.isscalar(X):
-        raise ValueError(f"X is {X!r}; it must be embeddings [n, dim]")
+        raise ValueError(f"X is {X!r}; it must be embeddings [n, dim], or a list of images or texts")
     if hasattr(X, "toarray"):
         raise TypeError("X is sparse; it must be dense: X.toarray()")
     X = as_matrix(X, "X")

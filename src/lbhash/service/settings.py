@@ -21,7 +21,8 @@ class Settings:
         model: a folder that ``lbhash train`` wrote.
         index: what ``lbhash.index.open_index`` opens.
         data: ``"digits"``, ``"characters"`` or a file, with the rows, their images and the queries of the evaluation.
-        backbone: the folder of a vision model for images. If None, it is the model's own, if that is on this machine.
+        backbone: a folder or Hub id of what embeds images or texts. If None, what the model was trained with; images
+            are no queries if that is not on this machine.
         token: what every request but those for ``/health``, ``/ready`` and the pages' files must bring
             (``Authorization: Bearer``).
         tokens: in its place a TOML file of several tokens, with what each allows (``lbhash.service.tokens``).

@@ -42,7 +42,9 @@ def serve(
     ] = None,
     backbone: Annotated[
         Path | None,
-        typer.Option(help="The folder of a vision model for images. If not given, the model's own backbone is used."),
+        typer.Option(
+            help="What embeds images or texts, a folder or Hub id; without it, what the model was trained with."
+        ),
     ] = None,
     host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 for any free port.")] = 8000,
