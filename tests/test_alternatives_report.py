@@ -39,9 +39,9 @@ def test_each_is_measured_on_the_same_rows(found):
     rows, x, q = rows_of(made), new.take(slice(None)), data.query.take(slice(None))
     assert (made["queries"], made["base"], made["left_out"]) == (200, 797, [])
     sizes = {CODES: 2, COSINE: 64, SIGNS: 8, "ITQ, no labels": 2, "logistic regression onto centers": 2, CLASS: 1}
-    sizes |= {f"  {count} re-ranked by vectors": 66 for count in (50, 100, 200)}
+    sizes |= {f"  {count} re-ranked by embeddings": 66 for count in (50, 100, 200)}
     assert {name: one["bytes"] for name, one in rows.items()} == sizes
-    assert list(rows)[:4] == [CODES, *(f"  {count} re-ranked by vectors" for count in (50, 100, 200))]
+    assert list(rows)[:4] == [CODES, *(f"  {count} re-ranked by embeddings" for count in (50, 100, 200))]
     codes = [hasher.encode_split(part) for part in (data.query, new)]
     report = evaluate(codes[0], data.query.labels, codes[1], new.labels, bits=16)
     assert rows[CODES]["map"] == pytest.approx(report.map)
@@ -69,7 +69,7 @@ def test_re_ranking_is_that_of_an_index(found):
         ranks = np.flatnonzero(data.query.labels[row] == new.labels[np.argsort(scores, kind="stable")]) + 1
         precision.append(np.mean(np.arange(1, len(ranks) + 1) / ranks))
         recall.append(len(set(order[:10]) & set(np.argsort(-cosines[row])[:10])) / 10)
-    one = rows_of(made)["  100 re-ranked by vectors"]
+    one = rows_of(made)["  100 re-ranked by embeddings"]
     assert one["map"] == pytest.approx(np.mean(precision), abs=0.02)  # of which all others are ranked in expectation
     assert one["recall"] == pytest.approx(np.mean(recall), abs=0.01)
 
@@ -122,11 +122,11 @@ def test_the_command_says_what_the_table_says(command, tmp_path, monkeypatch, la
         assert line.format(*values) in said
     else:
         assert (len(rows), rows[CODES]["map"], CLASS in rows) == (7, None, False)
-        best = rows["  200 re-ranked by vectors"]["recall"]
+        best = rows["  200 re-ranked by embeddings"]["recall"]
         line = (
             f"These codes: 2 bytes a row instead of 64, and {rows[CODES]['recall']:.0%} of the ten nearest; {best:.0%}"
         )
-        assert f"{line} with 200 re-ranked by vectors" in said
+        assert f"{line} with 200 re-ranked by embeddings" in said
     status, out, _ = command(*train, "--no-baselines", "--overwrite", "--out", tmp_path / "m")
     assert status == 0
     assert "what is stored" not in out

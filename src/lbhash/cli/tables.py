@@ -58,7 +58,7 @@ def print_figures(metrics: Mapping[str, Any]) -> None:
     console.print(", ".join(f"{name} {value}" for name, value in parts.items()), f"of the base{alone}")
     scored = [one for one in metrics["classes"] if one["map"] is not None]
     if len(scored) > WEAKEST:
-        print_weakest([(one["class"], one["map"], one["train"]) for one in scored], "rows to train")
+        print_weakest([(one["class"], one["map"], one["train"]) for one in scored], "training rows")
 
 
 def print_alternatives(metrics: Mapping[str, Any]) -> None:
@@ -67,7 +67,7 @@ def print_alternatives(metrics: Mapping[str, Any]) -> None:
     if found is None:
         return
     labeled = "neighbors" not in metrics
-    table = Table("what is stored of a row", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    table = Table("stored per row", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
     for name in ("bytes", *(("mAP", "macro mAP") if labeled else ()), "recall@10"):
         table.add_column(name, justify="right", no_wrap=True)
     for one in found["rows"]:

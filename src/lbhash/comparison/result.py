@@ -188,7 +188,7 @@ class Comparison:
         for line in self.answers(question):
             if line.name != EMBEDDINGS:
                 drawn.setdefault((line.name, bool(line.rerank)), []).append((line.memory, line.value(question)))
-        labels = {pick_color: "recommended", faiss_color: "FAISS"}
+        labels = {pick_color: "the recommended method", faiss_color: "FAISS, not re-ranked", "0.75": "all other ways"}
         own = picked.name, bool(picked.rerank)
         for (name, again), points in sorted(drawn.items(), key=lambda one: one[0] != own):  # the pick leads the legend
             color = pick_color if (name, again) == own else faiss_color if name.startswith("FAISS") else "0.75"
@@ -197,12 +197,12 @@ class Comparison:
             axes.plot(*zip(*sorted(points), strict=True), **style, label=labels.pop(color, None))
         axes.axhline(exact.value(question), color="black", linestyle=":", label=f"{EMBEDDINGS}, {exact.memory:,} bytes")
         ring: dict[str, Any] = {"markersize": 13, "markerfacecolor": "none", "markeredgecolor": "black", "zorder": 4}
-        axes.plot(picked.memory, picked.value(question), "o", **ring)
+        axes.plot(picked.memory, picked.value(question), "o", **ring, label="what to take", linestyle="none")
         sizes = sorted({line.memory for line in self.lines if line.name != EMBEDDINGS})
         ticks = [2**power for power in range(0, len(bin(sizes[-1])) - 1, 2) if sizes[0] <= 2**power <= 2 * sizes[-1]]
         axes.set_xscale("log", base=2)
         axes.set_xticks(ticks, [f"{tick:,}" for tick in ticks])
-        axes.set(xlabel="bytes a row in memory", ylabel=QUESTIONS[question][1])
+        axes.set(xlabel="bytes a row in memory", ylabel=f"{QUESTIONS[question][1]}, higher is better")
         axes.set_title(f"{QUESTIONS[question][0]}\ntake {picked.title}", fontsize=11)
 
     def save(self, folder: str | Path) -> None:

@@ -91,7 +91,7 @@ def _kinds(rows: Rows, hasher: Hasher) -> Iterator[tuple[list[str], Callable[[],
         yield names, partial(ways.logistic, rows, class_number=True, **settings)
     counts = [min(count, len(rows.base)) for count in COUNTS]
     yield (
-        [f"  {count} re-ranked by vectors" for count in COUNTS],
+        [f"  {count} re-ranked by embeddings" for count in COUNTS],
         lambda: (one for one in codes(counts=counts) if one.rerank),
     )
 
