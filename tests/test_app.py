@@ -297,6 +297,9 @@ def test_an_index_of_queries_alone_is_shown_with_the_figures_of_the_training(tmp
             notes, served = [], client.app.state.service.engine
             assert background._evidence(served, served.index, notes).trained == {}
             assert notes == ["no mAP: the index holds nothing but the queries of the data"]
+        for damaged in ({"new_rows": {"map": 7}}, {"alternatives": {"rows": [{"bytes": "x"}]}}, []):
+            metrics.write_text(json.dumps(damaged))
+            assert background._report(tmp_path / "model") == (None, {})
 
 
 def test_an_index_that_does_not_answer_is_a_503(client, monkeypatch):

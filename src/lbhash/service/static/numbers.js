@@ -80,6 +80,7 @@ export function showNumbers(found) {
   $("searched").querySelector("tbody").replaceChildren(...searched.map((row) =>
     cells(element("tr"), row.name, three(row.map), `${three(row.map_worst)}–${three(row.map_best)}`, three(row.map_macro), three(row.knn_accuracy))));
   $("stored").hidden = !stored.length;
+  $("stored").classList.toggle("unlabeled", stored.every((row) => row.map === null));
   $("stored").querySelector("tbody").replaceChildren(...stored.map((row) =>
     cells(element("tr", { className: row.name.startsWith(" ") ? "more" : "" }), row.name.trim(), count(row.bytes), three(row.map), three(row.recall))));
   $("classes").hidden = !found.classes.length;
