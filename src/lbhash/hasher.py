@@ -125,7 +125,7 @@ class Hasher(TrainingArguments):
         """Return the texts that an encoder is given for, or None without an encoder."""
         if self.encoder is None:
             return None
-        texts = X.tolist() if hasattr(X, "tolist") else X.to_list() if hasattr(X, "to_list") else X
+        texts = _listed(X)
         if not isinstance(texts, (list, tuple)) or not len(texts):
             raise TypeError(f"X is {shown(X)} and encoder {str(self.encoder)!r}; it must be texts, a list or a column")
         for row, text in enumerate(texts):
@@ -539,12 +539,19 @@ def _check_images(images: Any) -> None:
             raise TypeError(f"images has {image!r} in row {row}; it must be {what}")
 
 
+def _listed(X: Any) -> Any:
+    """Return a column of texts as a list; what holds numbers, or several columns, as it is."""
+    if getattr(getattr(X, "dtype", None), "kind", "O") not in "OUT" or len(getattr(X, "shape", ())) > 1:
+        return X
+    convert = next((name for name in ("tolist", "to_list", "to_pylist") if hasattr(X, name)), None)
+    return X if convert is None else getattr(X, convert)()
+
+
 def _items(X: Any, *, texts: bool = False) -> Iterator[Any] | None:
     """Return the images or texts that ``X`` holds, or None if it holds embeddings; an iterator holds no embeddings."""
     if isinstance(X, Iterator):
         return X
-    if texts and getattr(getattr(X, "dtype", None), "kind", "O") in "OUT" and hasattr(X, "tolist"):
-        X = X.tolist()  # a column of pandas or NumPy
+    X = _listed(X) if texts else X
     if not isinstance(X, (list, tuple)) or not X:
         return None
     pil = sys.modules.get("PIL.Image")  # without it there is no PIL image
