@@ -81,7 +81,7 @@ def test_spooled_images_leave_no_file(parquet, tmp_path, monkeypatch):
     np.testing.assert_array_equal(pixels_of([copied.read(9)]), pixels_of([parquet.read(9)]))
 
 
-def test_images_that_a_program_holds():
+def test_images_that_a_program_holds(tmp_path):
     images, _ = stripes(3)
     held = ListedImages([images[0], stored(images[1]), images[2].convert("L")])
     np.testing.assert_array_equal(pixels_of([held.read(0), held.read(1)]), pixels_of(images[:2]))
@@ -96,7 +96,17 @@ def test_images_that_a_program_holds():
     assert len({ListedImages(other).fingerprint() for other in others} | {known}) == 5
     with pytest.raises(ValueError, match=r"^image 1 is no image"):
         ListedImages([images[0], b"junk"]).read(1)
-    with pytest.raises(TypeError, match=r"^image 0 is of type str"):
+    with pytest.raises(TypeError, match=r"^image 0 is of type int"):
+        ListedImages([5]).read(0)
+    files = [tmp_path / f"{row}.png" for row in range(2)]
+    for image, file in zip(images, files, strict=False):
+        image.save(file)
+    listed = ListedImages([files[0], str(files[1])])
+    np.testing.assert_array_equal(pixels_of([listed.read(0), listed.read(1)]), pixels_of(images[:2]))
+    known = listed.fingerprint()
+    images[2].resize((9, 9)).save(files[1])
+    assert listed.fingerprint() != known
+    with pytest.raises(ValueError, match=r"^image 'a.jpg' cannot be read: No such file"):
         ListedImages(["a.jpg"]).read(0)
 
 

@@ -166,14 +166,14 @@ class Hasher(TrainingArguments):
         return rows
 
     def fit_images(
-        self, images: ImageTable | Sequence[Image | bytes], y: npt.ArrayLike | None = None, **training: Any
+        self, images: ImageTable | Sequence[Image | bytes | str | Path], y: npt.ArrayLike | None = None, **training: Any
     ) -> Hasher:
         """Learn from images: fine-tune ``backbone``, with a head on its embeddings.
 
         The method "cibhash" leaves it as it is, and needs no labels.
 
         Args:
-            images: a table of images (``lbhash.data.images.load_images``), PIL images, or bytes of image files.
+            images: a table of images (``lbhash.data.images.load_images``), PIL images, or image files: paths or bytes.
             y: labels as ``fit`` takes them. If None, the table's own.
             training: further arguments of ``lbhash.training.train``.
 
@@ -531,7 +531,7 @@ def load_hasher(model: str | Path) -> Hasher:
 
 def _check_images(images: Any) -> None:
     """Raise ``TypeError`` unless images are a list of PIL images or of bytes."""
-    what = "a table of images, or a list of PIL images or of the bytes of image files"
+    what = "a table of images, or a list of PIL images, or of paths or bytes of image files"
     if isinstance(images, (str, bytes)) or not isinstance(images, Sequence):
         raise TypeError(f"images is {images!r}; it must be {what}")
     for row, image in enumerate(images):

@@ -86,7 +86,7 @@ class Backbone:
     def embed(
         self, images: Iterable[Image.Image | bytes], batch_size: int = 32, *, progress: bool = False
     ) -> npt.NDArray[np.float32]:
-        """Return the embeddings ``float32 [n, dim]`` of PIL images or the bytes of image files, in their order.
+        """Return the embeddings ``float32 [n, dim]`` of PIL images, or paths or bytes of image files, in order.
 
         A generator is read batch by batch. An error of an item has its position, counted from 0.
         """

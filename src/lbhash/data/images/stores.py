@@ -117,15 +117,15 @@ class ArrayImages(ImageStore):
 
 
 class ListedImages(ImageStore):
-    """A list of images that a program holds: PIL images, or what ``decode_image`` takes."""
+    """A list of images that a program holds: PIL images, bytes of files, or their paths."""
 
-    def __init__(self, images: Sequence[Image.Image | bytes]) -> None:
+    def __init__(self, images: Sequence[Image.Image | bytes | str | Path]) -> None:
         self.images, self.name = images, "images"
 
     def __len__(self) -> int:
         return len(self.images)
 
-    def stored(self, row: int) -> Image.Image | bytes:
+    def stored(self, row: int) -> Any:
         """Return the image of a row."""
         return self.images[row]
 
@@ -134,10 +134,12 @@ class ListedImages(ImageStore):
         return f"image {row}"
 
     def fingerprint(self) -> str:
-        """Return the fingerprint of sizes and pixels, or of the files' bytes."""
+        """Return the fingerprint of sizes and pixels, bytes, or paths with sizes and times of change."""
         parts: list[bytes | str] = []
         for image in self.images:
-            if isinstance(image, (bytes, bytearray, memoryview)):
+            if isinstance(image, (str, Path)):
+                parts.append(file_facts(Path(), str(image)))
+            elif isinstance(image, (bytes, bytearray, memoryview)):
                 parts.append(hashlib.sha256(image).digest())
             else:
                 parts += [f"{image.mode} {image.size}", hashlib.sha256(image.tobytes()).digest()]
