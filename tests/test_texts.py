@@ -148,6 +148,18 @@ def test_from_a_file_to_neighbors(here, encoder, encoded, command):
     assert "1 codes added; index has 49" in out
 
 
+def test_embeddings_of_the_encoder_are_taken_too(here, encoder, command, write_parquet):
+    status, _, err = command(*LABELED, "--out", "model")
+    assert status == 0, err
+    write_parquet("embedded.parquet", encoder.embed(TEXTS), label=TOPICS)
+    np.save("embedded.npy", encoder.embed(TEXTS))
+    codes = Hasher.from_pretrained("model").encode(TEXTS)
+    for name in ("embedded.parquet", "embedded.npy"):
+        status, _, err = command("encode", "--model", "model", "--data", name, "--out", "codes.npz", "--overwrite")
+        assert status == 0, err
+        np.testing.assert_array_equal(read_codes("codes.npz").codes, codes)
+
+
 def test_without_labels(here, command):
     status, _, err = command(
         *TRAIN, "--text-column", "text", "--label-column", "none", "--method", "itq", "--out", "model"

@@ -180,6 +180,21 @@ def _read_file(path: str | Path, name: str, asked: Asked, *, stream: bool) -> tu
     return EmbeddingTable(as_matrix(embeddings, name), None, file.name), file.with_name(f"{file.stem}_labels.npy")
 
 
+def holds_embeddings(data: str | Path, text_column: str | None) -> bool:
+    """Return whether data, for a model of texts, have embeddings and no such column of texts: arrays, or Parquet."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    files = parquet_files(Path(data))
+    if not files:
+        return Path(data).suffix in (".npy", ".npz")
+    try:
+        names = pq.read_schema(files[0]).names
+    except (pa.ArrowInvalid, OSError):  # whoever reads the file says what is wrong with it
+        return False
+    return text_column not in names and first_of(EMBEDDINGS, names) is not None
+
+
 def is_one_table(folder: Path) -> bool:
     """Return whether a folder is one table: parts of Parquet, or what ``datasets`` saved, and no files of splits."""
     if any((folder / f"{split}{suffix}").is_file() for split in SPLITS for suffix in SUFFIXES):

@@ -238,8 +238,10 @@ class Encoder:
         Embeddings and labels have the columns of the training in its own file, and texts in any table. What embeds
         these is what ``backbone`` returns.
         """
+        from lbhash.data.readers import holds_embeddings  # which takes its time
+
         here = self.metadata.get("data") == Path(data).name
-        texts = self.takes_texts and Path(data).suffix not in (".npy", ".npz")
+        texts = self.takes_texts and not holds_embeddings(data, self.metadata.get("text_column"))
         names = [*(("embedding_column", "label_column") if here else ()), *(("text_column",) if texts else ())]
         reading = {name: self.metadata[name] for name in names if name in self.metadata}
         return {**reading, "encoder": backbone()} if texts else reading
