@@ -112,7 +112,7 @@ def table(asked: dict[tuple[str, str, str], np.ndarray]) -> str:
         maps = {pull: 100 * np.nanmean(asked[method, pull, data]) for pull in FORMS[method]}
         low, high = np.quantile(means[method, data], [0.025, 0.975])
         gain = maps["surrogate"] - maps[FORMS[method][-2]]
-        lift = f"{gain:+.1f} ({low:+.1f} to {high:+.1f}){' *' if sure[method, data] else ''}"
+        lift = f"{gain:+.1f}±{(high - low) / 2:.1f}{' *' if sure[method, data] else ''}"
         shown = [f"{maps[pull]:.1f}" if pull in maps else "–" for pull in ("none", "bits", "surrogate")]
         lines.append([data, method, *shown, lift])
     return markdown_table(["data", "method", "alone", "pull bits", "guidance", "guidance less pull bits"], lines, 1)
