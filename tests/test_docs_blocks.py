@@ -203,6 +203,7 @@ def test_the_blocks_run(page, tmp_path, monkeypatch, command, blobs, request):
     monkeypatch.syspath_prepend(str(tmp_path))
     # A service loads what it is given; how it then listens is tested with the service.
     monkeypatch.setattr("lbhash.service.server.run", lambda given, *_, **__: create_app(given))
+    monkeypatch.setattr("lbhash.pipeline.alternatives.LEAST_SECONDS", 60.0)  # so that a fast machine prints all lines
     before = Block(page, 0, "", "\n".join(BEFORE.get(page, [])), "")
     run_commands(before, command)
     names: dict = {"__name__": "page", "PAGE": text}
