@@ -30,10 +30,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from benchmarks.experiments.page import check_part, markdown_table, read_csv, replace_part, write_csv
-from benchmarks.experiments.seeds import fit_seeds
+from benchmarks.experiments.seeds import precision_of
 
-from lbhash.evaluation.metrics import average_precision
-from lbhash.evaluation.ranking import RankHistogram
 from lbhash.hasher import Hasher
 from lbhash.losses import METHODS as LOSSES
 from lbhash.losses import recommended
@@ -88,16 +86,10 @@ def precision(cell: Cell, pull: str, folder: Path) -> Floats:
     file = cell.file(pull, folder)
     if file.exists():
         return read_npz(file)["average_precision"]
-    split, classes = cell.source.training()
-    data = cell.source.dataset()
     hasher = Hasher(cell.bits, cell.method, None, cell.epochs, pull=pull, recipe=cell.recipe, device="cpu")
-    found = []
-    for trained in fit_seeds(hasher, split, len(classes), range(cell.seeds)):
-        query, base = trained.encode_split(data.query), trained.encode_split(data.base)
-        histogram = RankHistogram.from_codes(query, data.query.labels, base, data.base.labels, cell.bits)
-        found.append(average_precision(histogram, cell.source.top_k()))
-    write_npz(file, {"average_precision": np.array(found)})
-    return np.array(found)
+    found = precision_of(hasher, cell.source, range(cell.seeds))
+    write_npz(file, {"average_precision": found})
+    return found
 
 
 def bootstrap(lift: Floats, draws: int = DRAWS, seed: int = 0) -> Floats:

@@ -24,12 +24,10 @@ from typing import Any
 import numpy as np
 from benchmarks.experiments.like_for_like import bootstrap, holm, p_value
 from benchmarks.experiments.page import check_part, markdown_table, replace_part
-from benchmarks.experiments.seeds import fit_seeds
+from benchmarks.experiments.seeds import precision_of
 
 from lbhash.data import hold_out
 from lbhash.evaluation.held_out import score_codes
-from lbhash.evaluation.metrics import average_precision
-from lbhash.evaluation.ranking import RankHistogram
 from lbhash.hasher import Hasher
 from lbhash.reproduce.runs.sources import Source
 from lbhash.training.confusion import confusion
@@ -75,14 +73,8 @@ def try_out(method: str, pull: str, source: Source, setting: Run) -> Run:
 
 def ask(method: str, pull: str, source: Source, setting: Run) -> Run:
     """Return the average precision of each query for each seed; None for a query without a relevant row."""
-    split, classes = source.training()
-    data, found = source.dataset(), []
-    for trained in fit_seeds(hasher_of(method, pull, setting), split, len(classes), range(SEEDS)):
-        query, base = trained.encode_split(data.query), trained.encode_split(data.base)
-        histogram = RankHistogram.from_codes(query, data.query.labels, base, data.base.labels, BITS)
-        precision = average_precision(histogram, source.top_k())
-        found.append([None if np.isnan(value) else round(float(value), 6) for value in precision])
-    return {"precision": found}
+    found = precision_of(hasher_of(method, pull, setting), source, range(SEEDS))
+    return {"precision": [[None if np.isnan(value) else round(float(value), 6) for value in row] for row in found]}
 
 
 @cache

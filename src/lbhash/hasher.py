@@ -530,7 +530,7 @@ def load_hasher(model: str | Path) -> Hasher:
 
 
 def _check_images(images: Any) -> None:
-    """Raise ``TypeError`` unless images are a list of PIL images or of bytes."""
+    """Raise ``TypeError`` unless images are a list of PIL images, or of paths or bytes of image files."""
     what = "a table of images, or a list of PIL images, or of paths or bytes of image files"
     if isinstance(images, (str, bytes)) or not isinstance(images, Sequence):
         raise TypeError(f"images is {images!r}; it must be {what}")

@@ -173,9 +173,8 @@ def _line_for(error: Exception) -> str | None:
         return f"this needs the package {missing}: pip install 'lbhash[train]'"
     if isinstance(error, (ValueError, TypeError)):
         said = " ".join(str(error).split())
-        return re.sub(
-            r"(?<![\w'/.])(embedding|label|text)_column(?![\w'.])", r"--\1-column", said
-        )  # as it is given here
+        # Columns are options here.
+        return re.sub(r"(?<![\w'/.])(embedding|label|text)_column(?![\w'.])", r"--\1-column", said)
     if (line := shortage(error)) is not None:
         return line
     if isinstance(error, OSError) and error.strerror:

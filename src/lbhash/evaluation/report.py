@@ -259,7 +259,7 @@ def evaluate_parts(
     queries, wanted, base, length = _check(query_codes, query_labels, parts, bits)
     size, of = sum(len(part.codes) for part in base), "the size of the base"
     top_k = size if top_k is None else check_int(top_k, "top_k", 1, size, of)
-    k = _voters(base) if k is None else check_int(k, "k", 1, size, of)
+    k = None if k is None else check_int(k, "k", 1, size, of)
     ranks = [rank for rank in RANKS if rank <= size] if ranks is None else ranks
     ranks = tuple(sorted(set(check_ints(ranks, "ranks", 1, size, of))))
     if not ranks:
@@ -298,6 +298,10 @@ def evaluate_parts(
         settings[name] = curves.mean_curve(at, *points, empty)
     mean_misrank = float(np.nanmean(figures.pop("mean_misrank")))
     scored = some_relevant if empty == "skip" else np.ones(len(queries), bool)
+    bound = bound_of_parts(counting, classes, length)
+    if k is None:
+        sizes = bound.intra_counts[bound.present].sum(axis=1) if wanted.ndim == 1 else size
+        k = min(VOTES, int(np.median(sizes)))
     knn_accuracy = probe_accuracy = None
     if wanted.ndim == 1:
         voted = predict_from_counts(queries, counting, classes, histogram.total, k)
@@ -305,7 +309,6 @@ def evaluate_parts(
     if probe:
         predicted = linear_probe_predict(queries, base[0].codes, base[0].labels, length)
         probe_accuracy = float(np.mean(predicted == wanted))
-    bound = bound_of_parts(counting, classes, length)
     by_class = _by_class(wanted, np.where(scored, np.nan_to_num(figures["map"]), np.nan), classes, bound)
     for name, values in figures.items():  # in their means, a query without a relevant base code counts as 0
         mean = np.nan_to_num(values[scored], nan=0.0).mean(axis=0)
@@ -326,13 +329,6 @@ def evaluate_parts(
         empty_queries=int((~some_relevant).sum()),
         largest_grade=1 + int(np.flatnonzero(histogram.graded.any(axis=(0, 2))).max()),
     )
-
-
-def _voters(base: Sequence[Part]) -> int:
-    """Return how many base codes vote where nothing is said."""
-    labels = np.concatenate([np.asarray(part.labels) for part in base])
-    sizes = np.unique(labels, return_counts=True)[1] if labels.ndim == 1 else [len(labels)]
-    return min(VOTES, int(np.median(sizes)))
 
 
 def _labeled(codes: PackedCodes, labels: Labels, which: str) -> tuple[PackedCodes, Labels]:

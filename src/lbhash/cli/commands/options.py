@@ -263,7 +263,7 @@ def with_settings(*without: str) -> Callable[[Callable[..., None]], Callable[...
 
 
 def _place(one: inspect.Parameter) -> int:
-    """Return where an option stands in the help: the first ones in their order, those of images last."""
+    """Return where an option stands in the help: the first ones in their order, those of images and texts last."""
     if one.name in FIRST:
         return FIRST.index(one.name)
     return len(FIRST) + (get_args(one.annotation)[1].rich_help_panel in (IMAGES, TEXTS))
