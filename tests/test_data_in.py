@@ -14,7 +14,7 @@ from lbhash import Hasher
 from lbhash.codes.io import CodeTable, read_codes
 from lbhash.data import load_dataset, load_table
 from lbhash.index import build_index, open_index
-from lbhash.pipeline.columns import label_columns
+from lbhash.pipeline.columns import label_columns, open_columns
 from lbhash.utils.arrays import as_matrix
 
 ROWS, DIM, CLASSES = 60, 6, 3
@@ -410,6 +410,18 @@ def test_files_as_people_have_them(vectors, tmp_path, name, capsys):
     lines = capsys.readouterr().err.splitlines()
     assert len(lines) == 1 + bool(said)
     assert said in lines[0]
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16", "latin-1"])
+def test_codes_made_of_digits_stay_text(tmp_path, encoding):
+    """As a number, "00123" would lose its zeros, and a number of 20 digits its last ones."""
+    lines = "sku,size,big,é,e0,e1", "00123,1,18446744073709551616,é,007,1", ",2,1,è,010,2", "7,3,2,ê,1,3"
+    (tmp_path / "rows.csv").write_text("\n".join(lines), encoding=encoding)
+    table = open_columns(tmp_path / "rows.csv", ["sku", "size", "big"])
+    assert table["sku"].to_pylist() == ["00123", None, "7"]
+    assert table["size"].to_pylist() == [1, 2, 3]
+    assert table["big"].to_pylist() == ["18446744073709551616", "1", "2"]
+    assert load_table(tmp_path / "rows.csv").embeddings.tolist() == [[7, 1], [10, 2], [1, 3]]
 
 
 def test_text_that_is_no_table(tmp_path):

@@ -17,6 +17,7 @@ ARROWS = (".arrow", ".feather")
 _SEPARATORS = {"\t": "tabs", ";": "';'", "|": "'|'", ",": "','"}
 _NUMBER = re.compile(r"[-+]?\d*\.\d+(e[-+]?\d+)?")
 _COMMA = re.compile(r"[-+]?\d*,\d+(e[-+]?\d+)?")
+_CODE = r"^[-+]?(0\d+|\d{19,})$"  # digits that are no number: as one they would lose zeros, or exactness
 _HEAD = 1 << 16  # bytes that are looked at
 
 
@@ -61,6 +62,7 @@ def read_text(file: Path, said: str) -> Any:
 
 def _read_csv(file: Path, said: str, head: bytes) -> Any:
     import pyarrow as pa
+    import pyarrow.compute as pc
     import pyarrow.csv
 
     encoding = "utf-16" if head[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf8"
@@ -75,13 +77,13 @@ def _read_csv(file: Path, said: str, head: bytes) -> Any:
     cells = second.split(separator)
     decimal = "," if separator != "," and any(map(_COMMA.fullmatch, cells)) else "."
 
-    def read(encoding: str) -> Any:
+    def read(encoding: str, **options: Any) -> Any:
         with pa.input_stream(str(file), compression="detect") as opened:
             return pa.csv.read_csv(
                 opened,
                 pa.csv.ReadOptions(encoding=encoding),
                 pa.csv.ParseOptions(delimiter=separator, newlines_in_values=True),
-                pa.csv.ConvertOptions(decimal_point=decimal),
+                pa.csv.ConvertOptions(decimal_point=decimal, **options),
             )
 
     try:
@@ -95,6 +97,18 @@ def _read_csv(file: Path, said: str, head: bytes) -> Any:
         encoding, table = "latin-1", read("latin1")
     if numbers := [one for one in table.column_names if _NUMBER.fullmatch(one) or _COMMA.fullmatch(one)]:
         raise ValueError(f"{said}, whose first line has the number {numbers[0]} for a name; name all columns there")
+    # Columns whose names end in a number are of an embedding, whose numbers may have any width.
+    numeric = [one.name for one in table.schema if pa.types.is_integer(one.type) or pa.types.is_floating(one.type)]
+    if digits := [one for one in numeric if not one[-1:].isdigit()]:
+        texts = read(
+            encoding,
+            include_columns=digits,
+            column_types=dict.fromkeys(digits, pa.string()),
+            strings_can_be_null=True,
+        )
+        for name in digits:
+            if pc.any(pc.match_substring_regex(texts[name], _CODE)).as_py():
+                table = table.set_column(table.column_names.index(name), name, texts[name])
     assumed = [f"its columns are separated by {_SEPARATORS[separator]}"] if separator != usual else []
     assumed += ["its numbers have a decimal comma"] if decimal == "," else []
     assumed += ["it is read as UTF-16"] if encoding == "utf-16" else []
