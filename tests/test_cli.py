@@ -193,6 +193,8 @@ def test_overwrite_and_resume(tmp_path, command, monkeypatch):
     first = json_of(command(*arguments))
     files = {file: file.read_bytes() for file in Path("m").rglob("*") if file.is_file()}
     assert_refused(command(*arguments), "out is 'm', which already holds a model; give another folder, or --overwrite")
+    # Before the data are read, or embedded.
+    assert_refused(command(*arguments, "--data", "gone.parquet"), "out is 'm', which already holds a model")
     assert {file: file.read_bytes() for file in Path("m").rglob("*") if file.is_file()} == files
     assert json_of(command(*arguments, "--resume"))["map"] == first["map"]
     assert_refused(command(*arguments, "--resume", "--seed", 1), "seed is 1, and the checkpoint in 'm' was made with 0")

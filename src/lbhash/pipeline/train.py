@@ -58,6 +58,8 @@ def train_files(
     """
     from lbhash.training.distributed import is_main_process
 
+    # Before images or texts are embedded, which may take hours.
+    check_out(out, resume=training.get("resume", False), overwrite=training.get("overwrite", False))
     backbone = None if images is None else images.backbone
     if freeze and backbone is None:
         raise ValueError("freeze is given without a backbone; there is nothing to freeze")
@@ -133,23 +135,10 @@ def train_model(
     (``lbhash.pipeline.alternatives``).
     """
     from lbhash.hasher import Hasher
-    from lbhash.models.folder import check_replaces_ours
-    from lbhash.training.checkpoints import has_checkpoint
     from lbhash.training.distributed import is_main_process
 
     folder = Path(out)
-    check_folder(out, "out")
-    check_replaces_ours(out, "out")
-    resumable = resume and has_checkpoint(folder)
-    if (folder / "config.json").exists() and not overwrite and not resumable:
-        unresumed = " and no checkpoint to resume from" if resume else ""
-        what = f"which already holds a model{unresumed}"
-        raise ValueError(f"out is {str(out)!r}, {what}; give another folder, or --overwrite")
-    if has_checkpoint(folder) and not (resume or overwrite):
-        what = "which holds the checkpoint of an unfinished training"
-        raise ValueError(
-            f"out is {str(out)!r}, {what}; go on with --resume, begin anew with --overwrite, or give another"
-        )
+    resumable = check_out(out, resume=resume, overwrite=overwrite)
     if top_k is not None:
         check_int(top_k, "top_k", 1, len(dataset.base.labeled()), "the size of the base")
     hasher = Hasher(progress=progress, **settings)
@@ -213,6 +202,27 @@ def train_model(
     hasher.save_pretrained(folder)
     write_json(folder / "metrics.json", metrics)
     return metrics
+
+
+def check_out(out: str | Path, *, resume: bool, overwrite: bool) -> bool:
+    """Return whether a training that is to be left in ``out`` resumes; raises ``ValueError`` if ``out`` is in use."""
+    from lbhash.models.folder import check_replaces_ours
+    from lbhash.training.checkpoints import has_checkpoint
+
+    check_folder(out, "out")
+    check_replaces_ours(out, "out")
+    begun = has_checkpoint(Path(out))
+    resumable = resume and begun
+    if (Path(out) / "config.json").exists() and not overwrite and not resumable:
+        unresumed = " and no checkpoint to resume from" if resume else ""
+        what = f"which already holds a model{unresumed}"
+        raise ValueError(f"out is {str(out)!r}, {what}; give another folder, or --overwrite")
+    if begun and not (resume or overwrite):
+        what = "which holds the checkpoint of an unfinished training"
+        raise ValueError(
+            f"out is {str(out)!r}, {what}; go on with --resume, begin anew with --overwrite, or give another"
+        )
+    return resumable
 
 
 def _tell_unlabeled(dataset: Dataset) -> None:
