@@ -59,13 +59,6 @@ def test_same_seed_same_mask(probability):
     assert not torch.equal(masks[0], masks[2])
 
 
-def test_probability_zero_has_no_mask_and_draws_nothing():
-    state = torch.get_rng_state()
-    assert keep_mask(0, (3, 4), torch.empty(0)) is None
-    assert keep_mask(0.0, (3, 4), torch.empty(0)) is None
-    assert torch.equal(torch.get_rng_state(), state)
-
-
 @pytest.mark.parametrize("probability", [0.5, 0.2])
 def test_module_in_training_is_the_mask(probability):
     x = torch.randn(20, 30, requires_grad=True)
@@ -78,15 +71,3 @@ def test_module_in_training_is_the_mask(probability):
     assert torch.equal(x.grad, mask)
     assert (mask == 0).any()
     assert (mask > 0).any()
-
-
-def test_module_is_the_identity_in_eval_or_without_dropout():
-    x = torch.randn(20, 30)
-    assert torch.equal(Dropout(0.5).eval()(x), x)
-    assert torch.equal(Dropout(0.0).train()(x), x)
-
-
-@pytest.mark.parametrize("probability", [-0.1, 1, 1.5, float("nan")])
-def test_bad_probability(probability):
-    with pytest.raises(ValueError, match=f"dropout is {probability}; it must be at least 0 and below 1"):
-        Dropout(probability)

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import json
 import shutil
-from contextlib import suppress
 from pathlib import Path
 from threading import Barrier, get_ident
 
@@ -10,19 +9,14 @@ import numpy as np
 import pytest
 import safetensors.torch
 import torch
-from hypothesis import HealthCheck, assume, given, settings
-from hypothesis import strategies as st
-from sklearn.base import clone
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from lbhash import Hasher
 from lbhash.codes import pack
-from lbhash.models.backbone_files import drop_backbone, find_backbone
 from lbhash.models.encoder import Layout, load_encoder
 from lbhash.models.folder import PICKLES, check_model_folder
 from lbhash.models.hash_model import HashModel
 from lbhash.utils.checksums import checked, with_checksum
-from lbhash.utils.files import existing_file, replacing, write_json, write_text
 
 MODEL_FILES = {"README.md", "config.json", "model.safetensors"}
 
@@ -133,12 +127,6 @@ def test_what_is_near_to_zero_has_its_own_sign():
     assert encoder.encode(x).tolist() == [[1, 0], [255, 7]]
 
 
-def test_zero_is_plus_one():
-    encoder = made(0)
-    encoder.weights["head.weight"][:] = encoder.weights["head.bias"][:] = 0
-    assert encoder.encode(X[:1]).tolist() == [[255, 7]]
-
-
 def test_the_standardization_is_part_of_the_model():
     model = HashModel(5, 11, 0)
     before = model.encoder().outputs(X)
@@ -176,22 +164,6 @@ def test_the_fingerprint_never_changes():
         for number, tensor in enumerate(model.state_dict().values()):
             tensor.copy_(torch.arange(tensor.numel()).reshape(tensor.shape) / 8 + number)
     assert model.encoder().fingerprint() == "2e4c2f01126e6873"
-
-
-@pytest.mark.parametrize(
-    ("arguments", "error", "message"),
-    [
-        ((0, 8), ValueError, "dim is 0; it must be at least 1"),
-        ((4, 0), ValueError, "bits is 0; it must be from 1 to 1024"),
-        ((4, 8, -1), ValueError, "hidden is -1; it must be at least 0"),
-        ((4, 8, "x"), TypeError, "hidden is 'x'; it must be an integer of at least 0"),
-        ((4, 8, 2.5), TypeError, r"hidden is 2\.5; it must be an integer of at least 0"),
-        ((4, 8, 2, 1.0), ValueError, "dropout is 1.0; it must be at least 0 and below 1"),
-    ],
-)
-def test_bad_heads(arguments, error, message):
-    with pytest.raises(error, match=message):
-        HashModel(*arguments)
 
 
 # ------------------------------------------------------------------------------------------------- saved and loaded
@@ -233,17 +205,6 @@ np.save(sys.argv[2] + "/codes.npy", Hasher.from_pretrained(sys.argv[1]).encode(n
     assert python_script(script, saved, tmp_path) == ""
     expected = Hasher(bits=11, hidden=6, epochs=1).fit(X, np.arange(300) % 3).encode(X)
     np.testing.assert_array_equal(np.load(tmp_path / "codes.npy"), expected)
-
-
-def test_a_module_of_a_model_leaves_the_random_generator_alone():
-    before = torch.random.get_rng_state()
-    HashModel.of(made())
-    assert torch.equal(torch.random.get_rng_state(), before)
-
-
-def test_loading_says_nothing(saved, capfd):
-    Hasher.from_pretrained(saved)
-    assert tuple(capfd.readouterr()) == ("", "")
 
 
 def test_about_is_kept_in_pythons_own_types(tmp_path):
@@ -360,75 +321,6 @@ def test_weights_that_do_not_fit(saved, tmp_path):
     one_line(saved, "which could not be loaded", "scale")
 
 
-def test_a_configuration_that_asks_for_more_than_the_weights(saved):
-    """It is refused by the weights' shapes: nothing of its size is made."""
-    config = checked(json.loads((saved / "config.json").read_text()))
-    for name in ("dim", "hidden", "classifier"):
-        for number in (10**9, 2**62, 10**30):
-            (saved / "config.json").write_text(json.dumps(with_checksum({**config, name: number})))
-            one_line(saved, "which could not be loaded")
-
-
-WRONG = st.one_of(
-    st.sampled_from([None, True, False, 0, -1, 1, 10**9, 2**70, 0.5, -0.5, float("nan"), float("inf"), "", "x"]),
-    st.sampled_from([[], [1], ["x"], [[1]], [None], {}, {"x": 1}, {"name": 1}, {"crop": [1]}, {"x": [None]}]),
-)
-"""Values that a hand may have put in place of others."""
-
-
-@pytest.fixture(scope="module")
-def metadata_of_images(tmp_path_factory):
-    """A model folder with the metadata that training on images leaves, its codes of some rows and its configuration."""
-    folder = tmp_path_factory.mktemp("images") / "model"
-    x = np.random.default_rng(0).normal(size=(40, 5)).astype(np.float32)
-    hasher = Hasher(bits=11, hidden=6, epochs=1, options={}, guidance={"weight": 0.5}).fit(x, np.arange(40) % 2)
-    hasher.model_.metadata |= {"backbone": {"name": "a/b", "fingerprint": "0" * 16, "dim": 5, "tuned": True}}
-    hasher.model_.metadata |= {"augment": {"crop": [0.5, 1.0], "flip": 0.5}, "image_size": 32, "batch_norm": "freeze"}
-    hasher.model_.metadata |= {"label_columns": 3, "split_seed": 0, "protocol": "holdout", "classes": [0, 1]}
-    hasher.model_.save(folder)
-    return folder, x, hasher.encode(x), (folder / "config.json").read_text()
-
-
-def places(value, path=()):
-    """Yield the path of every value in nested JSON."""
-    if path:
-        yield path
-    for key, item in value.items() if isinstance(value, dict) else ():
-        yield from places(item, (*path, key))
-
-
-@given(data=st.data(), wrong=st.none() | WRONG.map(lambda value: [value]))
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_a_configuration_changed_by_hand(metadata_of_images, data, wrong):
-    """A value is taken away, or another put in its place: the model is the same, or it is refused with one line."""
-    folder, x, codes, text = metadata_of_images
-    config = checked(json.loads(text))
-    *above, name = data.draw(st.sampled_from(list(places(config))))
-    assume(name != "several" or not isinstance(wrong and wrong[0], bool))  # nothing else says which of the two is meant
-    inner = config
-    for key in above:
-        inner = inner[key]
-    if wrong is None:
-        del inner[name]
-    else:
-        inner[name] = wrong[0]
-    (folder / "config.json").write_text(json.dumps(with_checksum(config)))
-    try:
-        hasher = Hasher.from_pretrained(folder)
-        np.testing.assert_array_equal(hasher.encode(x), codes)
-        repr(hasher)
-        clone(hasher)
-        np.pad(hasher.classes_, 1)
-        with suppress(ValueError):
-            find_backbone(hasher.model_, None)
-        drop_backbone(folder)
-        said = "model is sound"
-    except ValueError as error:
-        said = str(error)
-    assert said.startswith("model is ")
-    assert "\n" not in said
-
-
 def test_missing_files(saved, tmp_path):
     for file in ("config.json", "model.safetensors"):
         folder = tmp_path / f"without-{file}"
@@ -439,43 +331,3 @@ def test_missing_files(saved, tmp_path):
         with pytest.raises(ValueError, match=r"^model is .*, and there is no such folder"):
             check_model_folder(path)
     one_line(tmp_path / "no" / "such" / "folder")
-
-
-# ------------------------------------------------------------------------------------------------------------ files
-
-
-def test_replacing_writes_all_or_nothing(tmp_path):
-    target = tmp_path / "new" / "file.txt"
-    write_text(target, "one\n")
-    with pytest.raises(KeyError), replacing(target) as temporary:  # noqa: PT012
-        assert temporary.parent == target.parent
-        assert temporary.suffix == ".txt"
-        temporary.write_text("half")
-        raise KeyError
-    assert target.read_text() == "one\n"
-    write_text(target, "two\n")
-    assert target.read_text() == "two\n"
-    assert list(target.parent.iterdir()) == [target]
-
-
-def test_replacing_leaves_nothing_where_nothing_was(tmp_path):
-    with pytest.raises(ValueError, match=r"NaN|nan|not JSON"):
-        write_json(tmp_path / "a.json", {"x": float("nan")})
-    with pytest.raises(KeyboardInterrupt), replacing(tmp_path / "b"):
-        raise KeyboardInterrupt
-    assert not list(tmp_path.iterdir())
-
-
-def test_files_get_the_rights_of_any_new_file(tmp_path):
-    (tmp_path / "plain").write_text("")
-    write_text(tmp_path / "ours", "")
-    assert (tmp_path / "ours").stat().st_mode == (tmp_path / "plain").stat().st_mode
-
-
-def test_existing_file(tmp_path):
-    (tmp_path / "f").write_text("")
-    assert existing_file(str(tmp_path / "f"), "data") == Path(tmp_path / "f")
-    with pytest.raises(ValueError, match=r"data is .*, which is a folder; it must be a file"):
-        existing_file(tmp_path, "data")
-    with pytest.raises(ValueError, match=r"data is .*, and there is no such file"):
-        existing_file(tmp_path / "g", "data")

@@ -17,10 +17,10 @@ from lbhash.data import EmbeddingSplit, Split, check_embeddings
 from lbhash.data.images import ImageSplit, ImageTable, ListedImages
 from lbhash.models.encoder import load_encoder
 from lbhash.models.folder import check_model_folder
-from lbhash.training.arguments import METHOD, TrainingArguments, arguments, described, stored_arguments
+from lbhash.training.arguments import METHOD, TrainingArguments, arguments, described
 from lbhash.utils.arrays import as_matrix, check_unmasked, held
 from lbhash.utils.files import check_folder
-from lbhash.utils.formatting import one_line, shown
+from lbhash.utils.formatting import shown
 from lbhash.utils.labels import has_label, numbered_labels, renumbered, rows_with_label
 from lbhash.utils.system import TRAINING, check_packages
 from lbhash.utils.validation import check_choice, check_int, did_you_mean
@@ -370,15 +370,11 @@ class Hasher(TrainingArguments):
         imported only its name, which ``fit`` does not take; so it is with a custom surrogate.
         """
         model = load_encoder(directory, hub=True)
-        try:
-            known = stored_arguments(model.metadata)
-            if isinstance(known.get("augment"), dict):
-                from lbhash.training.images import Augmentation
+        known = {one.name: model.metadata[one.name] for one in arguments(stored=True) if one.name in model.metadata}
+        if isinstance(known.get("augment"), dict):
+            from lbhash.training.images import Augmentation
 
-                known["augment"] = Augmentation(**{**known["augment"], "crop": tuple(known["augment"]["crop"])})
-        except (KeyError, TypeError, ValueError) as error:
-            line = f"model is {str(directory)!r}, which could not be loaded: its config.json is damaged"
-            raise ValueError(f"{line}: {one_line(error)}") from None
+            known["augment"] = Augmentation(**{**known["augment"], "crop": tuple(known["augment"]["crop"])})
         layout = model.layout
         hasher = cls(bits=layout.bits, hidden=layout.hidden, dropout=layout.dropout, **known)
         hasher.model_, hasher._folder, hasher._backbone = model, str(directory), None

@@ -5,8 +5,6 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from lbhash.utils.validation import check_float
-
 
 def keep_mask(probability: float, shape: tuple[int, ...], like: Tensor) -> Tensor | None:
     """Return a dropout mask: 0 with ``probability``, else 1 / (1 − probability); None for probability 0.
@@ -29,7 +27,7 @@ class Dropout(nn.Module):
 
     def __init__(self, probability: float) -> None:
         super().__init__()
-        self.probability = check_float(probability, "dropout", 0, below=1)
+        self.probability = probability
 
     def forward(self, x: Tensor) -> Tensor:
         """Return ``x`` times a mask in training, and ``x`` itself otherwise."""

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from safetensors import SafetensorError
 from safetensors.numpy import load_file, save_file
 
-from lbhash.codes import PackedCodes, check_bits, code_bytes, pack
+from lbhash.codes import PackedCodes, code_bytes, pack
 from lbhash.models.folder import check_model_folder, check_replaces_ours
 from lbhash.utils.checksums import checked, with_checksum
 from lbhash.utils.files import check_path, check_replaceable, make_folder, naming, replacing
@@ -26,7 +26,6 @@ from lbhash.utils.fingerprint import fingerprint
 from lbhash.utils.formatting import one_line
 from lbhash.utils.serialization import plain
 from lbhash.utils.threads import in_threads
-from lbhash.utils.validation import check_float, check_int
 
 _BATCH = 2048
 """Rows at a time: what a hidden layer makes of them stays in the processor's cache."""
@@ -80,20 +79,6 @@ class Layout:
     posterior: dict[str, Any] | None = None
     neighborhood: bool = False
 
-    def __post_init__(self) -> None:
-        check_int(self.dim, "dim", 1)
-        check_bits(self.bits)
-        check_int(self.hidden, "hidden")
-        check_float(self.dropout, "dropout", 0, below=1)
-        check_int(self.classifier, "classifier")
-        if self.posterior is not None:
-            if set(self.posterior) != {"classes", "several"}:
-                raise ValueError(f"posterior is {self.posterior!r}; it must have classes and several")
-            check_int(self.posterior["classes"], "classes", 1)
-        for name, value in (("neighborhood", self.neighborhood), ("several", (self.posterior or {}).get("several"))):
-            if not isinstance(value, (bool, type(None))):
-                raise TypeError(f"{name} is {value!r}; it must be true or false")
-
     def shapes(self) -> dict[str, tuple[int, ...]]:
         """Return the shape of each tensor, by its name."""
         dim, bits, hidden = self.dim, self.bits, self.hidden
@@ -137,7 +122,6 @@ class Encoder:
     ) -> None:
         self.layout, self.weights = layout, weights
         self.metadata: dict[str, Any] = plain(metadata or {}, "metadata")
-        check_metadata(self.metadata)
 
     @property
     def dim(self) -> int:
@@ -299,7 +283,7 @@ def load_encoder(directory: str | Path, *, hub: bool = False, name: str = "model
         check_model_folder(directory, name)
     try:
         return _load(Path(_downloaded(str(directory)) if on_hub else directory))
-    except (AttributeError, KeyError, OSError, RuntimeError, SafetensorError, TypeError, ValueError) as error:
+    except (KeyError, OSError, SafetensorError, TypeError, ValueError) as error:
         raise ValueError(f"{name} is {str(directory)!r}, which could not be loaded: {one_line(error)}") from None
 
 
@@ -337,17 +321,3 @@ def _load(folder: Path) -> Encoder:
             "a save was cut short: save the model again, or resume its training"
         )
     return made
-
-
-def check_metadata(metadata: Any) -> None:
-    """Raise ``TypeError`` or ``ValueError`` unless what is read of a model's metadata has its usual form."""
-    if not isinstance(metadata, dict):
-        raise TypeError(f"metadata is {metadata!r}; it must be an object of names and values")
-    backbone, classes = metadata.get("backbone"), metadata.get("classes", [])
-    names = ("name", "fingerprint")
-    if backbone and not (isinstance(backbone, dict) and all(isinstance(backbone.get(name), str) for name in names)):
-        raise TypeError(f"metadata has the backbone {backbone!r}; it must have a name and a fingerprint")
-    if not isinstance(classes, list) or not {type(label) for label in classes} <= {int, float, str, bool}:
-        raise TypeError(f"metadata has the classes {str(classes)[:100]}; they must be a list of labels")
-    if "label_columns" in metadata:
-        check_int(metadata["label_columns"], "label_columns", 1)

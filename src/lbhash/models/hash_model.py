@@ -42,7 +42,6 @@ class HashModel(nn.Module):
         metadata: dict[str, Any] | None = None,
     ) -> None:
         super().__init__()
-        Layout(dim, bits, hidden, dropout, classifier, posterior, neighborhood)  # which checks them
         self.dim, self.bits, self.hidden = dim, bits, hidden
         self.metadata: dict[str, Any] = dict(metadata or {})
         self.register_buffer("mean", torch.zeros(dim))

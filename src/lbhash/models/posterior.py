@@ -6,8 +6,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from lbhash.utils.validation import check_int
-
 TURNS = 0.8
 """Standard deviation of a dither's phases, in turns, over rows whose root mean square is 1."""
 
@@ -30,8 +28,8 @@ class ClassPosterior(nn.Module):
 
     def __init__(self, dim: int, bits: int, classes: int, several: bool = False) -> None:
         super().__init__()
-        self.several = bool(several)
-        self.linear = nn.Linear(dim, check_int(classes, "classes", 1))
+        self.several = several
+        self.linear = nn.Linear(dim, classes)
         self.register_buffer("mean", torch.zeros(dim))
         self.register_buffer("centers", torch.zeros(classes, bits))  # times λ
         self.register_buffer("strength", torch.zeros(bits))  # λ · s

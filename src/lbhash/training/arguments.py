@@ -11,7 +11,6 @@ from collections.abc import Callable
 from dataclasses import KW_ONLY, Field, dataclass, field, fields
 from functools import partial
 from pathlib import Path
-from types import NoneType
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from lbhash.utils.validation import check_choice, check_float, check_int
@@ -77,16 +76,6 @@ PULL_MARKS: dict[str | None, str] = {"surrogate": "_d", "bits": "+bits"}
 
 METHOD = "csq"
 """The host method of rows with labels, where none is chosen."""
-
-_STORED: dict[str, tuple[type, ...]] = {
-    "method": (str,),
-    "centers": (str,),
-    "options": (dict, NoneType),
-    "guidance": (dict, NoneType),
-    "augment": (dict, bool),
-}
-"""What a model's metadata hold of a setting that has no check of its own."""
-_WORDS = {str: "a string", bool: "true or false", dict: "an object", NoneType: "null"}
 
 
 @dataclass(eq=False, repr=False)
@@ -253,20 +242,6 @@ class TrainingArguments:
         if made.patience is not None and made.monitor is None:
             made.monitor = "ratio"
         return made
-
-
-def stored_arguments(metadata: dict[str, Any]) -> dict[str, Any]:
-    """Return the settings that a model's metadata hold; ``TypeError`` or ``ValueError`` if one is none."""
-    found = {one.name: metadata[one.name] for one in arguments(stored=True) if one.name in metadata}
-    for one in arguments(stored=True):
-        value, check = found.get(one.name), one.metadata["check"]
-        if value is not None and check is not None:
-            check(value, one.name)
-        kinds = _STORED.get(one.name)
-        if kinds and one.name in found and not isinstance(value, kinds):
-            what = " or ".join(_WORDS[kind] for kind in kinds)
-            raise TypeError(f"{one.name} is {value!r}; it must be {what}")
-    return found
 
 
 def arguments(**marks: bool) -> list[Field[Any]]:
