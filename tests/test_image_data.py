@@ -693,7 +693,7 @@ def test_flags_labels_and_protocols_of_parquet(tmp_path):
     flags = {"in_train": [True, False, False], "in_base": [True, True, False], "in_query": [False, False, True]}
     table = load_images(write_images(tmp_path / "p.parquet", [1, 2, 3], labels=[[0, 2], [1], [0, 1]], **flags))
     assert table.labels.tolist() == [[1, 0, 1], [0, 1, 0], [1, 1, 0]]
-    protocol, rows = table.split_rows(usable=np.array([False, True, True]))
+    protocol, rows = table.without([0]).split_rows()
     assert (protocol, {split: rows[split].tolist() for split in SPLITS}) == (
         "flags",
         {"train": [], "base": [1], "query": [2]},

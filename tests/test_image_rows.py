@@ -242,7 +242,7 @@ def test_damaged_images(folder, workers, capsys):
         check_images(table, workers=workers)
     assert capsys.readouterr() == ("", "")
     kept = check_images(table, damaged="skip", workers=workers)
-    assert np.flatnonzero(~kept).tolist() == [0, table.store.files.index("class2/006.png")]
+    assert np.flatnonzero(kept.damaged).tolist() == [0, table.store.files.index("class2/006.png")]
     out, err = capsys.readouterr()
     assert out == ""
     assert err.startswith("image 'class0/000.png' is no image")
@@ -251,15 +251,15 @@ def test_damaged_images(folder, workers, capsys):
 
 def test_missing_images_are_named_first(folder, monkeypatch):
     table = load_images(folder)
-    assert check_images(table).tolist() == 24 * [True]
+    assert len(check_images(table).split()) == 24
     with monkeypatch.context() as patched:
         patched.setattr("lbhash.data.images.stores.as_image", lambda *_, **__: pytest.fail("decoded again"))
         moved = shutil.copytree(folder, folder.parent / "moved")  # which keeps the times of change
-        assert check_images(load_images(moved)).all()
+        assert len(check_images(load_images(moved)).split()) == 24
     (folder / "class1" / "005.png").unlink()
     (folder / "class1" / "001.png").write_bytes(b"junk")
     with monkeypatch.context() as patched:
         patched.setattr("lbhash.data.images.corrupt.find_unreadable", lambda *_, **__: pytest.fail("looked for more"))
         with pytest.raises(ValueError, match=r"^image 'class1/005.png' is missing \(1 of 24 are\); mend or remove"):
             check_images(table)
-    assert (~check_images(table, damaged="skip")).sum() == 2
+    assert len(check_images(table, damaged="skip").split()) == 22

@@ -224,8 +224,7 @@ def open_dataset(data: str) -> Dataset[ImageSplit]:
     from lbhash.data.images import load_images
     from lbhash.training.images import check_images
 
-    table = load_images(data)
-    return table.dataset(usable=check_images(table))
+    return check_images(load_images(data)).dataset()
 
 
 def is_done(folder: Path) -> bool:

@@ -42,11 +42,9 @@ class Table(ABC, Generic[SplitT]):
 
     @abstractmethod
     def split(self, rows: npt.NDArray[np.int64] | None = None) -> SplitT:
-        """Return these rows as a split; if None, all rows."""
+        """Return these rows as a split; if None, all that are not damaged."""
 
-    def split_rows(
-        self, protocol: str | None = None, seed: int = 0, usable: npt.NDArray[np.bool_] | None = None
-    ) -> tuple[str, dict[str, npt.NDArray[np.int64]]]:
+    def split_rows(self, protocol: str | None = None, seed: int = 0) -> tuple[str, dict[str, npt.NDArray[np.int64]]]:
         """Return the name of the protocol, and the train, base and query rows that it takes.
 
         Of rows without a label a protocol makes no query: they are train, and base where the base holds the train rows.
@@ -57,10 +55,9 @@ class Table(ABC, Generic[SplitT]):
                 as if they were of one class, where the protocol allows it. By ``holdout`` all but the queries are
                 then train and base: how many neighbors codes keep depends on how many rows there are.
             seed: of the sample.
-            usable: ``bool [n]``, false for a row that must be in no split; if None, all that are not ``damaged``.
         """
         protocol, seed = check_protocol(protocol), check_int(seed, "the seed of the split")
-        rows = self._undamaged() if usable is None else np.flatnonzero(usable)
+        rows = self.sound()
         if protocol is None and self.flags:
             self._check_flags()
             return "flags", {split: rows[self.flags[split][rows]] for split in SPLITS}
@@ -96,16 +93,15 @@ class Table(ABC, Generic[SplitT]):
             found["train"] = found["base"] = np.delete(np.arange(len(rows)), found["query"])
         return chosen, {split: rows[found[split]] for split in SPLITS}
 
-    def dataset(
-        self, protocol: str | None = None, seed: int = 0, usable: npt.NDArray[np.bool_] | None = None
-    ) -> Dataset[SplitT]:
+    def dataset(self, protocol: str | None = None, seed: int = 0) -> Dataset[SplitT]:
         """Return train, base and query by the arguments of ``split_rows``."""
-        chosen, rows = self.split_rows(protocol, seed, usable)
+        chosen, rows = self.split_rows(protocol, seed)
         return Dataset(
             self.name, chosen, **{split: self.split(rows[split]) for split in SPLITS}, class_names=self.class_names
         )
 
-    def _undamaged(self) -> npt.NDArray[np.int64]:
+    def sound(self) -> npt.NDArray[np.int64]:
+        """Return the rows that are not damaged."""
         return np.arange(len(self)) if self.damaged is None else np.flatnonzero(~self.damaged)
 
     def _class_of(self, number: re.Match[str]) -> str:
@@ -148,7 +144,7 @@ class EmbeddingTable(Table[EmbeddingSplit]):
 
     def split(self, rows: npt.NDArray[np.int64] | None = None) -> EmbeddingSplit:
         """Return these rows as a split; if None, all that are not damaged."""
-        rows = self._undamaged() if rows is None else rows
+        rows = self.sound() if rows is None else rows
         return EmbeddingSplit(self.embeddings, rows, None if self.labels is None else self.labels[rows])
 
 

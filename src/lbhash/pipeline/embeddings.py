@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lbhash.codes.shards import Shard, shards_of
-from lbhash.data import SPLITS, Dataset, EmbeddingSplit
+from lbhash.data import SPLITS, Dataset, EmbeddingSplit, EmbeddingTable
 from lbhash.data.images import ImageStore, ImageTable, layout_of, load_images
 from lbhash.data.images.corrupt import Damaged, find_unreadable, report_damaged, report_missing
 from lbhash.data.texts import SORTED, EmbeddedTexts
@@ -75,13 +75,14 @@ class ImageOptions:
             check_backbone(hasher.model_, backbone)
         return table, backbone
 
-    def embed(self, data: str | Path, hasher: Hasher | None = None) -> Embedded:
-        """Embed the images of ``data`` (``embed_dataset``) by the backbone of ``hasher``'s training.
+    def embed(self, data: str | Path, hasher: Hasher) -> tuple[EmbeddingTable, ImageTable]:
+        """Embed the images of ``data`` (``embed_dataset``) by the backbone of ``hasher``'s training; return both.
 
         Embeddings of a backbone that was fine-tuned with its head are not cached, since no other model uses them.
         """
-        own = hasher is not None and hasher.model_.has_tuned_backbone
-        return embed_dataset(*self.open(data, hasher), damaged=self.damaged, cache=not own, progress=True)
+        images, backbone = self.open(data, hasher)
+        cache = not hasher.model_.has_tuned_backbone
+        return embed_dataset(images, backbone, damaged=self.damaged, cache=cache, progress=True), images
 
 
 @dataclass(frozen=True)
@@ -117,37 +118,6 @@ class TextOptions:
         return reading if self.column is None else {**reading, "text_column": self.column}
 
 
-@dataclass(frozen=True)
-class Embedded:
-    """A table of images with embeddings ``float32 [n, dim]``, memory-mapped if they come from the cache.
-
-    Damaged rows have an embedding of 0; ``damaged`` says what is wrong. ``backbone`` is its ``Backbone.metadata()``.
-    """
-
-    images: ImageTable
-    embeddings: npt.NDArray[np.float32]
-    damaged: dict[int, str]
-    backbone: dict[str, Any]
-
-    @property
-    def readable(self) -> npt.NDArray[np.bool_]:
-        """Which rows have an embedding, ``bool [n]``."""
-        readable = np.ones(len(self.images), bool)
-        readable[list(self.damaged)] = False
-        return readable
-
-    def split(self, rows: npt.NDArray[np.int64] | None = None) -> EmbeddingSplit:
-        """Return some rows as a split of a data set. If None, all that have an embedding."""
-        rows = np.flatnonzero(self.readable) if rows is None else rows
-        return EmbeddingSplit(self.embeddings, rows, None if self.images.labels is None else self.images.labels[rows])
-
-    def dataset(self, protocol: str | None = None, seed: int = 0) -> Dataset[EmbeddingSplit]:
-        """Split the rows that have an embedding into train, base and query (``Table.split_rows``)."""
-        chosen, rows = self.images.split_rows(protocol, seed, self.readable)
-        train, base, query = (self.split(rows[split]) for split in SPLITS)
-        return Dataset(self.images.name, chosen, train, base, query, self.images.class_names)
-
-
 def embed_dataset(
     images: ImageTable,
     backbone: Backbone,
@@ -156,15 +126,16 @@ def embed_dataset(
     batch_size: int = 32,
     cache: bool = True,
     progress: bool = False,
-) -> Embedded:
-    """Embed all images of a table, or find the embeddings in the cache.
+) -> EmbeddingTable:
+    """Return the embeddings of all images of a table ``[n, dim]``, memory-mapped if they come from the cache.
 
     Embeddings are stored in the cache folder (``$LBHASH_CACHE``, or the platform's) under a fingerprint of the images,
     the backbone's weights and its preprocessing; labels and splits are not part of it. They are written in shards, so
     that a run goes on after one that was killed. Of two runs at once the second waits for the first.
 
     Args:
-        damaged: ``refuse`` the table if an image is missing or damaged, or ``skip`` such images and say so.
+        damaged: ``refuse`` the table if an image is missing or damaged, or ``skip`` such images and say so: they have
+            an embedding of 0, and are ``damaged`` rows of the table that is returned.
         batch_size: images in a pass through the backbone.
         cache: whether to read and write the cache.
         progress: show a bar on standard error.
@@ -177,12 +148,17 @@ def embed_dataset(
     report_missing(images, damaged)
     refuse = partial(_refuse, images, progress) if damaged == "refuse" else None
     found, faults = _embedded(images.store, backbone, batch_size, refuse, cache, progress)
-    if faults:
-        fault = next(iter(faults.values()))
-        report_damaged(images, fault, len(faults), damaged)
-        if len(faults) == len(images):
-            raise ValueError(f"no image of {images.name} could be read: {fault}")
-    return Embedded(images, found, faults, backbone.metadata())
+    report_damaged(images, faults, damaged)
+    return EmbeddingTable(
+        found,
+        images.labels,
+        images.name,
+        images.flags,
+        images.protocol,
+        images.test_rows,
+        images.class_names,
+        images.without(faults).damaged,
+    )
 
 
 def embed_texts(dataset: Dataset[EmbeddingSplit], *, progress: bool = False) -> Dataset[EmbeddingSplit]:
@@ -291,4 +267,4 @@ def _embed(
 
 def _refuse(images: ImageTable, progress: bool, fault: str) -> None:
     """Refuse the table, after a look at all rows, so that all damaged images can be mended at once."""
-    report_damaged(images, fault, len(find_unreadable(images, progress=progress)), "refuse")
+    report_damaged(images, find_unreadable(images, progress=progress) or {0: fault}, "refuse")

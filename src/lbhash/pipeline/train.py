@@ -93,10 +93,10 @@ def train_files(
     table = images.table(data)
     table.dataset(protocol, split_seed).check_several_classes()  # before the work of decoding
     workers = training.get("workers", 0)
-    readable = check_images(table, damaged=images.damaged, workers=workers, progress=is_main_process())
+    table = check_images(table, damaged=images.damaged, workers=workers, progress=is_main_process())
     threads = cores_of_each(training.get("devices", 1)) if threads is None else threads
     training |= {"backbone": backbone, "threads": threads, "metadata": images.metadata(table)}
-    return train_model(table.dataset(protocol, split_seed, readable), out, split_seed=split_seed, **training)
+    return train_model(table.dataset(protocol, split_seed), out, split_seed=split_seed, **training)
 
 
 def cores_of_each(processes: int) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Literal, get_args
 
@@ -26,8 +27,8 @@ _BATCH = 256  # images that a worker decodes at a time
 
 def check_images(
     images: ImageTable, *, damaged: Damaged = "refuse", workers: int = 0, progress: bool = False
-) -> npt.NDArray[np.bool_]:
-    """Return which images of a table can be read, ``bool [n]``, so that no training stops at one that cannot.
+) -> ImageTable:
+    """Return a table that knows which images can be read, so that no training stops at one that cannot.
 
     If some are missing or damaged, ``refuse`` raises ``ValueError``, and ``skip`` only says so, unless all are. All
     images are decoded once; the result stays in the cache folder, so that the next run starts at once.
@@ -36,15 +37,9 @@ def check_images(
     damaged = check_choice(damaged, "damaged", get_args(Damaged))
     if damaged == "refuse":
         report_missing(images)
-    usable = np.ones(len(images), bool)
     unreadable = find_unreadable(images, workers, progress=progress)
-    if unreadable:
-        usable[list(unreadable)] = False
-        fault = next(iter(unreadable.values()))
-        if damaged == "skip" and not usable.any():
-            raise ValueError(f"no image of {images.name} could be read: {fault}")
-        report_damaged(images, fault, len(unreadable), damaged)
-    return usable
+    report_damaged(images, unreadable, damaged)
+    return images.without(unreadable)
 
 
 def report_missing(table: ImageTable, damaged: Damaged = "refuse", rows: npt.NDArray[np.int64] | None = None) -> None:
@@ -57,9 +52,14 @@ def report_missing(table: ImageTable, damaged: Damaged = "refuse", rows: npt.NDA
         _report(f"{table.where(int(absent[0]))} is missing ({len(absent):,} of {total:,} are)", damaged)
 
 
-def report_damaged(table: ImageTable, fault: str, count: int, damaged: Damaged, consequence: str = "") -> None:
-    """Refuse or skip ``count`` images that are damaged or missing: say what is wrong with the first."""
-    _report(f"{fault} ({count:,} of {len(table):,} images are damaged or missing){consequence}", damaged)
+def report_damaged(table: ImageTable, faults: Mapping[int, str], damaged: Damaged, consequence: str = "") -> None:
+    """Refuse or skip images that are damaged or missing, if there are any: say what is wrong with the first."""
+    if not faults:
+        return
+    fault = next(iter(faults.values()))
+    if damaged == "skip" and len(faults) == len(table):
+        raise ValueError(f"no image of {table.name} could be read: {fault}")
+    _report(f"{fault} ({len(faults):,} of {len(table):,} images are damaged or missing){consequence}", damaged)
 
 
 def _report(said: str, damaged: Damaged) -> None:

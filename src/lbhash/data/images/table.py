@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -74,6 +74,7 @@ class ImageTable(Table[ImageSplit]):
     test_rows: npt.NDArray[np.bool_] | None = None
     protocol: str = "holdout"
     class_names: tuple[str, ...] = ()
+    damaged: npt.NDArray[np.bool_] | None = None
 
     def __post_init__(self) -> None:
         if not len(self):
@@ -97,9 +98,13 @@ class ImageTable(Table[ImageSplit]):
         """Return the name of a row's image for messages."""
         return self.store.where(row)
 
+    def without(self, damaged: Collection[int]) -> ImageTable:
+        """Return the same images, of which these are damaged."""
+        return replace(self, damaged=np.isin(np.arange(len(self)), list(damaged)))
+
     def split(self, rows: npt.NDArray[np.int64] | None = None) -> ImageSplit:
-        """Return these rows as a split; if None, all rows."""
-        rows = np.arange(len(self)) if rows is None else rows
+        """Return these rows as a split; if None, all that are not damaged."""
+        rows = self.sound() if rows is None else rows
         return ImageSplit(self, rows, None if self.labels is None else self.labels[rows])
 
 

@@ -41,13 +41,12 @@ def open_source(
     # The embeddings of a fine-tuned backbone are not cached, so that only the rows of the split are embedded.
     if stream or (hasher.model_.has_tuned_backbone and job.split != "all"):
         return _open_images(job, images, hasher, stream, check, progress)
-    embedded = images.embed(job.data, hasher)
+    embedded, table = images.embed(job.data, hasher)
     rows = None
     if job.split != "all":
         wanted = split_of_training(hasher, job.protocol, job.split_seed)
-        rows = embedded.images.split_rows(*wanted, embedded.readable)[1][str(job.split)]
-    split = embedded.split(rows)
-    return EmbeddingSource(job, hasher, split, embedded.images, class_names=embedded.images.class_names)
+        rows = embedded.split_rows(*wanted)[1][str(job.split)]
+    return EmbeddingSource(job, hasher, embedded.split(rows), table, class_names=table.class_names)
 
 
 def _open_embeddings(job: EncodingJob, hasher: Hasher, stream: bool, progress: bool) -> EmbeddingSource:
@@ -105,18 +104,14 @@ def _open_images(
     rows, unreadable = np.arange(len(table)), dict[int, str]()
     if job.split != "all":
         protocol, seed = split_of_training(hasher, job.protocol, job.split_seed)
-        readable = np.ones(len(table), bool)
-        if not stream or is_sampled(table, protocol):
-            if job.unreadable is None:
-                unreadable = find_unreadable(table, workers_of(job, backbone), progress=progress)
-                job = replace(job, unreadable=tuple(unreadable))
-            readable[list(job.unreadable or ())] = False
-        rows = table.split_rows(protocol, seed, readable)[1][str(job.split)]
+        if job.unreadable is None and (not stream or is_sampled(table, protocol)):
+            unreadable = find_unreadable(table, workers_of(job, backbone), progress=progress)
+            job = replace(job, unreadable=tuple(unreadable))
+        rows = table.without(job.unreadable or ()).split_rows(protocol, seed)[1][str(job.split)]
     if check and images.damaged == "refuse":
         report_missing(table, rows=rows)
-    if check and unreadable:
-        fault = next(iter(unreadable.values()))
-        report_damaged(table, fault, len(unreadable), images.damaged, ", which changes how splits are sampled")
+    if check:
+        report_damaged(table, unreadable, images.damaged, ", which changes how splits are sampled")
     return ImageSource(job, hasher, table.split(rows), table, backbone, table.class_names)
 
 
