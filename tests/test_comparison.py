@@ -88,10 +88,11 @@ def test_signs_of_more_numbers_than_an_index_takes_bits_are_compared_too():
 
 
 def test_embeddings_weigh_what_an_index_keeps_of_them():
-    for kind, size in (("uint8", 8), ("float32", 16)):
+    for kind, size, whole in (("uint8", 8, 8), ("float16", 16, 16), ("float32", 16, 32), ("float64", 16, 32)):
         x = np.random.default_rng(0).integers(0, 200, (60, 8)).astype(kind)
         parts = Rows(*(EmbeddingSplit(x, np.arange(60), None) for _ in range(3)))
         assert [one.disk for one in ways.of_any_bits(parts) if one.rerank] == [size]
+        assert ways.embeddings(parts).memory == whole
 
 
 def line(name, memory, figure, other, disk=0):

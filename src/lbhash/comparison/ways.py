@@ -96,7 +96,7 @@ def of_any_bits(rows: Rows) -> Iterator[Stored]:
 
 def embeddings(rows: Rows) -> Stored:
     """Return the embeddings, ranked by their cosine."""
-    size = rows.base.dim * rows.base.embeddings.dtype.itemsize
+    size = rows.base.dim * min(4, rows.base.embeddings.dtype.itemsize)  # nobody needs to store doubles
 
     @cache
     def index() -> Any:

@@ -33,7 +33,7 @@ from lbhash.data.table import EmbeddingTable
 from lbhash.data.texts import TEXT_COLUMNS, EmbeddedTexts, TextEmbedder
 from lbhash.utils.arrays import as_matrix, check_unmasked, held
 from lbhash.utils.files import existing_file, fetched
-from lbhash.utils.formatting import one_line
+from lbhash.utils.formatting import one_line, some_names
 from lbhash.utils.label_files import LABELS, is_label_table, read_label_file
 from lbhash.utils.labels import has_label, read_labels
 from lbhash.utils.memory import check_npz
@@ -308,7 +308,7 @@ def _chosen(names: Sequence[str], asked: Asked, said: str, schema: Any = None) -
 
     embedding, label, encoder = asked
     what = "array" if schema is None else "column"
-    has = f"it has {', '.join(names[:20])}{', …' if len(names) > 20 else ''}"
+    has = f"it has {some_names(names)}"
     if encoder is not None:
         columns = [_text_column(schema, asked, said, has)]
     elif embedding is None:

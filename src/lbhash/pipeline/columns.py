@@ -14,8 +14,9 @@ from lbhash.data.arrow import parquet_files, read_whole
 from lbhash.data.images import FileImages, ImageTable, holds_images
 from lbhash.data.readers import TABLES, is_one_table
 from lbhash.data.streamed import ParquetRows
-from lbhash.utils.formatting import one_line
+from lbhash.utils.formatting import one_line, some_names
 from lbhash.utils.tables import suffix_of
+from lbhash.utils.validation import did_you_mean
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -61,8 +62,9 @@ def column_schema(
     known = _schema(file)
     for name in names:
         if name in OWN_COLUMNS or name not in known.names:
-            others = ", ".join(column for column in known.names if column not in OWN_COLUMNS)
-            raise ValueError(f"{option} has {name!r}; it must name columns of the data ({others})")
+            others = [column for column in known.names if column not in OWN_COLUMNS]
+            hint = f"; give {option} once for each" if "," in name else did_you_mean(name, others)
+            raise ValueError(f"{option} has {name!r}; it must name columns of the data ({some_names(others)}){hint}")
     return pa.schema([known.field(name) for name in dict.fromkeys(names)])
 
 

@@ -22,6 +22,7 @@ from lbhash.pipeline.figures import figures_of
 from lbhash.pipeline.splits import check_images_alone, open_embedded
 from lbhash.training.arguments import arguments
 from lbhash.utils.files import check_folder, write_json
+from lbhash.utils.formatting import some_names
 from lbhash.utils.label_files import is_label_table
 from lbhash.utils.system import peak_memory, usable_cores
 from lbhash.utils.validation import check_int
@@ -78,7 +79,7 @@ def train_files(
         columns_of_data = ["embedding_column", *([] if is_label_table(labels) else ["label_column"])]
         metadata |= {name: files[name] for name in columns_of_data if files[name] is not None}
         if dataset.train.labels is None and label_column is None and (columns := label_columns(data)):
-            has = ", ".join(columns[:20])
+            has = some_names(columns)
             print(
                 f"{data} has no column of labels by a usual name, but {has}; --label-column names one", file=sys.stderr
             )

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from typing import Any
+
+_SHOWN = 20  # names
 
 
 def number(value: float | None, digits: int = 0) -> str:
@@ -16,6 +19,18 @@ def number(value: float | None, digits: int = 0) -> str:
 def one_line(error: BaseException) -> str:
     """Return the message of an error without its line breaks; the error's type if there is no message."""
     return " ".join(str(error).split()) or type(error).__name__
+
+
+def some_names(names: Iterable[str]) -> str:
+    """Return names of columns as a message shows them: at most twenty, and last those that end in a digit.
+
+    A file may have a column for each number of an embedding.
+
+    >>> some_names(["e0", "price"])
+    'price, e0'
+    """
+    ordered = sorted(names, key=lambda name: name[-1:].isdigit())
+    return ", ".join([*ordered[:_SHOWN], *(["…"] if len(ordered) > _SHOWN else [])])
 
 
 def shown(value: Any) -> str:

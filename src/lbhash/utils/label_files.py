@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from lbhash.utils.files import existing_file, read_npy
-from lbhash.utils.formatting import one_line
+from lbhash.utils.formatting import one_line, some_names
 from lbhash.utils.memory import check_memory, check_parquet
 from lbhash.utils.tables import ARROWS, TEXTS, read_arrow, read_text, suffix_of
 from lbhash.utils.validation import did_you_mean
@@ -60,8 +60,8 @@ def read_label_file(path: str | Path, name: str, column: str | None = None) -> A
 def _chosen(names: Sequence[str], column: str | None, said: str) -> str:
     if column is not None and column not in names:
         hint = did_you_mean(column, names)
-        raise ValueError(f"label_column is {column!r}, and {said}, which has {', '.join(names)}{hint}")
+        raise ValueError(f"label_column is {column!r}, and {said}, which has {some_names(names)}{hint}")
     usual = next((one for one in LABELS if one in names), names[0] if len(names) == 1 else None)
     if column is None and usual is None:
-        raise ValueError(f"{said}, which has no column 'label' (it has {', '.join(names)}); name it by label_column")
+        raise ValueError(f"{said}, which has no column 'label' (it has {some_names(names)}); name it by label_column")
     return str(column or usual)
