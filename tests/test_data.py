@@ -207,9 +207,9 @@ def test_every_label_gets_a_query(seed):
 
 def test_too_few_rows_for_a_protocol(folder, write_parquet):
     with pytest.raises(ValueError, match=r"class 1 has 6 rows; the protocol needs more than 6 \(2 queries, 4 to train"):
-        Protocol("", query=2, train=4).split(np.repeat([0, 1], [7, 6]), seed=0)
+        Protocol(query=2, train=4).split(np.repeat([0, 1], [7, 6]), seed=0)
     with pytest.raises(ValueError, match="the data set has 9 rows; the protocol needs more than 12"):
-        Protocol("", query=2, train=4).split(np.ones((9, 2)), seed=0)
+        Protocol(query=2, train=4).split(np.ones((9, 2)), seed=0)
     hot = np.repeat(np.eye(30, dtype=np.uint8), 3, axis=0)  # more labels than queries
     assert hot[PROTOCOLS["holdout"].split(hot, 0)["query"]].sum(axis=0).tolist().count(1) == 9
 

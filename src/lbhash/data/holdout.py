@@ -11,17 +11,15 @@ from lbhash.utils.labels import check_labels, has_label
 from lbhash.utils.validation import check_float
 
 
-def hold_out(
-    split: SplitT, share: float = 0.2, seed: int = 0, *, name: str = "held_out", purpose: str = "tuning"
-) -> tuple[SplitT, SplitT]:
+def hold_out(split: SplitT, share: float = 0.2, seed: int = 0, *, purpose: str = "tuning") -> tuple[SplitT, SplitT]:
     """Cut a training split in two: the rows to train on, and the validation rows, each in the order of the split.
 
     Of every class the same ``share``, above 0 and below 1, is for validation: at least one row if the class has two,
     and never its last. Rows without a label are never for it. With several labels a row the share is sampled from all
-    rows. In messages ``name`` is what the share is called, and ``purpose`` what needs it. Raises ``TypeError`` or
-    ``ValueError`` if the share is no such number, the split has no labels, or no row can be spared.
+    rows. In messages ``purpose`` is what needs it. Raises ``TypeError`` or ``ValueError`` if the share is no such
+    number, the split has no labels, or no row can be spared.
     """
-    validation = validation_rows(split.labels, share, seed, name=name, purpose=purpose)
+    validation = validation_rows(split.labels, share, seed, purpose=purpose)
     return split.where(~validation), split.where(validation)
 
 

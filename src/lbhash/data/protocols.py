@@ -21,7 +21,6 @@ class Protocol:
     label is then a query, and nothing is trained for the label.)
     """
 
-    summary: str  # the rule in words
     query: int  # rows of each class that are queries
     train: int | None  # rows of each class to train on; if None, the whole base
     disjoint: bool = False  # whether the training rows are kept out of the base
@@ -57,7 +56,6 @@ class Protocol:
         return {split: np.sort(np.concatenate(rows)) for split, rows in found.items()}
 
 
-@dataclass(frozen=True)
 class HoldoutProtocol:
     """The rule for data without splits: queries, base rows that are not trained on, and training rows.
 
@@ -66,8 +64,7 @@ class HoldoutProtocol:
     rows or more gets a query and a base row where that is possible, and rows with a rarer one train if others suffice.
     """
 
-    summary: str  # the rule in words
-    share: float = 0.1  # of each class that is queries; as much is base, and the rest trains
+    share = 0.1  # of each class that is queries; as much is base, and the rest trains
     disjoint = True  # no base row is trained on
 
     def split(self, labels: npt.NDArray, seed: int) -> dict[str, npt.NDArray[np.int64]]:
@@ -120,11 +117,8 @@ def trained_classes(labels: npt.NDArray, seed: int, share: float = 0.5) -> npt.N
     return np.sort(classes[out:])
 
 
-@dataclass(frozen=True)
 class UnseenProtocol:
     """A rule that trains on half of the classes, and asks about the others, of which the model has seen no row."""
-
-    summary: str  # the rule in words
 
     def split(self, labels: npt.NDArray, seed: int) -> dict[str, npt.NDArray[np.int64]]:
         """Return what ``Protocol.split`` does. With an odd number of classes one more is trained on."""
@@ -136,17 +130,17 @@ class UnseenProtocol:
 
 
 PROTOCOLS: dict[str, Protocol | HoldoutProtocol | UnseenProtocol] = {
-    "holdout": HoldoutProtocol("a tenth of every class is query, a tenth base, the rest train; none is in two"),
-    "unseen": UnseenProtocol("half of the classes train; of the others a tenth is query, the rest base"),
-    "digits": Protocol("20 queries and 80 training rows a class, the base holds the training rows", 20, 80),
-    "characters": Protocol("8 queries and 40 training rows a class, the base holds the training rows", 8, 40),
-    "cifar10": Protocol("1,000 queries, 5,000 train, 54,000 base, disjoint", query=100, train=500, disjoint=True),
-    "cifar10-59k": Protocol("1,000 queries, 59,000 base, which holds the 5,000 train", query=100, train=500),
-    "cifar10-50k": Protocol("10,000 queries, 50,000 base, all of it train", query=1000, train=None),
-    "nuswide21": Protocol("2,100 queries, the rest base, which holds the 10,500 train", query=100, train=500),
-    "coco": Protocol("5,000 queries, the rest base, which holds the 10,000 train", 5000, 10000, whole=True),
-    "mirflickr25k": Protocol("2,000 queries, the rest base, which holds the 5,000 train", 2000, 5000, whole=True),
-    "imagenet100": Protocol("50 queries a class, the rest base, which holds the 100 train a class", 50, 100),
+    "holdout": HoldoutProtocol(),
+    "unseen": UnseenProtocol(),
+    "digits": Protocol(query=20, train=80),
+    "characters": Protocol(query=8, train=40),
+    "cifar10": Protocol(query=100, train=500, disjoint=True),
+    "cifar10-59k": Protocol(query=100, train=500),
+    "cifar10-50k": Protocol(query=1000, train=None),
+    "nuswide21": Protocol(query=100, train=500),
+    "coco": Protocol(query=5000, train=10000, whole=True),
+    "mirflickr25k": Protocol(query=2000, train=5000, whole=True),
+    "imagenet100": Protocol(query=50, train=100),
 }
 """The protocols by name."""
 
@@ -155,7 +149,6 @@ PROTOCOLS: dict[str, Protocol | HoldoutProtocol | UnseenProtocol] = {
 class TrainTestProtocol:
     """A rule for data sets that were published as a training set and a test or validation set."""
 
-    summary: str  # the rule in words
     base: Literal["train", "test"]  # which of the two published sets is the base
     train: int | None = None  # rows of each class of the training set that are trained on; if None, all
     query: int | None = None  # rows of each class of the test set that are queries; if None, all
@@ -175,11 +168,9 @@ class TrainTestProtocol:
 
 
 TRAIN_TEST_PROTOCOLS = {
-    "official": TrainTestProtocol("the test or validation set is query, the training set base and train", "train"),
-    "imagenet100": TrainTestProtocol(
-        "the validation set is query, the training set base, 100 a class train", "train", 100
-    ),
-    "imagenet1000": TrainTestProtocol("5 a class of the validation set are query, 45 base; all train", "test", None, 5),
+    "official": TrainTestProtocol("train"),
+    "imagenet100": TrainTestProtocol("train", train=100),
+    "imagenet1000": TrainTestProtocol("test", query=5),
 }
 """The protocols for data sets with a published test set, by name."""
 

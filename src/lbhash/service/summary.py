@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from lbhash.utils.labels import check_label_pair, number_classes, read_labels, renumbered
+from lbhash.utils.labels import check_label_pair, read_labels, renumbered
 
 POINTS = 2000  # codes in the plane
 MAX_BASE = 1_000_000
@@ -62,7 +62,9 @@ def _of_classes(evidence: Evidence, labels: Any) -> dict[str, Any]:
     """Return the distances of the lower bound, for each class and for all."""
     from lbhash.evaluation.bound import bound
 
-    names, members = number_classes(labels) if labels.ndim == 1 else (np.arange(labels.shape[1]), labels)
+    names, members = np.arange(labels.shape[-1]), labels
+    if labels.ndim == 1:
+        names, members = np.unique(labels, return_inverse=True)
     found = bound(evidence.codes, members, bits=evidence.bits)
     inter = found.inter_matrix().astype(float)
     np.fill_diagonal(inter, np.inf)

@@ -322,16 +322,6 @@ def _of_one_kind(left: Labels, right: Labels, *, lists: bool) -> tuple[Labels, L
     return left, right
 
 
-def number_classes(labels: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """Return the classes, and for each row the position of its class among them.
-
-    If class numbers are far apart, such as product numbers, only the classes that occur are returned.
-    """
-    if labels.max() < max(len(labels), 1 << 16):
-        return np.arange(labels.max() + 1), labels
-    return np.unique(labels, return_inverse=True)
-
-
 def label_value(label: npt.ArrayLike, names: Sequence[str] = ()) -> int | str | list[int] | list[str] | None:
     """Return a row's label for JSON: its class's name or number, None if it has none; of a multi-hot row the list."""
     if np.ndim(label):
