@@ -5,9 +5,6 @@
 - "loop" is the NumPy loop of public hashing code: for each query a product of ±1 matrices, an argsort, and the mean of
   precisions at the relevant ranks; it gives mAP in one order of ties. "evaluate" is ``lbhash.evaluate`` with everything
   in its report.
-- "scan" is ``RankHistogram`` alone: both histograms of every query, from packed codes and labels. "FAISS" is the search
-  of ``IndexBinaryFlat`` for the nearest code (k = 1) of the same queries in the same base. They take turns, and the
-  figures are the least of several rounds, in nanoseconds a pair of a query and a base code.
 - "memory-mapped" evaluates ``--row-queries`` against a base of ``--rows`` codes (10 million) that lies in files of 50
   million, in a process of its own, and reports the most memory that this process had, and how much of it was its own:
   the rest is pages of the files, which the system takes back when it needs them. ``--mapped-only`` does nothing else; a
@@ -28,14 +25,12 @@ import tempfile
 from pathlib import Path
 from timeit import repeat, timeit
 
-import faiss
 import numba
 import numpy as np
 
 from lbhash import evaluate
 from lbhash.codes import unpack
 from lbhash.codes.io import read_codes
-from lbhash.evaluation.ranking import RankHistogram
 from lbhash.utils.labels import one_hot
 
 CASES = {
@@ -43,7 +38,6 @@ CASES = {
     "5,000 × 128,503, 100 classes": (5_000, 128_503, 100, False),
     "2,100 × 193,734, 21 labels": (2_100, 193_734, 21, True),
 }
-SCANS = {64: (1_000, 54_000), 128: (1_000, 54_000), 256: (1_000, 54_000)}
 
 SHARD = 50_000_000  # codes of the memory-mapped base in a file
 PART = 1 << 20  # and that are made at a time
@@ -134,26 +128,6 @@ def _row_against_the_loop(name: str, bits: int, classes: int, query: Codes, base
     print(f"| {' | '.join(map(str, cells))} | {spread} |", flush=True)
 
 
-def against_faiss(rounds: int) -> None:
-    """Scans of all pairs."""
-    print("\n| bits | queries × base | scan, ns a pair | FAISS k = 1, ns a pair | FAISS / scan |")
-    print("|--:|:--|--:|--:|--:|")
-    shapes = [(bits, *shape) for bits, shape in SCANS.items()] + [(64, 1, 1_000_000), (64, 1, 10_000_000)]
-    for bits, queries, base in shapes:
-        q, ql = make(queries, bits, 10, False, seed=1)
-        b, bl = make(base, bits, 10, False, seed=2)
-        index = faiss.IndexBinaryFlat(bits)
-        index.add(b)
-        scans, searches = [], []
-        RankHistogram.from_codes(q, ql, b[:2], bl[:2])
-        for _ in range(rounds):
-            scans.append(timeit(lambda q=q, ql=ql, b=b, bl=bl: RankHistogram.from_codes(q, ql, b, bl), number=1))
-            searches.append(timeit(lambda index=index, q=q: index.search(q, 1), number=1))
-        scan, search = (1e9 * min(times) / (queries * base) for times in (scans, searches))
-        shape = f"{queries:,} × {base:,}"
-        print(f"| {bits} | {shape} | {scan:.3f} | {search:.3f} | {search / scan:.2f} |", flush=True)
-
-
 def memory_mapped(rows: int, queries: int, threads: int) -> None:
     """A base in files."""
     with tempfile.TemporaryDirectory() as name:
@@ -178,7 +152,7 @@ def memory_mapped(rows: int, queries: int, threads: int) -> None:
 
 
 def main() -> None:
-    """Run all three."""
+    """Run both."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--threads", type=int, default=min(2, os.cpu_count() or 1))
@@ -191,11 +165,9 @@ def main() -> None:
     if (given.queries is None) != (given.base is None):
         parser.error("queries and base go together: give both files, or neither")
     numba.set_num_threads(given.threads)
-    faiss.omp_set_num_threads(given.threads)
     print(f"{given.threads} threads, the least of {given.rounds} rounds\n")
     if not given.mapped_only:
         against_the_loop(given.rounds, given.queries and (given.queries, given.base))
-        against_faiss(given.rounds)
     memory_mapped(given.rows, given.row_queries, given.threads)
 
 

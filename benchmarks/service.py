@@ -2,8 +2,8 @@
 
 It trains a small model of the digits, starts ``lbhash serve`` on it and searches by random rows over the loopback.
 First one client asks for one answer after the other, on a connection that it keeps, and then on a new one for each.
-Then as many connections as given ask as fast as they are answered, by ``wrk`` where that is installed. Then requests
-arrive at twice that rate, whether the earlier ones are answered or not; their latency counts from when they were due.
+Then as many connections as given ask as fast as they are answered. Then requests arrive at twice that rate, whether the
+earlier ones are answered or not; their latency counts from when they were due.
 
     python benchmarks/service.py --seconds 300 --connections 16
 """
@@ -16,7 +16,6 @@ import contextlib
 import json
 import random
 import re
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -30,11 +29,6 @@ import psutil
 
 BITS, ROWS, K = 64, 1797, 10
 MOST_CONNECTIONS = 500
-LUA = """
-wrk.method = "POST"
-wrk.headers["Content-Type"] = "application/json"
-request = function() return wrk.format(nil, nil, nil, '{"k": %d, "row": ' .. math.random(0, %d) .. '}') end
-"""
 
 
 class Answers:
@@ -159,25 +153,6 @@ async def at_a_rate(port: int, seconds: float, rate: float) -> tuple[Answers, An
     return searches, health
 
 
-def by_wrk(port: int, seconds: float, connections: int, folder: Path) -> tuple[float, float, float, int]:
-    """Requests a second, p50 and p99 in milliseconds, and errors, by ``wrk``."""
-    script = folder / "search.lua"
-    script.write_text(LUA % (K, ROWS - 1))
-    command = ["wrk", "-t1", f"-c{connections}", f"-d{seconds:g}s", "--latency", "-s", script]
-    said = subprocess.run(
-        [*command, f"http://127.0.0.1:{port}/search"], capture_output=True, text=True, check=True
-    ).stdout
-
-    def milliseconds(percent: str) -> float:
-        value, unit = re.search(rf"{percent}%\s+([\d.]+)(us|ms|s|m)\b", said).groups()  # type: ignore[union-attr]
-        return float(value) * {"us": 1e-3, "ms": 1.0, "s": 1e3, "m": 6e4}[unit]
-
-    wrong = re.search(r"Non-2xx or 3xx responses: (\d+)", said)
-    broken = re.search(r"Socket errors: connect (\d+), read (\d+), write (\d+), timeout (\d+)", said)
-    errors = (int(wrong[1]) if wrong else 0) + (sum(map(int, broken.groups())) if broken else 0)
-    return float(re.search(r"Requests/sec:\s+([\d.]+)", said)[1]), milliseconds("50"), milliseconds("99"), errors  # type: ignore[index]
-
-
 def prepare(folder: Path) -> None:
     """A model of the digits and an index of their base."""
     from lbhash import Hasher
@@ -239,9 +214,7 @@ def main() -> None:
     parser.add_argument("--connections", type=int, default=16)
     parser.add_argument("--concurrency", type=int, default=1, help="of the service")
     parser.add_argument("--queue", type=int, default=64, help="of the service")
-    parser.add_argument("--python-client", action="store_true", help="do not use wrk where it is installed")
     options = parser.parse_args()
-    use_wrk = shutil.which("wrk") is not None and not options.python_client
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         prepare(folder)
@@ -260,15 +233,12 @@ def main() -> None:
                 p50, p99 = alone.milliseconds(200, 50), alone.milliseconds(200, 99)
                 print(f"  {name}     {p50:10.2f} {p99:8.2f} ms (p50, p99 of {len(alone.latencies.get(200, [])):,})")
             before = process.memory_info().rss
-            if use_wrk:
-                rate, p50, p99, errors = by_wrk(port, options.seconds, options.connections, folder)
-            else:
-                answers = asyncio.run(as_fast_as_answered(port, options.seconds, options.connections))
-                rate = len(answers.latencies.get(200, [])) / options.seconds
-                p50, p99 = answers.milliseconds(200, 50), answers.milliseconds(200, 99)
-                errors = answers.errors + len(answers) - len(answers.latencies.get(200, []))
+            answers = asyncio.run(as_fast_as_answered(port, options.seconds, options.connections))
+            rate = len(answers.latencies.get(200, [])) / options.seconds
+            p50, p99 = answers.milliseconds(200, 50), answers.milliseconds(200, 99)
+            errors = answers.errors + len(answers) - len(answers.latencies.get(200, []))
             after = process.memory_info().rss
-            print(f"\n{options.connections} connections, by {'wrk' if use_wrk else 'this script'}")
+            print(f"\n{options.connections} connections")
             print(f"  requests a second   {rate:10,.0f}")
             print(f"  p50, p99            {p50:10.1f} {p99:8.1f} ms")
             print(f"  errors              {errors:10,}")
