@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from contextlib import suppress
 
 import numpy as np
 import pytest
@@ -47,7 +46,7 @@ def answers(index, queries):
 
 
 def assert_refused_or_right(folder, queries, expected):
-    """One line of ``ValueError`` at opening or use; or every answer is as it was. Verification is not needed for it."""
+    """One line of ``ValueError`` at opening or use; or every answer is as it was."""
     try:
         found = answers(open_index(folder), queries)
     except ValueError as refused:
@@ -72,6 +71,7 @@ def test_any_damage_to_any_file(whole, tmp_path, kind, data):
     shutil.rmtree(tmp_path / "i", ignore_errors=True)
     shutil.copytree(source, tmp_path / "i")
     content = bytearray((tmp_path / "i" / name).read_bytes())
+    before = bytes(content)
     how = data.draw(st.sampled_from(["cut", "flip", "grow", "gone", "swap"]))
     if how == "cut":
         del content[data.draw(st.integers(0, len(content) - 1)) :]
@@ -89,22 +89,9 @@ def test_any_damage_to_any_file(whole, tmp_path, kind, data):
     else:
         (tmp_path / "i" / name).write_bytes(content)
     assert_refused_or_right(tmp_path / "i", queries, expected)
-
-
-def test_a_flipped_bit_in_each_file_is_found(whole, tmp_path):
-    for kind, (source, _) in whole.items():
-        for file in sorted(source.iterdir()):
-            if file.name == "index.lock":
-                continue
-            shutil.rmtree(tmp_path / "i", ignore_errors=True)
-            shutil.copytree(source, tmp_path / "i")
-            content = bytearray(file.read_bytes())
-            content[len(content) // 2] ^= 16
-            (tmp_path / "i" / file.name).write_bytes(content)
-            with pytest.raises(ValueError, match="index is") as caught:
-                open_index(tmp_path / "i").verify()
-            assert kind
-            assert "damaged" in str(caught.value)
+    if how == "gone" or (content != before and name != "index.json"):
+        with pytest.raises(ValueError, match=r"index is .*(damaged|which holds no index)"):
+            open_index(tmp_path / "i").verify()
 
 
 def rewrite(folder, **changes):
@@ -119,9 +106,7 @@ def rewrite(folder, **changes):
     [
         ({"version": 3}, "of format 3; this lbhash reads format 4 alone: build the index again"),
         ({"format": "photographs"}, "whose index.json is damaged or not of an index"),
-        ({"kind": "tree"}, "of the kind 'tree', which is unknown"),
         ({"bits": 64}, "index is damaged: 00000001.0.codes.npy does not hold uint8 [1500, 8]"),
-        ({"options": {"m": 3}}, "whose settings are not valid: options has 'm'"),
     ],
 )
 def test_manifests_of_other_programs(whole, tmp_path, changes, said):
@@ -132,38 +117,6 @@ def test_manifests_of_other_programs(whole, tmp_path, changes, said):
     assert said in str(caught.value)
 
 
-def places(value, path=()):
-    """Where each value of a manifest is."""
-    inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    return [path, *(place for name, held in inner for place in places(held, (*path, name)))]
-
-
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(
-    data=st.data(),
-    kind=st.sampled_from(["ivf", "repeated"]),
-    value=st.none()
-    | st.booleans()
-    | st.integers(-3, 10**30)
-    | st.floats()
-    | st.text(max_size=3)
-    | st.just([1])
-    | st.just({}),
-)
-def test_a_manifest_made_by_hand_ends_in_a_line_at_worst(whole, tmp_path, kind, data, value):
-    source, _ = whole[kind]
-    shutil.copytree(source, tmp_path / "i", dirs_exist_ok=True)
-    manifest = json.loads((source / "index.json").read_text())
-    *path, last = data.draw(st.sampled_from(places(manifest)[1:]))
-    inside = manifest
-    for name in path:
-        inside = inside[name]
-    inside[last] = value
-    rewrite(tmp_path / "i", **manifest)
-    with suppress(ValueError):
-        answers(open_index(tmp_path / "i"), np.zeros((2, 4), np.uint8))
-
-
 def test_places_that_hold_no_index(tmp_path):
     with pytest.raises(ValueError, match=r"index is '.*', which holds no index: it has no index\.json"):
         open_index(tmp_path)
@@ -172,13 +125,10 @@ def test_places_that_hold_no_index(tmp_path):
     (tmp_path / "file").write_text("text")
     with pytest.raises(ValueError, match=r"index is '.*', which is a file; it must be a folder"):
         open_index(tmp_path / "file")
-    for content in ("", "[]", "{}", "null", "3", '{"checksum": 1}', "[" * 100_000, '{"format": "lbhash index"}'):
-        (tmp_path / "index.json").write_text(content)
+    for content in (b"", b"{}", b"[" * 100_000, bytes(range(256))):
+        (tmp_path / "index.json").write_bytes(content)
         with pytest.raises(ValueError, match=r"whose index\.json is damaged or not of an index"):
             open_index(tmp_path)
-    (tmp_path / "index.json").write_bytes(bytes(range(256)))
-    with pytest.raises(ValueError, match=r"whose index\.json is damaged"):
-        open_index(tmp_path)
 
 
 def test_a_damaged_index_can_be_replaced(whole, tmp_path):
@@ -265,38 +215,6 @@ def test_damage_is_never_written_again(whole, tmp_path, change, source, name):
     assert not (tmp_path / "codes.parquet").exists()
     with pytest.raises(DamagedIndexError):
         open_index(tmp_path / "i").verify()
-
-
-def test_a_manifest_leads_to_no_other_folder(whole, tmp_path):
-    shutil.copytree(whole["flat"][0], tmp_path / "i")
-    (tmp_path / "outside.npy").write_bytes((tmp_path / "i" / "00000001.0.codes.npy").read_bytes())
-    segments = json.loads((tmp_path / "i" / "index.json").read_text())["segments"]
-    segments[0]["codes"]["file"] = "../outside.npy"
-    rewrite(tmp_path / "i", segments=segments)
-    with pytest.raises(ValueError, match=r"whose index\.json is damaged or not of an index; build the index again"):
-        open_index(tmp_path / "i")
-
-
-@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no named pipes")
-@pytest.mark.parametrize("name", ["index.json", "00000001.0.codes.npy"])
-def test_a_pipe_in_the_place_of_a_file_is_not_waited_for(whole, tmp_path, name):
-    shutil.copytree(whole["flat"][0], tmp_path / "i")
-    (tmp_path / "i" / name).unlink()
-    os.mkfifo(tmp_path / "i" / name)
-    with pytest.raises(ValueError, match=f"index is .*{name} is no regular file"):
-        open_index(tmp_path / "i")
-
-
-def test_a_writer_follows_no_link_in_the_place_of_a_new_file(tmp_path):
-    other = tmp_path / "other"
-    other.write_text("precious")
-    index = build_index(CodeTable(np.zeros((3, 4), np.uint8), 32, np.arange(3)), tmp_path / "i")
-    for name in ("00000002.1.codes.npy", "index.json.new"):
-        (tmp_path / "i" / name).symlink_to(other)
-    index.add(np.zeros((1, 4), np.uint8), [3], {"row": [3]})
-    index.verify()
-    assert other.read_text() == "precious"
-    assert not (tmp_path / "i" / "index.json").is_symlink()
 
 
 @pytest.mark.parametrize("to", [0, 2])

@@ -39,13 +39,8 @@ def open_index(path: str | Path, *, known: Index | None = None, progress: bool =
     if str(path).startswith(PREFIX):
         return open_milvus(str(path), progress=progress)
     manifest = read_manifest(Path(path))
-    if (kind := manifest["kind"]) not in KINDS:
-        raise ValueError(f"index is {str(path)!r}, of the kind {kind!r}, which is unknown")
-    settings: dict[str, Any] = {name: manifest.get(name) for name in ("bits", "model", "options", "learns_classes")}
-    try:
-        index = KINDS[kind](**settings, store_vectors=(manifest["kept"] or {}).get("vectors", ""))
-    except (TypeError, ValueError, AttributeError) as error:
-        raise ValueError(f"index is {str(path)!r}, whose settings are not valid: {error}") from None
+    settings: dict[str, Any] = {name: manifest[name] for name in ("bits", "model", "options", "learns_classes")}
+    index = KINDS[manifest["kind"]](**settings, store_vectors=(manifest["kept"] or {}).get("vectors", ""))
     index.open(Path(path), known)
     return index
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 import os
-import stat
 import weakref
 from collections.abc import Callable
 from pathlib import Path
@@ -42,23 +41,9 @@ class DamagedIndexError(ValueError):
         super().__init__(f"index is damaged: {what}")
 
 
-def open_regular(path: Path) -> BinaryIO:
-    """Open a file to read it; raises ``IsADirectoryError`` or ``ValueError`` if it is a folder, a pipe or a device."""
-
-    def opener(name: str, flags: int) -> int:
-        return os.open(name, flags | getattr(os, "O_NONBLOCK", 0))  # else a pipe waits for a writer
-
-    opened = open(path, "rb", buffering=0, opener=opener)  # noqa: SIM115
-    if not stat.S_ISREG(os.fstat(opened.fileno()).st_mode):
-        opened.close()
-        raise ValueError(f"{path.name} is no regular file")
-    return opened
-
-
 def write_new(path: Path, write: Callable[[BinaryIO], object]) -> Entry:
     """Write a file by ``write(opened)``, wait until it is on the disk, and return its entry."""
-    path.unlink(missing_ok=True)  # what a killed writer left, or a link, which is not to be followed
-    with path.open("x+b") as opened:
+    with path.open("w+b") as opened:
         write(opened)
         opened.flush()
         os.fsync(opened.fileno())
@@ -80,10 +65,7 @@ class Stored:
     def __init__(self, folder: Path, entry: Entry) -> None:
         self.path, self.size = folder / entry["file"], entry["bytes"]
         self._sums = [entry["xxh3"][at : at + 16] for at in range(0, len(entry["xxh3"]), 16)]
-        try:
-            self._opened = open_regular(self.path)
-        except (IsADirectoryError, ValueError):
-            raise DamagedIndexError(f"{self.path.name} is no regular file") from None
+        self._opened = self.path.open("rb", buffering=0)
         self.close = weakref.finalize(self, self._opened.close)
         self._lock = Lock()
         self._intact: set[int] = set()
@@ -134,7 +116,7 @@ class Stored:
         """Read the bytes from ``start`` on, as many as there is room for."""
         try:
             self._opened.seek(start)
-            count = self._opened.readinto(into)  # type: ignore[attr-defined]
+            count = self._opened.readinto(into)
         except OSError as error:
             raise DamagedIndexError(f"{self.path.name} cannot be read: {error.strerror}") from None
         if count != len(into):

@@ -24,7 +24,6 @@ from lbhash.index.files import DamagedIndexError, Stored, StoredArray, whole, wr
 from lbhash.index.ids import ID
 from lbhash.index.manifest import FILES
 from lbhash.index.postings import Postings
-from lbhash.utils.validation import check_int
 
 _NONE = np.empty(0, np.int64)
 
@@ -332,7 +331,7 @@ class Segment:
             forms["vectors"] = vectors["dtype"], (rows, vectors["dim"])
         return cls(
             arrays={name: StoredArray(files[name], *form) for name, form in forms.items()},
-            first=check_int(entry.get("first", 0), "index is damaged: the first id", -(2**63), 2**63 - 1),
+            first=entry.get("first", 0),
             table=files.get("attributes"),
             removed=read_removed(folder, entry),
             structure=Structure(files["structure"], tune) if "structure" in files else None,

@@ -186,8 +186,6 @@ class LocalIndex(Index):
             except FileNotFoundError as error:
                 if identity_of(folder) == identity:
                     raise DamagedIndexError(f"{Path(error.filename).name} is missing") from None
-            except (LookupError, TypeError, OverflowError):  # of a manifest made by hand
-                raise DamagedIndexError(f"{NAME} does not say what an index needs") from None
             except ValueError:
                 if identity_of(folder)[0] == manifest["build"]:
                     raise
