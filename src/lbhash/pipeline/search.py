@@ -23,7 +23,6 @@ from lbhash.data.table import Table
 from lbhash.hasher import Hasher, load_hasher
 from lbhash.index import FlatIndex, Index, check_model, code_attributes, open_index, rerank
 from lbhash.index.base import describe_neighbors
-from lbhash.index.milvus.address import shown_address
 from lbhash.index.rerank import DISTANCE_WEIGHT, By
 from lbhash.pipeline.embeddings import ImageOptions
 from lbhash.pipeline.index import ids_of
@@ -109,7 +108,7 @@ def search(
         answers.append({"row": row, "code": code.tobytes().hex(), "label": label, **named, "neighbors": neighbors})
     if out is not None:
         _write_neighbors(out, answers)
-    return {"index": shown_address(path), "codes": len(index), "bits": index.bits, "queries": answers}
+    return {"index": path, "codes": len(index), "bits": index.bits, "queries": answers}
 
 
 def _open(path: str, hasher: Hasher | None = None) -> Index:

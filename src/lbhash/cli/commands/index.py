@@ -114,11 +114,10 @@ def remove(
 def compact(index: IndexPath, as_json: Json = False) -> None:
     """Rewrite an index as one segment, without removed codes."""
     from lbhash.index import LocalIndex
-    from lbhash.index.milvus.address import shown_address
 
     opened = _open(index)
     if not isinstance(opened, LocalIndex):
-        raise ValueError(f"index is {shown_address(index)!r}, of kind {opened.kind}, which compacts itself")
+        raise ValueError(f"index is {index!r}, of kind {opened.kind}, which compacts itself")
     opened.compact()
     _print(opened, index, as_json)
 
@@ -244,10 +243,8 @@ def _open(path: str, progress: bool = False) -> Index:
 
 def _print(index: Index, path: str, as_json: bool, line: str = "", **facts: Any) -> None:
     """Print an index: these facts and its size, by a line, or if there is no line all that it says of itself."""
-    from lbhash.index.milvus.address import shown_address
-
     facts |= {"codes": len(index), "generation": index.generation} if line else index.info()
-    facts["index"] = shown_address(path)
+    facts["index"] = path
     if as_json:
         print_json(facts)
     elif line:

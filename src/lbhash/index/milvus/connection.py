@@ -69,9 +69,7 @@ def connect(address: Address) -> Any:
             with connection_errors(address):
                 while True:  # the client waits for Milvus Lite half a second, which on a busy machine is not enough
                     try:
-                        return pymilvus.MilvusClient(
-                            address.uri, token=address.token, db_name=address.database, timeout=CONNECT_SECONDS
-                        )
+                        return pymilvus.MilvusClient(address.uri, token=address.token, timeout=CONNECT_SECONDS)
                     except pymilvus.MilvusException as error:
                         starting = address.file is not None and error.code == pymilvus.Status.CONNECT_FAILED
                         if not starting or time.monotonic() > until:
