@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from torch import nn
 
 from lbhash import Hasher
 from lbhash.losses import CSQ, METHODS, Objective, build_objective, find_method, method_name, stored_method
@@ -28,7 +29,7 @@ def folder(tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "path", [entry for entry in sys.path if entry])
     monkeypatch.chdir(tmp_path)
     yield tmp_path
-    for name in ("soft_margin", "broken", "needy"):
+    for name in ("soft_margin", "broken"):
         sys.modules.pop(name, None)
 
 
@@ -88,23 +89,16 @@ def test_a_guided_name(blobs):
         ("absent:Mine", "whose module 'absent' could not be imported: No module named 'absent'; it must be in the"),
         ("soft_margin.py:SoftMargin", "whose module 'soft_margin.py' could not be imported: .* written without .py"),
         ("broken:Mine", "whose module 'broken' could not be imported: half a method"),
-        (":Mine", "a module is written without its folder and .py, as in my_method:Mine"),
         ("./soft_margin.py:SoftMargin", "a module is written without its folder and .py, as in my_method:Mine"),
-        ("needy:Mine", "whose module 'needy' could not be imported: No module named 'absent'$"),
         (
             "soft_margin:Missing",
             r"and the module has no such class \(.*soft_margin.py\); it must be a subclass of lbhash",
         ),
         ("soft_margin:Task", r"and the module has Task as something else \(.*\); it must be a subclass of lbhash.loss"),
-        (
-            "os:system",
-            r"and the module has system as something else \(.*os.py\); it must be a subclass of lbhash.losses",
-        ),
     ],
 )
 def test_what_is_no_method(folder, method, message):
     (folder / "broken.py").write_text("raise RuntimeError('half\\na method')", encoding="utf-8")
-    (folder / "needy.py").write_text("import absent", encoding="utf-8")
     with pytest.raises(ValueError, match=rf"^method is '{method}'[,;] {message}") as raised:
         build_objective(method, None)
     assert "\n" not in str(raised.value)
@@ -129,11 +123,6 @@ class NeedsMore(Own):
         super().__init__(task)
 
 
-class TakesNoTask(Own):
-    def __init__(self):
-        super().__init__(None)
-
-
 class TakesNoIndex(Own):
     def forward(self, logits, labels):
         return logits.square().mean()
@@ -152,9 +141,8 @@ class ForgetsTheModule(Own):
 @pytest.mark.parametrize(
     ("method", "options", "message"),
     [
-        (Own(None), {}, r"^method is an object, Own\(…\); give its class, and what it takes as options$"),
+        (nn.Module, {}, "^method is Module, which is no subclass of lbhash.losses.Objective$"),
         (NeedsMore, {}, "^method needsmore cannot be made: missing a required argument: 'scale'; it must be __init__"),
-        (TakesNoTask, {}, "^method takesnotask cannot be made: too many positional arguments; it must be __init__"),
         (
             TakesNoIndex,
             {},
@@ -167,8 +155,6 @@ class ForgetsTheModule(Own):
             r"^method forgetsthemodule has a constructor that does not call super\(\).__init__\(\)$",
         ),
         (Own, {"margin": "wide"}, "^options has 'margin' with 'wide'; method own takes a number there$"),
-        (Own, {"margin": True}, "^options has 'margin' with True; method own takes a number there$"),
-        (Own, {"soft": 0}, "^options has 'soft' with 0; method own takes true or false there$"),
         (Own, {"kind": None}, "^options has 'kind' with None; method own takes a text there$"),
     ],
 )
@@ -181,14 +167,8 @@ def test_classes_that_are_not_as_they_must_be_are_told_how(blobs, method, option
 @pytest.mark.parametrize(
     ("name", "given", "message"),
     [
-        ("recommended", "paper", "is 'paper'; it must be a dict of forms: 'host', 'guided', 'pulled'"),
         ("recommended", {"lr": 0.003}, "is {'lr': 0.003}; it must be a dict of forms: 'host', 'guided', 'pulled'"),
         ("recommended", {"host": 3}, "has 3 for 'host'; it must be a dict of settings, or 'paper'"),
-        (
-            "recommended",
-            {"host": {"hidden": 0}},
-            "has 'hidden' for 'host'; it may have batch_size, lr, schedule, dropout, o",
-        ),
         (
             "recommended_long",
             {"guided": {"margin": 1}},

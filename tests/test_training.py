@@ -133,23 +133,17 @@ def test_a_model_in_evaluation_mode_is_trained_all_the_same(blobs):
 
 
 def test_the_end_of_training_is_told_once(blobs):
-    class Ends(CSQ):
-        ended = 0
+    ended = []
 
+    class Ends(CSQ):
         def end_training(self):
             assert not self.training
-            self.ended += 1
-
-    made = []
-
-    def make(task):
-        made.append(Ends(task))
-        return made[0]
+            ended.append(self)
 
     for guided in (True, False):
-        made.clear()
-        fitted(blobs, epochs=2, method=make, guided=guided)
-        assert made[0].ended == 1
+        ended.clear()
+        fitted(blobs, epochs=2, method=Ends, guided=guided)
+        assert len(ended) == 1
 
 
 def test_a_run_leaves_nothing_behind(blobs):

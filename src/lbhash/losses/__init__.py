@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from lbhash.losses.base import Objective, Task
@@ -49,7 +49,7 @@ FORMS = {"none": "host", "surrogate": "guided", "bits": "pulled"}
 
 
 def build_objective(
-    method: str | Callable[..., Objective],
+    method: str | type[Objective],
     task: Task,
     pull: str = "surrogate",
     guidance: dict[str, Any] | None = None,
@@ -57,14 +57,11 @@ def build_objective(
 ) -> Objective:
     """Build the objective of a host method with one of ``PULLS``.
 
-    ``method`` is a name of ``METHODS``, which may end in ``_d`` if the pull is "surrogate"; ``module:Class`` of a
-    custom ``Objective``; or its class, or a function that makes one of a task. ``guidance`` are options of the pull,
-    and ``options`` those of the method. An unknown method is a ``ValueError``, and a name that the method or the pull
-    does not take is a ``TypeError``.
+    ``method`` is a name of ``METHODS``, which may end in ``_d`` if the pull is "surrogate"; or a custom ``Objective``,
+    as its class or ``module:Class``. ``guidance`` are options of the pull, and ``options`` those of the method. An
+    unknown method is a ``ValueError``, and a name that the method or the pull does not take is a ``TypeError``.
     """
     host = check_method(method, pull, guidance=guidance, options=options)(task, **(options or {}))
-    if not isinstance(host, Objective):
-        raise TypeError(f"method is {method!r}, which made a {type(host).__name__}; it must make an Objective")
     if "_modules" not in vars(host):
         raise TypeError(f"method {method_name(method)} has a constructor that does not call super().__init__()")
     kind = PULLS[pull]
@@ -77,8 +74,8 @@ def check_method(
     *,
     guidance: dict[str, Any] | None = None,
     options: dict[str, Any] | None = None,
-) -> Callable[..., Any]:
-    """Return the class or function that makes a method of a task; the errors are those of ``build_objective``."""
+) -> type[Any]:
+    """Return the class of a method; the errors are those of ``build_objective``."""
     kind = find_method(method)
     if is_guided_name(method) and pull != "surrogate":
         raise ValueError(f"method is {method!r}, which is guided, and pull is {pull!r}; leave one of the two out")
@@ -89,16 +86,16 @@ def check_method(
     return kind
 
 
-def find_method(method: Any) -> Callable[..., Any]:
-    """Return the class or function of a method, as ``build_objective`` takes it; ``ValueError`` if there is none."""
+def find_method(method: Any) -> type[Any]:
+    """Return the class of a method, as ``build_objective`` takes it; ``ValueError`` if there is none."""
     if isinstance(method, str) and ":" in method:
         return import_method(method)
     kind: Any = METHODS.get(_host_name(method)) if isinstance(method, str) else method
-    if not callable(kind):
+    if not isinstance(kind, type):
         known = ", ".join(METHODS)
         raise ValueError(
             f"method is {shown(method)}; it must be one of {known}, one of these with _d behind it, or a custom "
-            "Objective: module:Class"
+            "Objective: its class, or module:Class"
         )
     return kind
 
@@ -106,7 +103,7 @@ def find_method(method: Any) -> Callable[..., Any]:
 def uses_centers(method: Any, pull: str) -> bool:
     """Return whether a method with this pull depends on the class centers; a custom one may, unless it says no."""
     # Only the class's own attribute counts: a subclass may read the centers where its base does not.
-    return pull != "none" or getattr(find_method(method), "__dict__", {}).get("uses_centers", True)
+    return pull != "none" or vars(find_method(method)).get("uses_centers", True)
 
 
 LONG = 48
@@ -151,21 +148,19 @@ def settings_at(found: Mapping[str, Any], bits: int) -> dict[str, Any]:
 
 
 def method_name(method: Any) -> str:
-    """Return the host's name; that of a custom one is its class's or function's, in small letters."""
+    """Return the host's name; that of a custom one is its class's, in small letters."""
     if isinstance(method, str):
         return method.rpartition(":")[2].lower() if ":" in method else _host_name(method)
-    function = getattr(method, "func", method)  # the function of a functools.partial
-    return getattr(function, "__name__", type(function).__name__).lower()
+    return method.__name__.lower()
 
 
 def stored_method(method: Any) -> str:
     """Return what finds a method again: its name, or ``module:Class`` of a custom class that can be imported."""
     if isinstance(method, str):
         return _host_name(method)
-    module, name = getattr(method, "__module__", "__main__"), getattr(method, "__name__", "")
+    module, name = method.__module__, method.__name__
     importable = module != "__main__" and getattr(sys.modules.get(module), name, None) is method
-    custom = isinstance(method, type) and method not in METHODS.values()
-    return f"{module}:{name}" if custom and importable else method_name(method)
+    return f"{module}:{name}" if importable and method not in METHODS.values() else method_name(method)
 
 
 def is_guided_name(method: Any) -> bool:
@@ -179,16 +174,13 @@ def _host_name(method: str) -> str:
     return name if name in METHODS else str(method)
 
 
-def _check_names(given: Any, argument: str, kind: Callable[..., Any], leading: int, whose: str) -> None:
+def _check_names(given: Any, argument: str, kind: type[Any], leading: int, whose: str) -> None:
     """Raise ``TypeError`` unless ``given`` is a dict of arguments that ``kind`` takes behind its ``leading`` ones."""
     if given is None:
         return
     if not isinstance(given, Mapping):
         raise TypeError(f"{argument} is {given!r}; it must be a dict")
-    try:
-        parameters = list(inspect.signature(kind).parameters.values())
-    except ValueError:  # a class written in C has no signature
-        return
+    parameters = list(inspect.signature(kind).parameters.values())
     if any(parameter.kind == parameter.VAR_KEYWORD for parameter in parameters):
         return
     named = [p.name for p in parameters[leading:] if p.kind in (p.KEYWORD_ONLY, p.POSITIONAL_OR_KEYWORD)]

@@ -37,22 +37,14 @@ def import_method(method: str) -> type[Objective]:
     return kind
 
 
-def check_custom(kind: Callable[..., Any], options: Mapping[str, Any], name: str) -> None:
+def check_custom(kind: type[Any], options: Mapping[str, Any], name: str) -> None:
     """Raise ``TypeError`` unless a custom method can be made of a task and these options, and has a loss."""
-    if isinstance(kind, Objective):
-        raise TypeError(f"method is an object, {type(kind).__name__}(…); give its class, and what it takes as options")
-    if isinstance(kind, type):
-        if not issubclass(kind, Objective):
-            raise TypeError(f"method is {kind.__name__}, which is no subclass of lbhash.losses.Objective")
-        if kind.forward is Objective.forward:
-            raise TypeError(f"method {name} has no forward(self, logits, labels, index), which returns its loss")
-        _check_call(
-            kind.forward,
-            (None,) * 4,
-            {},
-            f"method {name} has a forward that cannot be called",
-            "forward(self, logits, labels, index)",
-        )
+    if not issubclass(kind, Objective):
+        raise TypeError(f"method is {kind.__name__}, which is no subclass of lbhash.losses.Objective")
+    form = "forward(self, logits, labels, index)"
+    if kind.forward is Objective.forward:
+        raise TypeError(f"method {name} has no {form}, which returns its loss")
+    _check_call(kind.forward, (None,) * 4, {}, f"method {name} has a forward that cannot be called", form)
     _check_call(kind, (None,), options, f"method {name} cannot be made", "__init__(self, task, *, option=default)")
     parameters = inspect.signature(kind).parameters
     for option, value in options.items():
