@@ -116,7 +116,7 @@ def test_a_damaged_row_group(tmp_path):
 def test_bad_parquet(tmp_path):
     pq.write_table(pa.table({"label": [1]}), tmp_path / "a.parquet")
     pq.write_table(pa.table({"image": [1, 2]}), tmp_path / "b.parquet")
-    write_images(tmp_path / "c.parquet", [1, 2], label=[0, None])
+    write_images(tmp_path / "c.parquet", [1, 2], labels=[[0], None])
     write_images(tmp_path / "d.parquet", [1], label=[0], in_query=[1])
     (tmp_path / "e.parquet").write_bytes(b"junk")
     write_images(tmp_path / "f" / "1.parquet", [1], label=[0])
@@ -125,7 +125,7 @@ def test_bad_parquet(tmp_path):
     for file, said in {
         "a.parquet": r"which has no column 'image' \(it has label\)",
         "b.parquet": r"^column 'image' of data holds int64; it must hold bytes of images, or structs of",
-        "c.parquet": r"^column 'label' of data is missing in row 1; every row must have a label",
+        "c.parquet": r"^column 'labels' of data is missing in row 1; every row must have a label",
         "d.parquet": r"^in_query of data is int64 \[1\]; it must be a boolean for each row",
         "e.parquet": r"e.parquet', which is damaged or no Parquet file: ",
         "f": r"^2.parquet of data has other columns than 1.parquet; they must be one table",
@@ -691,6 +691,8 @@ def test_fingerprints_change_with_the_images(tmp_path):
 
 def test_flags_labels_and_protocols_of_parquet(tmp_path):
     flags = {"in_train": [True, False, False], "in_base": [True, True, False], "in_query": [False, False, True]}
+    some = load_images(write_images(tmp_path / "some.parquet", [1, 2, 3], label=["b", None, "a"]))
+    assert (some.labels.tolist(), some.class_names) == ([1, -1, 0], ("a", "b"))
     table = load_images(write_images(tmp_path / "p.parquet", [1, 2, 3], labels=[[0, 2], [1], [0, 1]], **flags))
     assert table.labels.tolist() == [[1, 0, 1], [0, 1, 0], [1, 1, 0]]
     protocol, rows = table.without([0]).split_rows()

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lbhash.data.dataset import SPLITS
-from lbhash.utils.labels import has_label, read_labels
+from lbhash.utils.labels import read_labels
 from lbhash.utils.memory import check_memory, check_parquet
 from lbhash.utils.parquet import CHECKED
 from lbhash.utils.tables import TEXTS, read_arrow, read_text, suffix_of
@@ -54,7 +54,7 @@ def read_parts(files: Sequence[Path], columns: Sequence[str], said: str) -> list
 
 
 def read_facts(
-    table: Any, label: str | None, masks: dict[str, npt.NDArray], name: str, *, metadata: Any, partial: bool = False
+    table: Any, label: str | None, masks: dict[str, npt.NDArray], name: str, *, metadata: Any
 ) -> tuple[npt.NDArray | None, tuple[str, ...], dict[str, Any]]:
     """Return the labels of a table of Arrow, the names of its classes, and the arguments of ``Table`` for the splits.
 
@@ -62,7 +62,7 @@ def read_facts(
     """
     labels, names = None, _class_names(metadata, label)
     if label is not None:
-        labels, found = read_label_column(table[label], f"column {label!r} of {name}", partial=partial)
+        labels, found = read_label_column(table[label], f"column {label!r} of {name}")
         names = found or names
     flags = {split: table[flag].to_numpy() for flag, split in FLAGS.items() if flag in table.schema.names}
     check_flags(flags, len(table), name)
@@ -111,24 +111,20 @@ def first_of(names: Iterable[str], present: Iterable[str]) -> str | None:
     return next((name for name in names if name in present), None)
 
 
-def read_label_column(column: Any, name: str, *, partial: bool = False) -> tuple[npt.NDArray, tuple[str, ...]]:
+def read_label_column(column: Any, name: str) -> tuple[npt.NDArray, tuple[str, ...]]:
     """Return the labels of a column of Arrow: integers or strings, or lists of them; and the names that strings are.
 
-    If ``partial``, rows may have no label (``UNLABELED``), but for those with lists.
+    Rows may have no label (``UNLABELED``), but for those with lists.
     """
     import pyarrow as pa
 
-    partial = partial and content(column.type) != "lists"
-    if column.null_count and not partial:
+    if column.null_count and content(column.type) == "lists":
         raise ValueError(f"{name} is missing in row {first_null(column)}; every row must have a label")
     if pa.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
     listed = content(column.type) in ("text", "lists") or column.null_count
     values = column.to_pylist() if listed else column.to_numpy()
-    labels, names = read_labels(values, name)
-    if not partial and not has_label(labels).all():
-        raise ValueError(f"{name} is missing in row {np.argmin(has_label(labels))}; every row must have a label")
-    return labels, names
+    return read_labels(values, name)
 
 
 def _class_names(metadata: Any, label: str | None) -> tuple[str, ...]:

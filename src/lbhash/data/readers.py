@@ -280,7 +280,7 @@ def _read_columns(file: Path, name: str, asked: Asked, *, stream: bool) -> Embed
     except (pa.ArrowException, OSError, KeyError) as error:
         form = "no Parquet file" if files else "of another form"
         raise ValueError(f"{said}, which is damaged or {form}: {one_line(error)}") from None
-    labels, names, splits = read_facts(whole, label, {}, name, metadata=schema.metadata, partial=True)
+    labels, names, splits = read_facts(whole, label, {}, name, metadata=schema.metadata)
     return EmbeddingTable(embeddings, labels, file.name, class_names=names, **splits)
 
 
@@ -295,7 +295,7 @@ def _of_columns(
     """Return the table of embeddings that a table of Arrow in memory is."""
     columns, label = _chosen(whole.schema.names, asked, said, whole.schema)
     embeddings = _matrix(whole, columns, name, asked.encoder)
-    labels, names, splits = read_facts(whole, label, masks, name, metadata=whole.schema.metadata, partial=True)
+    labels, names, splits = read_facts(whole, label, masks, name, metadata=whole.schema.metadata)
     return EmbeddingTable(embeddings, labels, title, class_names=names, **splits)
 
 
