@@ -4,22 +4,15 @@ from __future__ import annotations
 
 import csv
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from lbhash.training.loop import Training
 from lbhash.utils.files import check_replaceable, make_folder, replacing
 from lbhash.utils.formatting import one_line
 
 
-class EpochLog(Protocol):
-    """What stores the values of each epoch."""
-
-    def add(self, training: Training) -> None:
-        """Store the values of an epoch that has ended, on the disk at once."""
-
-
-def epoch_log(kind: str | None, folder: Path | None, epochs_before: int) -> EpochLog | None:
-    """Return a log that writes under ``folder`` at once, or None if ``kind`` or ``folder`` is None.
+def epoch_log(kind: str | None, folder: Path | None, epochs_before: int) -> CSVLog | TensorBoardLog | None:
+    """Return a log of epochs that writes under ``folder`` at once, or None if ``kind`` or ``folder`` is None.
 
     Args:
         kind: "csv" or "tensorboard".

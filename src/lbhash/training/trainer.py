@@ -17,12 +17,11 @@ from lbhash.training.arguments import Monitor, TrainingArguments
 from lbhash.training.batches import TrainingRows, labels_of
 from lbhash.training.checkpoints import MonitorState, RunCheckpoints, checkpoint_to_resume, has_checkpoint
 from lbhash.training.distributed import check_processes, whole_batch_norms
-from lbhash.training.hardware import cpu_settings
+from lbhash.training.hardware import check_precision, cpu_settings, quiet_pytorch, training_device
 from lbhash.training.loggers import epoch_log
 from lbhash.training.loop import Training, Watcher
 from lbhash.training.monitor import check_map_has_rows
 from lbhash.training.processes import processes
-from lbhash.training.processor import check_precision, quiet_pytorch, training_device
 from lbhash.training.schedule import Schedule
 
 

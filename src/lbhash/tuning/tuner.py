@@ -12,7 +12,6 @@ from typing import Any, cast, get_args
 import numpy as np
 from sklearn.base import clone
 
-from lbhash.codes import check_bits
 from lbhash.data import Dataset, EmbeddingSplit, hold_out
 from lbhash.evaluation.diagnostics import diagnose_rows, diagnose_values
 from lbhash.evaluation.held_out import INTER_PERCENTILE, PERCENTILE, By, Score, score_codes
@@ -21,8 +20,8 @@ from lbhash.models.encoder import Encoder
 from lbhash.models.hash_model import HashModel
 from lbhash.training.coders import coder_of
 from lbhash.training.confusion import confusion
+from lbhash.training.hardware import training_device
 from lbhash.training.loop import Training, Watcher
-from lbhash.training.processor import check_machine
 from lbhash.training.recipes import pull_of, with_recipe
 from lbhash.tuning import space as spaces
 from lbhash.tuning.space import Space, import_optuna, with_params
@@ -107,7 +106,6 @@ def search(
     )
     top_k = None if top_k is None else check_int(top_k, "top_k", 1)
     seed = check_int(hasher.seed if seed is None else seed, "seed")
-    check_bits(hasher.bits)
     if coder_of(hasher.method) is not None:
         raise ValueError(
             f"method is {hasher.method!r}, which fits a model by itself; a search is for methods with epochs"
@@ -116,7 +114,7 @@ def search(
     # Trials are of the network's bits where nothing else is said, since these are what the settings change.
     own_head = hasher.head or "bits"
     hasher = clone(hasher).set_params(method=given.method, guided=None, pull=given.pull, head=given.head)
-    check_machine(hasher.device, hasher.threads)
+    training_device(hasher.device)
     for name in ("devices", "nodes"):
         if getattr(hasher, name) != 1:
             raise ValueError(f"{name} is {getattr(hasher, name)!r}; a search trains in one process, and it must be 1")
