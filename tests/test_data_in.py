@@ -224,7 +224,7 @@ def base_numbers(folder):
     return folder / "numbers.npy"
 
 
-@pytest.mark.parametrize("kind", ["pandas", "polars", "arrow", "objects", "structured", "frame"])
+@pytest.mark.parametrize("kind", ["pandas", "polars", "arrow", "objects", "frame"])
 def test_rows_of_lists(vectors, kind):
     import pandas as pd
     import polars
@@ -235,7 +235,6 @@ def test_rows_of_lists(vectors, kind):
         "polars": lambda: polars.Series(X.tolist()),
         "arrow": lambda: pa.chunked_array([X.tolist()]),
         "objects": lambda: np.array([*list(X), None], object)[:-1],
-        "structured": lambda: np.array([tuple(row) for row in X], [(f"x{at}", "f4") for at in range(DIM)]),
         "frame": lambda: pd.DataFrame({"vector": list(X)}),
     }[kind]()
     np.testing.assert_array_equal(as_matrix(given, "X"), X)

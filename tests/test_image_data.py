@@ -266,28 +266,28 @@ def python2_batch(pixels, labels, key=b"labels"):
     return b"\x80\x02}(" + about + said + key + numbers + data + python2_array(pixels) + files + b"](" + file + b"eu."
 
 
-def python3_batch(pixels, labels):
-    return pickle.dumps({b"data": pixels, b"labels": labels, b"batch_label": b"x", b"filenames": [b"a"]}, protocol=2)
+def python2_names(key, names):
+    """The file with the names of the classes."""
+    listed = b"".join(python2_string(name.encode()) for name in names)
+    return b"\x80\x02}(" + python2_string(key) + b"](" + listed + b"eu."
 
 
 KINDS = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
 
 
-def write_cifar10(folder, rows=4, write=python2_batch):
+def write_cifar10(folder, rows=4):
     folder.mkdir(parents=True, exist_ok=True)
     batches = {}
     for at, name in enumerate([*(f"data_batch_{number}" for number in range(1, 6)), "test_batch"]):
         pixels, labels = cifar_pixels(rows + at), [(at + row) % 10 for row in range(rows + at)]
-        (folder / name).write_bytes(write(pixels, labels))
+        (folder / name).write_bytes(python2_batch(pixels, labels))
         batches[name] = pixels, labels
-    names = {b"num_cases_per_batch": 10000, b"label_names": [*map(str.encode, KINDS)], b"num_vis": 3072}
-    (folder / "batches.meta").write_bytes(pickle.dumps(names, protocol=2))
+    (folder / "batches.meta").write_bytes(python2_names(b"label_names", KINDS))
     return batches
 
 
-@pytest.mark.parametrize("write", [python2_batch, python3_batch])
-def test_cifar(tmp_path, write):
-    batches = write_cifar10(tmp_path / "ten", write=write)
+def test_cifar(tmp_path):
+    batches = write_cifar10(tmp_path / "ten")
     table = load_images(tmp_path / "ten")
     pixels = np.concatenate([held for held, _ in batches.values()])
     assert table.labels.tolist() == [label for _, labels in batches.values() for label in labels]
@@ -304,11 +304,11 @@ def test_cifar(tmp_path, write):
         labels = [(7 * row) % 100 for row in range(count)]
         (tmp_path / name).write_bytes(python2_batch(cifar_pixels(count), labels, b"fine_labels"))
     names = [f"fruit {number}" for number in range(100)]
-    (tmp_path / "meta").write_bytes(pickle.dumps({b"fine_label_names": [*map(str.encode, names)]}, protocol=2))
+    (tmp_path / "meta").write_bytes(python2_names(b"fine_label_names", names))
     table = load_images(tmp_path)
     assert (table.labels.tolist(), table.class_names) == ([0, 7, 14, 21, 28, 35, 0, 7, 14], tuple(names))
     assert table.split_rows()[0] == "official"
-    (tmp_path / "meta").write_bytes(pickle.dumps({b"fine_label_names": [b"apple"]}, protocol=2))
+    (tmp_path / "meta").write_bytes(python2_names(b"fine_label_names", ["apple"]))
     with pytest.raises(ValueError, match=r" has a class 35, and names for 1 classes; they must name every class$"):
         load_images(tmp_path)
 
@@ -327,11 +327,8 @@ class Import:
     ("held", "said"),
     [
         (Evil(), r"it would run posix.system, which no batch needs"),
-        ({b"data": Evil()}, r"it would run posix.system"),
         (Import(), r"it would run (__builtin__|builtins).__import__"),
-        ({b"data": np.array([Evil()])}, r"it would run posix.system|it must hold bytes"),
-        ({b"data": np.zeros((2, 3072))}, r"an array is of type b?'f8'; it must hold bytes \(uint8\)"),
-        ({b"data": complex(1, 2)}, r"it would run (__builtin__|builtins).complex"),
+        ({"data": np.array([Evil()])}, r"it would run (numpy|posix)"),
     ],
 )
 @pytest.mark.parametrize("protocol", [0, 2, 4])
@@ -373,15 +370,15 @@ def test_bad_batches(tmp_path):
     pixels = np.zeros((2, 3072), np.uint8)
     for held, said in (
         (batch.read_bytes()[:999], r"^batch '.*data_batch_2' is damaged, or no batch of CIFAR: "),
-        ([1], r"^batch '.*' has no array 'data'; it must be an original batch of CIFAR"),
-        ({b"data": pixels[:, :10]}, r"^'data' of batch '.*' has shape \(2, 10\); it must be \[n, 3072\]"),
-        ({b"data": pixels, b"labels": [1]}, r"has no list 'labels' of 2 class numbers"),
-        ({b"data": pixels[:1], b"labels": ["a"]}, r"has no list 'labels' of 1 class numbers"),
+        (pickle.dumps([1], 2), r"^batch '.*' has no array 'data'; it must be an original batch of CIFAR"),
+        (python2_batch(pixels[:, :10], [1, 2]), r"^'data' of batch '.*' has shape \(2, 10\); it must be \[n, 3072\]"),
+        (python2_batch(pixels, [1]), r"has no list 'labels' of 2 class numbers"),
+        (python2_batch(pixels, [1, 2]).replace(b"u1K", b"i1K"), r"of type b'i1'; it must hold bytes \(uint8\)"),
         # The value 1, numbered 2**31 - 1: Python's unpickler would make a table of so many places.
         (b"\x80\x02K\x01r\xff\xff\xff\x7f.", r"^batch .* refers to value 2147483647, which it does not hold"),
         (b"\x80\x04\x8e\xff\xff\xff\xff\xff\x00\x00\x00abc.", r"^batch .* is damaged, or no"),  # a terabyte
     ):
-        batch.write_bytes(held if isinstance(held, bytes) else pickle.dumps(held, protocol=2))
+        batch.write_bytes(held)
         with pytest.raises(ValueError, match=said):
             load_images(tmp_path)
     batch.unlink()
@@ -565,7 +562,7 @@ def test_imagenet(imagenet):
         TRAIN_TEST_PROTOCOLS["imagenet1000"].split(np.zeros(15, int), np.arange(15) >= 10, 0)
     shutil.rmtree(imagenet / "val" / WORDS[1])
     (imagenet / "val" / WORDS[1]).mkdir()
-    with pytest.raises(ValueError, match=rf"^data has no image of class {WORDS[1]} in val \(1 classes have none\)"):
+    with pytest.raises(ValueError, match=rf"^data has no image of class {WORDS[1]} in val; it must have val/n"):
         load_images(imagenet)
 
 
@@ -586,25 +583,6 @@ def test_imagenet_of_listed_classes(imagenet, tmp_path):
         (tmp_path / "classes.txt").write_text(text)
         with pytest.raises(ValueError, match=said):
             load_images(imagenet, classes=tmp_path / "classes.txt")
-
-
-def test_imagenet_with_a_flat_validation_set(imagenet):
-    lines = []
-    for at, label in enumerate(WORDS):
-        for file in sorted((imagenet / "val" / label).iterdir()):
-            file.rename(imagenet / "val" / file.name)
-            lines.append(f"{file.name} {label if at == 1 else at}")
-        (imagenet / "val" / label).rmdir()
-    with pytest.raises(ValueError, match=r"^the val of data has no folder for each class, and there is no val.txt"):
-        load_images(imagenet)
-    (imagenet / "val.txt").write_text("\n".join(lines))
-    assert shades(load_images(imagenet)) == list(range(15))
-    (imagenet / "val.txt").write_text("\n".join(lines[:4]))
-    with pytest.raises(ValueError, match=rf"^val.txt has no image of class {WORDS[2]} \(1 classes have none\)"):
-        load_images(imagenet)
-    (imagenet / "val.txt").write_text(f"{lines[0]}\nfile 1000\n")
-    with pytest.raises(ValueError, match=r"^line 2 of val.txt is 'file 1000'; it must be a file and its class"):
-        load_images(imagenet)
 
 
 @settings(max_examples=60, deadline=None)

@@ -46,19 +46,15 @@ def held(array: npt.NDArray[Any]) -> str:
 
 
 def as_matrix(value: Any, name: str) -> Any:
-    """Return an array ``[n, dim]`` of what has a list or a record in each row, and other numbers as they are.
+    """Return an array ``[n, dim]`` of what has a list in each row, and other numbers as they are.
 
-    Such are a column of lists of pandas, Polars or Arrow, an array of Python objects, and a structured array. Texts,
-    and tables of which a column holds texts or lists beside others, are a ``ValueError``.
+    Such are a column of lists of pandas, Polars or Arrow, and an array of Python objects. Texts, and tables of which a
+    column holds texts or lists beside others, are a ``ValueError``.
 
-    >>> as_matrix(np.array([(1, 2.5)], [("a", "i4"), ("b", "f4")]), "X").tolist()
+    >>> as_matrix(np.array([[1, 2.5], None], object)[:1], "X").tolist()
     [[1.0, 2.5]]
     """
     if isinstance(value, np.ndarray):
-        if value.dtype.names:
-            from numpy.lib.recfunctions import structured_to_unstructured
-
-            return structured_to_unstructured(value)
         if value.dtype != object or value.ndim != 1:
             return value
         rows = value.tolist()

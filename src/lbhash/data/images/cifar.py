@@ -67,7 +67,6 @@ def read_pickle(file: Path) -> Any:
                 raise pickle.UnpicklingError(f"the pickle refers to value {number}, which it does not hold")
         content = _Unpickler(BytesIO(data), encoding="bytes").load()
         if isinstance(content, dict):
-            content = {key.encode() if isinstance(key, str) else key: value for key, value in content.items()}
             content = {key: value.values if isinstance(value, _Array) else value for key, value in content.items()}
         return content
     except Exception as error:  # bytes that lie lead the unpickler to nearly any exception
@@ -88,26 +87,17 @@ class _Bytes:
     """Stands for the number type uint8, the only one that a batch holds."""
 
     def __init__(self, kind: Any, *_: Any) -> None:
-        if kind not in (b"u1", "u1", b"|u1", "|u1"):
+        if kind != b"u1":
             raise pickle.UnpicklingError(f"an array is of type {kind!r}; it must hold bytes (uint8)")
 
     def __setstate__(self, state: Any) -> None:
         pass  # the byte order, which bytes do not have
 
 
-def _latin(text: Any, encoding: Any) -> bytes:
-    """Return bytes that Python 3 wrote for Python 2, as text in Latin-1."""
-    if not isinstance(text, str) or encoding not in (b"latin1", "latin1"):
-        raise pickle.UnpicklingError("bytes are not written as Latin-1")
-    return text.encode("latin1")
-
-
 _ADMITTED: dict[tuple[str, str], Any] = {
     ("numpy", "ndarray"): _Array,
     ("numpy", "dtype"): _Bytes,
     ("numpy.core.multiarray", "_reconstruct"): lambda *_: _Array(),
-    ("numpy._core.multiarray", "_reconstruct"): lambda *_: _Array(),
-    ("_codecs", "encode"): _latin,
 }
 
 
