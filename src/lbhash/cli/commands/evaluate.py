@@ -170,7 +170,7 @@ def evaluate(
     if curves is not None:
         from lbhash.evaluation.plots import write_curves
 
-        write_curves({"": report}, curves)
+        write_curves(report, curves)
     if as_json:
         print_json(report.as_dict())
         return

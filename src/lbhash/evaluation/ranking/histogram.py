@@ -21,7 +21,6 @@ from lbhash.evaluation.ranking import kernels
 from lbhash.evaluation.ranking.kernels import KERNELS, Words, by_word, split
 from lbhash.utils.arrays import as_array
 from lbhash.utils.labels import Labels, check_label_pair, check_labels, fit_columns
-from lbhash.utils.validation import check_int
 
 Counts = npt.NDArray[np.int64]
 Relevance = Callable[[Any, Any], npt.ArrayLike]
@@ -30,7 +29,6 @@ Relevance = Callable[[Any, Any], npt.ArrayLike]
 CHUNK = 1 << 20
 """The number of base codes that are counted at a time; it bounds the memory."""
 
-_FEW = 64  # queries from which on it pays to bring a whole chunk into the order of its labels
 _PAIRS = 1 << 22  # pairs whose grades a relevance function is asked for at a time
 _LARGEST_GRADE = 1 << 12
 
@@ -140,18 +138,16 @@ class RankHistogram(Ranking):
         base_codes: npt.ArrayLike,
         base_labels: Any,
         bits: int | None = None,
-        chunk: int = CHUNK,
         relevance: Relevance | None = None,
     ) -> RankHistogram:
-        """Count a whole base, in memory or memory-mapped, ``chunk`` codes at a time; see the class and ``update``."""
-        chunk = check_int(chunk, "chunk", 1)
+        """Count a whole base, in memory or memory-mapped, ``CHUNK`` codes at a time; see the class and ``update``."""
         if relevance is None:
             query_labels, base_labels = check_label_pair(query_labels, base_labels)
         histogram = cls(query_codes, query_labels, bits, relevance)
         codes = check_codes(base_codes, "base_codes")
         check_lengths(codes, base_labels, "base")
-        for start in range(0, max(len(codes), 1), chunk):
-            histogram.update(codes[start : start + chunk], base_labels[start : start + chunk])
+        for start in range(0, max(len(codes), 1), CHUNK):
+            histogram.update(codes[start : start + CHUNK], base_labels[start : start + CHUNK])
         return histogram
 
     def update(self, base_codes: npt.ArrayLike, base_labels: Any) -> RankHistogram:
@@ -171,8 +167,6 @@ class RankHistogram(Ranking):
             self._count_given(codes, base_labels)
         elif base_labels.ndim == 2:
             self._count_shared(codes, base_labels)
-        elif self.queries < _FEW:
-            self._count_few(as_words(codes), base_labels)
         else:
             self.count_compressed(compress(as_words(codes), base_labels))
         return self
@@ -199,15 +193,6 @@ class RankHistogram(Ranking):
         total, relevant = self._runs(words, weights, first, last)
         self.total += total
         self.graded[:, 0] += relevant
-
-    def _count_few(self, words: Words, labels: Labels) -> None:
-        """Bring only the codes that are relevant to some query into the order of their labels."""
-        wanted, once = self._labels[self.unique], np.empty(0, np.int32)
-        own = np.flatnonzero(np.isin(labels, wanted, kind="sort"))  # which compares with each, as these are few
-        own = own[np.argsort(labels[own], kind="stable")]
-        first, last = (np.searchsorted(labels[own], wanted, side=side) for side in ("left", "right"))
-        self.total += self._runs(words, once, 0 * first, 0 * first)[0]
-        self.graded[:, 0] += self._runs(words[own], once, first, last)[1]
 
     def _runs(self, words: Words, weights: npt.NDArray[np.int32], first: Counts, last: Counts) -> Counts:
         """Return the counts of all codes, and of those from ``first`` to ``last``, ``int64 [2, queries, bits + 1]``."""
