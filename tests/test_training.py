@@ -4,8 +4,6 @@ import random
 import signal
 import sys
 import time
-import weakref
-from io import BytesIO
 
 import numpy as np
 import pytest
@@ -99,20 +97,6 @@ def test_resuming_with_as_many_other_rows_is_refused(blobs, tmp_path):
         Hasher(**{**SETTINGS, "recipe": "paper", "epochs": 1}).fit_split(part, 4, directory=tmp_path, resume=True)
 
 
-def test_a_damaged_checkpoint(blobs, tmp_path):
-    fitted(blobs, folder=tmp_path, epochs=1)
-    file = tmp_path / "checkpoints" / "last.ckpt"
-    whole, other = file.read_bytes(), BytesIO()
-    torch.save([1, 2], other)
-    for content in (b"", b"no checkpoint", whole[: len(whole) // 2], other.getvalue()):
-        file.write_bytes(content)
-        said = r"^the checkpoint in '.*' is damaged or none of lbhash .*; start anew without resume$"
-        with pytest.raises(ValueError, match=said) as error:
-            fitted(blobs, folder=tmp_path, epochs=1, resume=True)
-        assert "\n" not in str(error.value)
-    fitted(blobs, folder=tmp_path, epochs=1)
-
-
 def test_numpys_numbers_in_options_are_resumed(blobs, tmp_path):
     given = {"options": {"lam": np.float64(0.25)}, "guidance": {"weight": np.float32(0.5)}, "lr": np.float32(0.01)}
     whole = fitted(blobs, folder=tmp_path, epochs=1, **given)
@@ -144,29 +128,6 @@ def test_the_end_of_training_is_told_once(blobs):
         ended.clear()
         fitted(blobs, epochs=2, method=Ends, guided=guided)
         assert len(ended) == 1
-
-
-def test_a_run_leaves_nothing_behind(blobs):
-    gone = weakref.ref(fitted(blobs, epochs=1).model_)
-    assert gone() is None
-
-
-def test_a_failing_save_leaves_the_old_checkpoint(blobs, tmp_path, monkeypatch):
-    with pytest.raises(KeyError):
-        fitted(blobs, folder=tmp_path, watchers=[Stop(epoch=2)])
-    before = (tmp_path / "checkpoints" / "last.ckpt").read_bytes()
-
-    def half(checkpoint, opened):
-        opened.write(b"half a checkpoint")
-        raise OSError("disk full")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(torch, "save", half)
-        with pytest.raises(OSError, match="disk full"):
-            fitted(blobs, folder=tmp_path, resume=True)
-    assert [file.name for file in (tmp_path / "checkpoints").iterdir()] == ["last.ckpt"]
-    assert (tmp_path / "checkpoints" / "last.ckpt").read_bytes() == before
-    assert_same_model(fitted(blobs), fitted(blobs, folder=tmp_path, resume=True))
 
 
 # --------------------------------------------------------------------------------------------------- real kills

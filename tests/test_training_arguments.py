@@ -7,14 +7,13 @@ import inspect
 from itertools import product
 
 import pytest
-import torch
 import typer
 from hypothesis import given
 from hypothesis import strategies as st
 
 from lbhash.cli.app import app
 from lbhash.hasher import Hasher
-from lbhash.losses import METHODS, PAPER, Objective, Task, recommended
+from lbhash.losses import Objective
 from lbhash.training import TrainingArguments
 from lbhash.training.arguments import arguments, described
 from lbhash.training.recipes import _without_rest, with_recipe
@@ -167,17 +166,6 @@ class Custom(Objective):
     """A method without settings of its own."""
 
 
-def test_the_settings_of_a_method_are_options_that_it_takes():
-    task = Task(32, 3, torch.arange(6) % 3, torch.ones(3, 32))
-    for (name, kind), pull, bits in product(METHODS.items(), ("none", "surrogate"), (16, 64)):
-        found = recommended(name, pull, bits)
-        assert found["batch_size"] in (64, 128, 256, 384, 512), name
-        kind(dataclasses.replace(task, bits=bits, centers=torch.ones(3, bits)), **found.get("options", {}))
-        own = found != PAPER
-        assert own == ("options" in found), name
-        assert (pull == "surrogate" and own) == ("guidance" in found), name
-
-
 def test_without_a_recipe_a_method_has_its_own_settings_if_there_are_any_and_no_backbone_learns():
     assert vars(with_recipe(Hasher().checked())) == vars(with_recipe(Hasher(recipe="tuned").checked()))
     without = vars(with_recipe(Hasher().checked(), images=True))
@@ -225,14 +213,6 @@ def test_a_form_may_have_the_settings_of_the_recipe_paper_at_one_length_or_at_al
         found = vars(with_recipe(Hasher(bits, named, guided).checked(), 1000))
         as_paper = vars(with_recipe(Hasher(bits, named, guided, recipe="paper").checked())) | {"recipe": "tuned"}
         assert found == as_paper | (own if guided == (bits == 32) else {})
-
-
-def test_settings_that_are_neither_a_dict_nor_paper_are_named():
-    named = type("Named", (Custom,), {"recommended": {"host": "papre"}})
-    with pytest.raises(
-        ValueError, match=r"^recommended of method 'named' has 'papre' for 'host'; it must be a dict of"
-    ):
-        with_recipe(Hasher(method=named, guided=False).checked())
 
 
 def test_a_method_without_settings_of_its_own_has_no_tuned_recipe():

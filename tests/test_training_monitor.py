@@ -20,7 +20,7 @@ from lbhash.evaluation.bound import bound
 from lbhash.hasher import Hasher
 from lbhash.losses import CSQ
 from lbhash.training.checkpoints import write_checkpoint
-from lbhash.training.monitor import CodeBuffer, EncodedRows, evaluate_epoch, is_better, packed
+from lbhash.training.monitor import EncodedRows, evaluate_epoch, packed
 from training_tools import Recorder, Stop, log_of, part_of
 
 SETTINGS = {"bits": 12, "hidden": 16, "epochs": 8, "batch_size": 32, "seed": 3, "lr": 0.01}
@@ -127,19 +127,6 @@ def test_collapsed_codes_are_never_the_best(blobs, tmp_path):
         rows = log_of(tmp_path / monitor)
         assert float(rows[-1]["validation_ratio"]) == 0
         assert float(rows[-1]["intra"]) == 0  # D_inter / D_intra is 0 / 0
-
-
-def test_where_all_codes_have_collapsed_the_last_epoch_stays(blobs, tmp_path):
-    class Collapsed(CSQ):
-        def forward(self, logits, labels, index):
-            return (logits - 9).square().mean()
-
-    recorder = Recorder()
-    hasher = fitted(blobs, method=Collapsed, lr=0.2, patience=4, watchers=[recorder], dropout=0.0)
-    trained = hasher.trained_
-    assert (trained.epoch, trained.epochs, trained.value, trained.stopped_early) == (3, 4, None, True)
-    kept = weights_of(recorder, 3)
-    assert all(np.array_equal(weight, kept[name]) for name, weight in hasher.model_.weights.items())
 
 
 # ------------------------------------------------------------------------------------------------ the validation rows
@@ -299,36 +286,11 @@ def test_classes_that_share_codes_have_collapsed():
     assert evaluate_epoch("map", 0.5, shared, shared).monitored is None
 
 
-def test_a_map_without_relevant_rows_is_no_value():
-    alone = coded([[1] * 8, [-1] * 8], [0, 1])
-    metrics = evaluate_epoch("map", 0.5, APART, alone)
-    assert metrics.values["validation_map"] == 0
-    assert metrics.monitored is None
-
-
-def test_better():
-    for value, best, better in ((2.0, 1.0, True), (1.0, 1.0, False), (0.5, None, True), (None, 1.0, False)):
-        assert is_better("ratio", value, best) is better
-    assert not is_better("ratio", None, None)
-    assert is_better("loss", 0.5, 1.0)
-    assert not is_better("loss", 2.0, 1.0)
-
-
 @settings(deadline=None)
 @given(npst.arrays(np.float32, st.tuples(st.integers(1, 9), st.integers(1, 40)), elements=st.floats(width=32)))
 def test_codes_are_packed_as_everywhere(logits):
     logits = np.where(np.isnan(logits), -1, logits)
     np.testing.assert_array_equal(packed(torch.from_numpy(logits)).numpy(), pack(logits))
-
-
-def test_seen_codes_are_in_the_order_of_the_rows():
-    rng = np.random.default_rng(0)
-    outputs, order = rng.normal(size=(50, 12)).astype(np.float32), rng.permutation(50)
-    seen = CodeBuffer(50)
-    for rows in np.split(order, [7, 20]):
-        seen.add(torch.from_numpy(outputs[rows]), torch.from_numpy(rows))
-    np.testing.assert_array_equal(seen.take(), pack(outputs))
-    assert seen.bits == 12
 
 
 # ---------------------------------------------------------------------------------------------------- the command
@@ -358,13 +320,8 @@ def test_the_command_keeps_the_best_epoch(tmp_path, command, monkeypatch):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("--monitor", "accuracy"), "monitor is 'accuracy'; it must be one of ratio, map, loss"),
         (("--monitor", "map", "--validation", 0), "monitor is 'map', and there are no validation rows"),
-        (("--warmup", 2, "--epochs", 2), "warmup is 2.0; it must be at least 0 and below epochs (2)"),
         (("--precision", "16", "--device", "cpu"), "precision is '16' and device 'cpu', and there is no GPU in use"),
-        (("--devices", 0), "devices is 0; it must be at least 1"),
-        (("--backbone-lr", 0.1), "backbone-lr is 0.1 without a backbone; it is for a backbone that is fine-tuned"),
-        (("--backbone-lr", 0.1, "--backbone", "b", "--freeze"), "backbone-lr is 0.1 with --freeze"),
     ],
 )
 def test_the_command_refuses(tmp_path, command, monkeypatch, arguments, said):

@@ -44,24 +44,21 @@ class Look(Watcher):
     """Notes what the bar has just said."""
 
     def __init__(self, bar):
-        self.bar, self.said, self.done, self.after_epochs = bar, [], [], []
+        self.bar, self.said, self.done = bar, [], []
 
     def step_done(self, training):
         self.said.append(self.bar.said)
         self.done.append(self.bar._bar.tasks[0].completed)
-
-    def epoch_ended(self, training):
-        self.after_epochs.append(self.bar.said)
 
 
 @pytest.fixture
 def watched(blobs, monkeypatch):
     """A function that trains with a bar, and gives what it said after every batch."""
 
-    def run(*, unit="rows", watchers=(), **changed):
+    def run(*, watchers=(), **changed):
         clock = Clock()
         monkeypatch.setattr(lbhash.training.progress, "time", clock)
-        with EpochBar("csq_d", unit) as bar:
+        with EpochBar("csq_d") as bar:
             look = Look(bar)
             hasher = Hasher(**{**SETTINGS, **changed})
             hasher.fit_split(part_of(blobs), 4, watchers=[Pass(clock), bar, look, *watchers])
@@ -85,49 +82,11 @@ def test_the_bar_moves_with_the_steps(watched):
     assert re.match(r"3/3 epochs · .* rows a second · 0:01:00\nloss \d+\.\d{3} · ratio \d\.\d{3}$", bar.said)
 
 
-def test_the_bar_says_what_was_logged(watched, tmp_path, blobs):
-    look, bar = watched(monitor="map", unit="images")
-    Hasher(**SETTINGS, monitor="map").fit_split(part_of(blobs), 4, directory=tmp_path, logger="csv")
-    rows = np.genfromtxt(tmp_path / "logs" / "metrics.csv", delimiter=",", names=True)
-    said = look.after_epochs
-    assert said[-1] == bar.said
-    assert len(said) == 3
-    for row, words in zip(rows, said, strict=True):
-        values = f"loss {row['loss']:.3f} · ratio {row['ratio']:.3f} · validation map {row['validation_map']:.3f}"
-        assert words.splitlines()[1] == values
-        assert " images a second · " in words
-
-
-def test_the_bar_of_a_monitored_loss_says_it_once(watched):
-    assert watched(monitor="loss")[1].said.count("loss") == 1
-
-
-def test_the_bar_is_updated_a_few_times_a_second_at_most(blobs, monkeypatch):
-    clock, bar = Clock(), EpochBar("csq_d")
-    monkeypatch.setattr(lbhash.training.progress, "time", clock)
-    moves = []
-    monkeypatch.setattr(bar._bar, "update", lambda task, **what: moves.append(what))
-    Hasher(**{**SETTINGS, "epochs": 1}).fit_split(part_of(blobs), 4, watchers=[bar])
-    assert len(moves) == 2  # its beginning and its end, with no time for more
-
-
 def test_the_terminal_is_given_back(watched):
     with pytest.raises(KeyError, match="stopped"):
         watched(watchers=[Stop(1)])
     _, bar = watched(epochs=1)
     assert not bar._bar.live.is_started
-
-
-def test_a_resumed_bar_counts_the_time_of_its_own_epochs(watched, blobs, tmp_path, monkeypatch):
-    with pytest.raises(KeyError, match="stopped"):
-        Hasher(**SETTINGS).fit_split(part_of(blobs), 4, directory=tmp_path, watchers=[Stop(1)])
-    clock = Clock()
-    monkeypatch.setattr(lbhash.training.progress, "time", clock)
-    bar = EpochBar("csq_d")
-    look = Look(bar)
-    watchers = [Pass(clock), bar, look]
-    Hasher(**SETTINGS).fit_split(part_of(blobs), 4, directory=tmp_path, resume=True, watchers=watchers)
-    assert look.said[0].startswith("1.2/3 epochs · 16 rows a second · 0:00:18 left\n")
 
 
 def test_the_command_shows_the_bar_on_standard_error(tmp_path, command, monkeypatch):

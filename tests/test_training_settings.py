@@ -10,14 +10,10 @@ import torch
 from torch import nn
 
 from lbhash.data import EmbeddingSplit
-from lbhash.hasher import Hasher
 from lbhash.losses import Objective, Task, build_objective
-from lbhash.models.hash_model import HashModel
 from lbhash.training import TrainingArguments, TrainingRows, train
 from lbhash.training.schedule import Schedule
 from training_tools import Recorder, Stop, part_of
-
-SETTINGS = {"bits": 12, "hidden": 16, "epochs": 3, "recipe": "paper", "batch_size": 32, "seed": 3}
 
 
 def task_of(blobs, bits=8):
@@ -77,33 +73,6 @@ def test_rows_of_embeddings_and_of_ones_own_are_rows(blobs):
     assert isinstance(NoisyRows(blobs), TrainingRows)
     with pytest.raises(ValueError, match="split has no labels; training needs one for each row"):
         image_run(blobs, rows=EmbeddingSplit(blobs.x, np.arange(160), None))
-
-
-def test_rows_of_a_split_and_the_split_are_the_same_training(blobs):
-    found = []
-    part = part_of(blobs)
-
-    class Tensors:
-        """The same rows and labels as tensors, as rows of a user's own may have them."""
-
-        labels = torch.from_numpy(part.labels)
-
-        def __len__(self):
-            return len(part)
-
-        def inputs(self, index, epoch):
-            return torch.from_numpy(part.take(index))
-
-        def fingerprint(self):
-            return part.fingerprint()
-
-    for rows in (part, Tensors()):
-        torch.manual_seed(2)
-        model = HashModel(12, 8, 16)
-        model.set_standardization(*part.standardization())
-        train(model, build_objective("csq", task_of(blobs)), rows, TrainingArguments(epochs=2))
-        found.append(model.encoder().fingerprint())
-    assert found[0] == found[1]
 
 
 def test_inputs_are_asked_for_by_row_and_epoch(blobs):
@@ -172,17 +141,6 @@ def test_a_backbone_learns_at_its_own_rate_and_a_frozen_layer_not_at_all(blobs):
         assert torch.equal(weight, after[name]) == frozen, name
 
 
-def test_a_frozen_backbone_needs_no_rate(blobs, tmp_path):
-    torch.manual_seed(2)
-    model = Image()
-    model.backbone.requires_grad_(False)
-    watch = Recorder()
-    train(
-        model, build_objective("csq", task_of(blobs)), NoisyRows(blobs), TrainingArguments(epochs=1), watchers=[watch]
-    )
-    assert {len(rates) for rates in watch.groups} == {1}
-
-
 def test_a_backbone_is_resumed_bit_for_bit(blobs, tmp_path):
     changed = {"schedule": "linear", "warmup": 2.5, "accumulate": 2, "precision": "bf16"}
     options = {"settings": IMAGE_SETTINGS | changed}
@@ -190,16 +148,6 @@ def test_a_backbone_is_resumed_bit_for_bit(blobs, tmp_path):
     with pytest.raises(KeyError, match="stopped"):
         image_run(blobs, directory=tmp_path, watchers=[Stop(epoch=2)], **options)
     assert same(whole, image_run(blobs, directory=tmp_path, resume=True, **options)[0])
-
-
-def test_the_log_has_both_rates(blobs, tmp_path):
-    image_run(blobs, directory=tmp_path / "two", logger="csv", settings={"epochs": 2, "lr": 0.5, "backbone_lr": 0.25})
-    logged = np.genfromtxt(tmp_path / "two" / "logs" / "metrics.csv", delimiter=",", names=True)
-    assert (logged["lr"].tolist(), logged["backbone_lr"].tolist()) == ([0.5, 0.5], [0.25, 0.25])
-    Hasher(**SETTINGS).fit_split(part_of(blobs), 4, directory=tmp_path / "one", logger="csv")
-    logged = np.genfromtxt(tmp_path / "one" / "logs" / "metrics.csv", delimiter=",", names=True)
-    assert "backbone_lr" not in logged.dtype.names
-    np.testing.assert_allclose(logged["lr"], 1e-3)
 
 
 # ------------------------------------------------------------------------------------------------------- precision
