@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import numpy as np
 import pytest
 import torch
@@ -69,11 +67,6 @@ def test_a_saved_branch_is_loaded_again(tmp_path):
 
 def test_an_exported_branch_has_the_same_outputs(tmp_path):
     assert_exported_alike(made(), tmp_path)
-
-
-def test_a_model_without_the_branch_is_written_as_before(tmp_path):
-    HashModel(5, 11, 4).encoder().save(tmp_path)
-    assert "posterior" not in json.loads((tmp_path / "config.json").read_text())
 
 
 def test_the_posterior_is_scikit_learns(blobs):

@@ -67,20 +67,6 @@ def test_the_temperature_is_the_one_that_scipy_finds(seed, scale):
     assert module._temperature(scores, y)[0] == np.exp(found.x)[0]
 
 
-def test_digits_are_told_about_as_well_as_a_cross_validation_tells_them():
-    from sklearn.model_selection import cross_val_predict
-
-    x, y = load_digits(return_X_y=True)
-    found = leave_one_out(part_of(x.astype(np.float32), y), 10)
-    right = (found.argmax(1) == y).mean()
-    z = (x - x.mean(0)) / np.where(x.std(0) > 0, x.std(0), 1)
-    crossed = cross_val_predict(Ridge(x.shape[1]), z, np.eye(10)[y], cv=20).argmax(1)
-    assert right == pytest.approx((crossed == y).mean(), abs=0.02)
-    sure = found.max(1) > 0.9
-    assert sure.mean() > 0.5
-    assert (found.argmax(1) == y)[sure].mean() > 0.97  # what it is sure of, it knows
-
-
 def test_rows_come_in_chunks_and_settings_from_a_sample(monkeypatch):
     x, y = load_digits(return_X_y=True)
     part = part_of(x.astype(np.float32), y)

@@ -147,13 +147,8 @@ def test_share_and_the_settings_of_a_network_reach_it(command):
     ("given", "message"),
     [
         (["--protocol", "unseen"], "protocol and data go together"),
-        (["--data", "digits"], "protocol and data go together"),
-        (["--protocol", "unseen", "--data", "digits", "--base", "b.npz"], "base is given with protocol"),
-        (["--protocol", "unseen", "--data", "digits", "--curves", "c"], "curves is given with protocol"),
         (["--protocol", "unseen", "--data", "digits", "--radius", 2], "radius is given with protocol"),
         (["--queries", "q.npz", "--base", "b.npz", "--draws", 3], "draws is given without protocol"),
-        (["--protocol", "unseen", "--data", "digits", "--draws", 0], "draws is 0; it must be at least 1"),
-        (["--protocol", "unseen", "--data", "digits", "--method", "sth"], "method is 'sth'"),
         (["--protocol", "unseen", "--data", "digits", "--share", 0.9], "share is 0.9, which takes 9 of 10 classes"),
         (
             ["--protocol", "unseen", "--data", "digits", "--method", "itq", "--unseen", 0.5],

@@ -7,10 +7,8 @@ import json
 import numpy as np
 import pytest
 import torch
-from typer.testing import CliRunner
 
 from lbhash import Hasher
-from lbhash.cli.app import app
 from lbhash.data import EmbeddingSplit
 from lbhash.data.images import ImageSplit, ImageTable, ListedImages
 from lbhash.models.hash_model import HashModel
@@ -97,23 +95,9 @@ def test_rows_of_several_labels_and_a_search_of_settings_take_it(blobs):
     assert found.hasher.model_.layout.neighborhood
 
 
-@pytest.mark.parametrize(("wrong", "kind"), [(-0.1, ValueError), (1.5, ValueError), ("a", TypeError)])
-def test_a_number_out_of_its_range_is_refused_in_one_line(blobs, wrong, kind):
-    with pytest.raises(kind, match=r"^unseen is .*from 0 to 1$"):
-        Hasher(unseen=wrong, **SMALL).fit(blobs.x, blobs.y)
-
-
 def test_coders_and_images_refuse_it(blobs):
     with pytest.raises(ValueError, match="leave unseen out"):
         Hasher(12, "itq", unseen=0.5).fit(blobs.x)
     images = ImageTable(ListedImages([b""] * 4), None, "images")
     with pytest.raises(ValueError, match=r"unseen is 0\.5, which is for embeddings"):
         Hasher(12, unseen=0.5, backbone="x").fit_split(ImageSplit(images, np.arange(4), np.arange(4) % 2), 2)
-
-
-def test_the_command_line_takes_it(tmp_path):
-    run = CliRunner().invoke(
-        app, ["train", "--data", "digits", "--epochs", "1", "--bits", "8", "--unseen", "0.5", "--out", str(tmp_path)]
-    )
-    assert run.exit_code == 0, run.output
-    assert Hasher.from_pretrained(tmp_path).model_.layout.neighborhood

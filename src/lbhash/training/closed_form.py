@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -80,7 +81,7 @@ def fit_coder(
         TypeError, ValueError: a setting is not as it must be, or one of a network; or the rows are images,
             and the coder takes none.
     """
-    given, kind = settings.checked(), CODERS[method]
+    given, kind = replace(settings.checked(), method=method), CODERS[method]
     if split.needs_backbone and not kind.takes_images:
         raise ValueError(
             f"method is {method!r}, which takes embeddings and trains no backbone; embed the images first (on the "
@@ -119,9 +120,7 @@ def fit_coder(
         coder.views = views
         found = coder.fit(rows)
     model = found if isinstance(found, HashModel) else _model(found, rows.dim, given.bits)
-    model.metadata = plain(
-        model_metadata(given, len(split)) | {"method": method, "head": "bits", "pull": "none"}, "metadata"
-    )
+    model.metadata = plain(model_metadata(given, len(split)) | {"head": "bits", "pull": "none"}, "metadata")
     model.metadata |= {"coder": True, "learns_classes": kind.needs_labels}
     if backbone is not None:
         model.metadata |= {"backbone": backbone.metadata(), "augment": stored_augmentation(given)}
