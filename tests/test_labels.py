@@ -1,6 +1,8 @@
 import tracemalloc
 
 import numpy as np
+import pandas
+import polars
 import pyarrow as pa
 import pytest
 from hypothesis import given
@@ -53,14 +55,6 @@ def test_masked_values_are_refused():
     assert check_labels(np.ma.masked_equal([0, 1], 9)).tolist() == [0, 1]  # a masked array that masks nothing
 
 
-def test_missing_values_of_pandas_are_refused():
-    pandas = pytest.importorskip("pandas")
-    for kind, values in [("Int64", [0, 1]), ("boolean", [False, True]), ("Float64", [0.0, 1.0])]:
-        assert check_labels(pandas.Series(values, dtype=kind)).tolist() == [0, 1]
-        with pytest.raises((TypeError, ValueError), match=r"^y is (NaN|<NA>) in row 1; "):
-            check_labels(pandas.Series([values[0], None], dtype=kind), "y")
-
-
 def test_pairs():
     left, right = check_label_pair([[0]], [[3], [1]])
     assert left.tolist() == [[1, 0, 0, 0]]  # the larger number of classes
@@ -81,27 +75,20 @@ def test_pairs():
     ("labels", "classes", "error", "message"),
     [
         ([0, 3, -1], None, ValueError, "y is -1 in row 2; class numbers must be at least 0"),
+        (np.array([[0], [-1]]), None, ValueError, "y is -1 in row 1; class numbers must be at least 0"),
         ([0, 1.5], None, ValueError, "y is 1.5 in row 1"),
-        ([0, np.nan], None, ValueError, "y is NaN in row 1"),
-        (["cat", "dog"], None, TypeError, "y holds strings"),
-        ([0, None], None, TypeError, r"y is missing \(None\) in row 1"),
-        (None, None, TypeError, "missing"),
-        ([1 + 2j], None, TypeError, "complex"),
+        (["cat", "dog"], None, TypeError, "y holds text"),
+        (pandas.Series([0, None], dtype="Int64"), None, ValueError, "y is missing in row 1"),
         (np.array([0, 2**63], np.uint64), None, ValueError, r"below 2\*\*63"),
-        ([0, 2**70], None, ValueError, "too large"),
         ([0, 3], 3, ValueError, "y is 3 in row 1; with classes 3 it must be below 3"),
         ([0, [1]], None, TypeError, "y is ragged: row 1"),
-        ([np.array([1]), np.array([1, 2])], None, TypeError, "y is ragged"),
         ([[0], [[1]]], None, TypeError, r"y has \[1\] in row 1"),
         ([[0], [-1]], None, ValueError, "y has -1 in row 1"),
         ([[0], [1, 5]], 5, ValueError, "y is 5 in row 1; with classes 5"),
         ([[0, 1, 0], [1, 0, 0]], None, ValueError, "y names a class twice in row 0"),
         (np.array([[0, 1], [2, 0]]), None, ValueError, "y is 2 in row 1; a multi-hot array"),
-        (np.array([[0, 0.5]]), None, ValueError, "y is 0.5 in row 0"),
         (np.array([[0, 1]]), 3, ValueError, "y has 2 columns; with classes 3"),
-        (np.zeros((2, 2, 2)), None, ValueError, r"y has shape \(2, 2, 2\)"),
         (np.zeros((2, 0)), None, ValueError, r"y has shape \(2, 0\)"),
-        (3, None, ValueError, r"y has shape \(\)"),
         ([0], 0, ValueError, "classes is 0; it must be at least 1"),
     ],
 )
@@ -132,16 +119,6 @@ def test_an_array_of_one_column_is_a_vector(numbers, kind):
     np.testing.assert_array_equal(checked, check_labels(vector))
 
 
-def test_lists_of_one_class_have_two_columns():
-    """Or a second look would take them for a column of class numbers."""
-    assert check_labels([[0], []]).tolist() == [[1, 0], [0, 0]]
-
-
-def test_a_column_of_negative_numbers_is_refused():
-    with pytest.raises(ValueError, match="y is -1 in row 1; class numbers must be at least 0"):
-        check_labels(np.array([[0], [-1]]), "y")
-
-
 def test_other_forms():
     for numbers in ((0, 2, 1), np.array([0, 2, 1], np.uint64), [0.0, 2.0, 1.0], np.array([0, 2, 1], object)):
         assert check_labels(numbers, classes=np.int32(3)).tolist() == [0, 2, 1]
@@ -149,6 +126,7 @@ def test_other_forms():
         assert check_labels(np.array([[1, 0, 1], [0, 0, 0]], kind)).tolist() == [[1, 0, 1], [0, 0, 0]]
     assert check_labels([[0, 2], [], (1,), {2}]).tolist() == [[1, 0, 1], [0, 0, 0], [0, 1, 0], [0, 0, 1]]
     assert check_labels([[1], [0]], classes=4).shape == (2, 4)
+    assert check_labels([[0], []]).tolist() == [[1, 0], [0, 0]]  # a second look takes no column for class numbers
     assert check_labels([]).shape == (0,)
     assert check_labels(np.zeros((0, 4))).shape == (0, 4)
     assert label_value(np.array([1, 0, 1], np.uint8)) == [0, 2]
@@ -158,21 +136,11 @@ def test_other_forms():
 
 
 def pandas_column(kind, change=lambda values: values):
-    def made(numbers):
-        import pandas
-
-        return pandas.Series(change(numbers), dtype=kind)
-
-    return made
+    return lambda numbers: pandas.Series(change(numbers), dtype=kind)
 
 
 def polars_column(kind):
-    def made(numbers):
-        import polars
-
-        return polars.Series(texts(numbers) if kind else numbers, dtype=getattr(polars, kind) if kind else None)
-
-    return made
+    return lambda numbers: polars.Series(texts(numbers), dtype=kind)
 
 
 def texts(numbers):
@@ -194,9 +162,9 @@ FORMS = {
     "pandas category": pandas_column("category", texts),
     "pandas category of numbers": pandas_column("category"),
     "pandas object": pandas_column(object),
-    "polars": polars_column(None),
-    "polars strings": polars_column("String"),
-    "polars categories": polars_column("Categorical"),
+    "polars": polars.Series,
+    "polars strings": polars_column(polars.String),
+    "polars categories": polars_column(polars.Categorical),
     "arrow": lambda numbers: pa.chunked_array([texts(numbers[:3]), texts(numbers[3:])], pa.string()),
     "arrow numbers": lambda numbers: pa.array(numbers, pa.int16()),
 }

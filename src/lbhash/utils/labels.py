@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from lbhash.utils.arrays import check_unmasked
+from lbhash.utils.arrays import check_unmasked, held
 from lbhash.utils.memory import check_memory
 from lbhash.utils.validation import check_int
 
@@ -35,7 +35,7 @@ def check_labels(labels: Any, name: str = "labels", classes: int | None = None) 
 
     Labels are class numbers ``[n]`` or ``[n, 1]`` from 0 on (integers, floats that are whole numbers, or Booleans),
     multi-hot ``[n, classes]`` of 0 and 1, or a list of n lists of class numbers; in the last two forms a row may have
-    no label. No value may be masked, NaN or None.
+    no label. No value may be masked or missing (None, NaN, NA or "").
     If ``classes`` is None, it is the columns of a multi-hot array, or of a list of lists 1 + the largest class number,
     2 at least.
 
@@ -44,14 +44,18 @@ def check_labels(labels: Any, name: str = "labels", classes: int | None = None) 
     """
     if classes is not None:
         classes = check_int(classes, "classes", 1)
-    if _is_list_of_lists(labels, name):
-        return _multi_hot_of_lists(labels, name, classes)
-    array = _as_numbers(labels, name)
-    if array.ndim == 1 or array.shape[1:] == (1,):
-        return _class_numbers(array.ravel(), name, classes)
-    if array.ndim == 2 and array.shape[1] > 1:
+    rows = _rows_of_lists(labels, name)
+    if rows is not None:
+        return _multi_hot_of_lists(rows, name, classes)
+    array, missing = _column(labels, name)
+    if array.ndim == 2:
         return _multi_hot(array, name, classes)
-    raise ValueError(f"{name} has shape {array.shape}; it must be {_MAY_BE}")
+    if missing is not None:
+        raise ValueError(f"{name} is missing in row {np.argmax(missing)}; every row must have a class number")
+    if array.dtype.kind not in "biuf":
+        raise TypeError(f"{name} holds {held(array)}; it must be {_MAY_BE}")
+    _check_whole(array, None, name)
+    return _class_numbers(array, name, classes)
 
 
 def read_labels(labels: Any, name: str = "labels", classes: int | None = None) -> tuple[Labels, tuple[str, ...]]:
@@ -88,9 +92,8 @@ def read_label_pair(query_labels: Any, base_labels: Any) -> tuple[Labels, Labels
     (array([1]), array([0, 1]), array(['cat', 'dog'], dtype='<U3'))
     """
     left, right = _read(query_labels, "query_labels"), _read(base_labels, "base_labels")
-    asked, held, classes = in_one_order(left, right, "query_labels are {}, and base_labels are {}")
-    lists = all(_rows_of_lists(one, "labels") is not None for one in (query_labels, base_labels))
-    return *_of_one_kind(asked, held, lists=lists), classes
+    asked, base, classes = in_one_order(left, right, "query_labels are {}, and base_labels are {}")
+    return *_of_one_kind(asked, base, lists=_are_lists(query_labels, base_labels)), classes
 
 
 def rows_with_label(labels: Labels, what: str) -> npt.NDArray[np.int64]:
@@ -116,9 +119,8 @@ def _read(labels: Any, name: str, classes: int | None = None, *, gaps: bool = Tr
         return _read_lists(rows, name, classes)
     array, missing = _column(labels, name)
     if array.ndim == 2:
-        return check_labels(array, name, classes), np.array([])
-    numeric = array.dtype.kind in "biuf"
-    if numeric:
+        return _multi_hot(array, name, classes), np.array([])
+    if array.dtype.kind in "biuf":
         _check_whole(array, missing, name)
         least, most = (int(array.min()), int(array.max())) if len(array) else (0, 0)
         if least == -1 and (array == 0).any():
@@ -134,12 +136,12 @@ def _read_lists(rows: Sequence[Any], name: str, classes: int | None) -> tuple[La
     flat = [value for row in rows for value in row]
     kinds = {_kind(value) for value in flat}
     if "text" not in kinds:
-        return check_labels(rows, name, classes), np.array([])
+        return _multi_hot_of_lists(rows, name, classes), np.array([])
     if len(kinds) > 1:
         raise TypeError(_SEVERAL.format(name=name, kinds=", ".join(sorted({type(one).__name__ for one in flat}))))
     values = np.array(sorted(set(flat)))
     position = {value: at for at, value in enumerate(values.tolist())}
-    return check_labels([[position[one] for one in row] for row in rows], name, len(values)), values
+    return _multi_hot_of_lists([[position[one] for one in row] for row in rows], name, len(values)), values
 
 
 def _column(labels: Any, name: str) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_] | None]:
@@ -148,26 +150,29 @@ def _column(labels: Any, name: str) -> tuple[npt.NDArray[Any], npt.NDArray[np.bo
     if labels is None or isinstance(labels, (str, bytes, dict)) or np.isscalar(labels):
         raise TypeError(f"{name} is {labels!r}; it must be {MAY_BE}")
     array = _array(labels, name)
-    if array.ndim == 2 and array.shape[1] != 1:
+    if array.ndim == 2 and array.shape[1] > 1:
         return array, None
-    if array.ndim not in (1, 2):
+    if array.ndim != 1 and array.shape[1:] != (1,):
         raise ValueError(f"{name} has shape {array.shape}; it must be {MAY_BE}")
     array = array.ravel()
-    missing = missing_labels(array)
-    present = array[~missing] if missing.any() else array
+    missing = None
+    if array.dtype.kind in "fOUT":
+        found = np.isnan(array) if array.dtype.kind == "f" else np.array([_is_missing(one) for one in array], bool)
+        missing = found if found.any() else None
+    present = array if missing is None else array[~missing]
     if present.dtype.kind in "OST":
         kinds = {_kind(value) for value in present}
         if kinds > {"text"}:
             several = ", ".join(sorted({type(value).__name__ for value in present}))
             raise TypeError(_SEVERAL.format(name=name, kinds=several))
         if "" in kinds:
-            row = next(row for row, value in enumerate(array) if not missing[row] and not _kind(value))
+            row = next(row for row, value in enumerate(array) if not _is_missing(value) and not _kind(value))
             raise TypeError(f"{name} is {array[row]!r} in row {row}; it must be {MAY_BE}")
         texts = [value.decode() if isinstance(value, bytes) else value for value in present.tolist()]
         present = np.array(texts, str if "text" in kinds else None if texts else np.int64)
     if present.dtype.kind not in "biufUO":
         raise TypeError(f"{name} holds {present.dtype}; it must be {MAY_BE}")
-    return present, missing if missing.any() else None
+    return present, missing
 
 
 def _array(labels: Any, name: str) -> npt.NDArray[Any]:
@@ -187,7 +192,11 @@ def _array(labels: Any, name: str) -> npt.NDArray[Any]:
 def _rows_of_lists(labels: Any, name: str) -> Sequence[Any] | None:
     """Return labels that are lists as a list of lists, also those of a column with lists, and None for others."""
     if isinstance(labels, (list, tuple)):
-        return labels if _is_list_of_lists(labels, name) else None
+        nested = [isinstance(row, (list, tuple, set, frozenset)) for row in labels]
+        if any(nested) and not all(nested):
+            row = nested.index(not nested[0])
+            raise TypeError(f"{name} is ragged: row {row} is {labels[row]!r}, unlike row 0; it must be {MAY_BE}")
+        return labels if any(nested) else None
     if getattr(labels, "dtype", None) is None and not hasattr(labels, "to_pylist"):
         return None
     if isinstance(labels, np.ndarray) and (labels.dtype != object or labels.ndim != 1):
@@ -200,6 +209,10 @@ def _rows_of_lists(labels: Any, name: str) -> Sequence[Any] | None:
     rows = labels.to_pylist() if hasattr(labels, "to_pylist") else list(labels)
     lists = [row.tolist() if isinstance(row, np.ndarray) else row for row in rows]
     return [row.to_list() if hasattr(row, "to_list") else row for row in lists]
+
+
+def _are_lists(*labels: Any) -> bool:
+    return all(_rows_of_lists(one, "labels") is not None for one in labels)
 
 
 def _kind(label: Any) -> str:
@@ -222,15 +235,6 @@ def _with_missing(numbers: npt.NDArray[np.int64], missing: npt.NDArray[np.bool_]
     found = np.full(len(missing), UNLABELED)
     found[~missing] = numbers
     return found
-
-
-def missing_labels(array: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
-    """Return which labels of an array ``[n]`` are None, NaN or ""; of an array of another shape none is."""
-    if array.ndim != 1 or array.dtype.kind not in "fOUT":
-        return np.zeros(len(array) if array.ndim else 0, bool)
-    if array.dtype.kind == "f":
-        return np.isnan(array)
-    return np.fromiter(map(_is_missing, array), bool, len(array))
 
 
 def _is_missing(label: Any) -> bool:
@@ -303,8 +307,7 @@ def check_label_pair(query_labels: Any, base_labels: Any) -> tuple[Labels, Label
     Two lists of lists get the same number of classes, that of the larger.
     """
     left, right = check_labels(query_labels, "query_labels"), check_labels(base_labels, "base_labels")
-    lists = all(_is_list_of_lists(one, "labels") for one in (query_labels, base_labels))
-    return _of_one_kind(left, right, lists=lists)
+    return _of_one_kind(left, right, lists=_are_lists(query_labels, base_labels))
 
 
 def _of_one_kind(left: Labels, right: Labels, *, lists: bool) -> tuple[Labels, Labels]:
@@ -342,7 +345,7 @@ def check_single(labels: Any, name: str = "labels") -> npt.NDArray[np.int64]:
 
 def fit_columns(labels: Any, like: Labels) -> Any:
     """Return a list of lists as a multi-hot array with the columns of ``like``, and any other labels unchanged."""
-    if like.ndim == 1 or not _is_list_of_lists(labels, "labels"):
+    if like.ndim == 1 or not _are_lists(labels):
         return labels
     hot = check_labels(labels)[:, : like.shape[1]]
     return np.pad(hot, ((0, 0), (0, like.shape[1] - hot.shape[1])))
@@ -364,54 +367,22 @@ def one_hot(labels: Any, classes: int | None = None) -> npt.NDArray[np.uint8]:
     return (array[:, None] == np.arange(classes)).view(np.uint8)
 
 
-def _is_list_of_lists(labels: Any, name: str) -> bool:
-    if not isinstance(labels, (list, tuple)):
-        return False
-    nested = [isinstance(row, (list, tuple, set, frozenset)) for row in labels]
-    if any(nested) and not all(nested):
-        row = nested.index(False) if nested[0] else nested.index(True)
-        raise TypeError(f"{name} is ragged: row {row} is {labels[row]!r}, unlike row 0; it must be {_MAY_BE}")
-    return any(nested)
-
-
-def _as_numbers(labels: Any, name: str) -> npt.NDArray[Any]:
-    check_unmasked(labels, name)
-    try:
-        array = np.asarray(labels)
-    except ValueError as error:
-        raise TypeError(f"{name} is ragged; it must be {_MAY_BE}") from error
-    if array.dtype == object:
-        for index, value in np.ndenumerate(array):
-            if not isinstance(value, (bool, int, float, np.bool_, np.integer, np.floating)):
-                what = "missing (None)" if value is None else f"{value!r}"
-                raise TypeError(f"{name} is {what} in row {index[0] if index else 0}; it must be {_MAY_BE}")
-        array = np.array(array.tolist())
-        if array.dtype == object:
-            raise ValueError(f"{name} holds a number that is too large; it must be {_MAY_BE}")
-    if array.dtype.kind not in "biuf":
-        what = "strings" if array.dtype.kind in "US" else str(array.dtype)
-        raise TypeError(f"{name} holds {what}; it must be {_MAY_BE}")
-    return array
-
-
 def _class_numbers(array: npt.NDArray[Any], name: str, classes: int | None) -> npt.NDArray[np.int64]:
-    if array.dtype in (np.bool_, np.float16):  # which cannot be compared with 2**63
-        array = array.astype(np.float32)
     # A billion labels in a file are looked at, and no array is made of as many.
-    if array.dtype.kind == "f" or (len(array) and not 0 <= int(array.min()) <= int(array.max()) < 2**63):
-        wrong = {"at least 0": array < 0, "below 2**63": array >= 2**63}
-        if array.dtype.kind == "f":
-            wrong = {"integers from 0": array != np.floor(array), **wrong}  # NaN too
-        for limits, rows in wrong.items():
-            if (row := _first(rows)) is not None:
-                value = str(array[row]).replace("nan", "NaN")
-                raise ValueError(f"{name} is {value} in row {row}; class numbers must be {limits}")
+    if len(array) and not 0 <= int(array.min()) <= int(array.max()) < 2**63:
+        wide = array.astype(np.float64)
+        row = np.argmax((wide < 0) | (wide >= 2**63))
+        raise ValueError(f"{name} is {array[row]} in row {row}; class numbers must be at least 0 and below 2**63")
     numbers = np.ascontiguousarray(array, dtype=np.int64)
     _check_below(numbers, None, name, classes)
     return numbers
 
 
 def _multi_hot(array: npt.NDArray[Any], name: str, classes: int | None) -> npt.NDArray[np.uint8]:
+    if array.dtype == object:
+        array = np.array(array.tolist())
+    if array.dtype.kind not in "biuf":
+        raise TypeError(f"{name} holds {held(array)}; it must be {MAY_BE}")
     binary = array.dtype.kind == "b" or (array.dtype == np.uint8 and array.max(initial=0) <= 1)
     if not binary and len(wrong := np.argwhere((array != 0) & (array != 1))):
         row, column = wrong[0]
