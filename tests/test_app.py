@@ -276,30 +276,19 @@ def test_without_data_and_backbone(digits_service):
 def test_an_index_of_queries_alone_is_shown_with_the_figures_of_the_training(tmp_path, digits_service, hasher):
     shutil.copytree(digits_service.model, tmp_path / "model")
     part = load_dataset("digits").query
-    codes = CodeTable(hasher.encode_split(part), BITS, part.rows, part.labels)
-    settings = Settings(tmp_path / "model", tmp_path / "index", "digits")
-    build_index(codes, tmp_path / "index")
-    dataset = load_dataset("digits")
-    query, base = (hasher.encode_split(part) for part in (dataset.query, dataset.base))
-    report = evaluate(query, dataset.query.labels, base, dataset.base.labels, bits=BITS)
+    build_index(CodeTable(hasher.encode_split(part), BITS, part.rows, part.labels), tmp_path / "index")
     metrics = tmp_path / "model" / "metrics.json"
-    metrics.write_text(json.dumps(report.as_dict() | {"new_rows": None}))
-    with TestClient(create_app(settings), base_url=HOME) as client:
+    figures = {"map": 0.5, "map_worst": 0.25, "map_best": 0.75, "map_macro": 0.5, "knn_accuracy": 1.0}
+    metrics.write_text(json.dumps({"new_rows": figures, "trained_rows": None, "classes": [{"class": 3, "map": 0.25}]}))
+    with TestClient(create_app(Settings(tmp_path / "model", tmp_path / "index", "digits")), base_url=HOME) as client:
         summary = wait_for(client, "/summary", lambda body: body["state"] != "computing")
-        wanted = [report.map, report.map_worst, report.map_best, report.knn_accuracy, report.precision_within_radius]
-        figures = [summary[name] for name in ("map", "map_worst", "map_best", "knn_accuracy", "precision_within_2")]
-        assert figures == pytest.approx(wanted)
-        assert (summary["codes"], summary["queries"], len(summary["classes"])) == (200, None, 10)
-        after = "what is said of queries is the evaluation after the training, of 200 queries in 1,597 codes"
-        assert summary["notes"] == [f"the index holds nothing but the queries of the data; {after}"]
-        for damaged in ({**report.as_dict(), "map": 7}, {"neighbor_map": [0.5]}, []):
-            metrics.write_text(json.dumps(damaged))
-            notes, served = [], client.app.state.service.engine
-            assert background._evidence(served, served.index, notes).trained == {}
-            assert notes == ["no mAP: the index holds nothing but the queries of the data"]
-        for damaged in ({"new_rows": {"map": 7}}, {"alternatives": {"rows": [{"bytes": "x"}]}}, []):
-            metrics.write_text(json.dumps(damaged))
-            assert background._report(tmp_path / "model") == (None, {})
+    assert summary["trained"] == {"searched": [{"name": "new rows", **figures}], "stored": []}
+    assert (summary["codes"], summary["queries"], summary["map"], len(summary["classes"])) == (200, None, None, 10)
+    assert [one["map"] for one in summary["classes"]] == [0.25 if label == 3 else None for label in range(10)]
+    assert summary["notes"] == ["no mAP: the index holds nothing but the queries of the data"]
+    for damaged in ({"new_rows": {"map": 7}}, {"alternatives": {"rows": [{"bytes": "x"}]}}, []):
+        metrics.write_text(json.dumps(damaged))
+        assert background._report(tmp_path / "model") == (None, {})
 
 
 def test_an_index_that_does_not_answer_is_a_503(client, monkeypatch):

@@ -59,7 +59,7 @@ class Background:
         notes: list[str] = []
         try:
             evidence = await asyncio.to_thread(_evidence, self._engine, index, notes)
-            numbers = {} if evidence is None else json.loads(await _compute(summarize, evidence)) | evidence.trained
+            numbers = {} if evidence is None else json.loads(await _compute(summarize, evidence))
             trained, by_class = _report(self._engine.settings.model)
             for row in numbers.get("classes", ()) if evidence is not None and evidence.query_codes is None else ():
                 row["map"] = by_class.get(row["label"])
@@ -122,12 +122,8 @@ def _evidence(engine: Engine, index: Index, notes: list[str]) -> Evidence | None
     try:
         codes, query_labels, searched = _queries(engine, index, ids[known], notes)
     except ValueError as error:
-        trained, queries, base = _of_training(engine.settings.model)
-        after = (
-            f"what is said of queries is the evaluation after the training, of {queries:,} queries in {base:,} codes"
-        )
-        notes.append(f"{error}; {after}" if trained else f"no mAP: {error}")
-        return evidence._replace(trained=trained)
+        notes.append(f"no mAP: {error}")
+        return evidence
     return evidence._replace(query_codes=codes, query_labels=query_labels, searched=searched)
 
 
@@ -144,26 +140,6 @@ def _report(model: str | Path) -> tuple[Trained | None, dict[Any, float]]:
         return trained, {one["class"]: float(one["map"]) for one in found.get("classes", ()) if one["map"] is not None}
     except (OSError, AttributeError, LookupError, TypeError, ValueError):
         return None, {}
-
-
-def _of_training(model: str | Path) -> tuple[dict[str, float], int, int]:
-    """Return the figures of queries that a training left beside its model, and its numbers of queries and base codes.
-
-    There are none if the model was not trained by ``lbhash train``, or without labels.
-    """
-    try:
-        found = json.loads((Path(model) / "metrics.json").read_text(encoding="utf-8"))
-        new = found["new_rows"] or found
-        figures = {name: float(new[name]) for name in ("map", "map_worst", "map_best", "map_macro")}
-        more = {"knn_accuracy": new["knn_accuracy"]}
-        if found["radius"] == 2 and new["base"] == found["base"]:
-            more["precision_within_2"] = found["precision_within_radius"]
-        figures |= {name: float(value) for name, value in more.items() if value is not None}
-        if all(0 <= value <= 1 for value in figures.values()):
-            return figures, int(found["queries"]), int(new["base"])
-    except (OSError, LookupError, TypeError, ValueError):
-        pass
-    return {}, 0, 0
 
 
 def _queries(engine: Engine, index: Index, ids: Any, notes: list[str]) -> tuple[Any, list[Any], Any]:

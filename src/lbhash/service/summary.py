@@ -18,7 +18,6 @@ MAX_QUERIES = 1000
 class Evidence(NamedTuple):
     """What the numbers are computed from: codes ``uint8 [n, bytes]``, and a class number or a list of them for each.
 
-    ``trained`` has the model's own figures, which stand in the place of those that need queries where there are none.
     The queries are searched in the codes that are true in ``searched``, ``bool [n]``.
     """
 
@@ -27,7 +26,6 @@ class Evidence(NamedTuple):
     bits: int
     query_codes: Any = None
     query_labels: list[Any] | None = None
-    trained: dict[str, float] = {}  # noqa: RUF012
     searched: Any = slice(None)
 
 
