@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from threading import Thread
 
 import numpy as np
 import pytest
@@ -91,31 +90,6 @@ def test_a_change_that_fails_at_any_step(tmp_path, change, error):
         assert len(index) == after
     index.add(numbered(5000, 5001).codes, [5000], {"label": [5000]})
     assert 5000 in open_index(tmp_path / "i").ids()
-
-
-def test_two_writers(tmp_path):
-    begin(tmp_path / "i")
-
-    def write(first):
-        index = open_index(tmp_path / "i")
-        for start in range(first, first + 100, 10):
-            ids = range(start, start + 10)
-            index.add(numbered(start, start + 10).codes, ids, {"label": ids})
-
-    writers = [Thread(target=write, args=(first,)) for first in (1000, 1100)]
-    for writer in writers:
-        writer.start()
-    reader, seen = open_index(tmp_path / "i"), 1000
-    while any(writer.is_alive() for writer in writers):  # a reader never sees half a change
-        reader.refresh()
-        assert len(reader) >= seen
-        assert (len(reader) - 1000) % 10 == 0
-        seen = len(reader)
-        np.testing.assert_array_equal(reader.codes_of(reader.ids()).view(np.uint32)[:, 0], reader.ids())
-    index = open_index(tmp_path / "i")
-    index.verify()
-    assert (len(index), index.generation) == (1200, 21)
-    np.testing.assert_array_equal(index.codes_of(np.arange(1200)), numbered(0, 1200).codes)
 
 
 def test_a_writer_does_not_wait_for_ever(tmp_path, monkeypatch):
