@@ -46,12 +46,6 @@ def wait_for(client, path, ready, seconds=60):
     return body
 
 
-def form(image):
-    """The body of a form with an image, and its type."""
-    head = b'--limit\r\nContent-Disposition: form-data; name="image"; filename="a"\r\n\r\n'
-    return head + image + b"\r\n--limit--\r\n", "multipart/form-data; boundary=limit"
-
-
 def asynchronous(settings, play):
     """Run ``play(client)`` against the application, with an asynchronous client that can have many requests at once."""
     import httpx

@@ -1,14 +1,12 @@
 from __future__ import annotations
 
 import base64
-import io
 import json
 import threading
 
 import numpy as np
 import pytest
 from fastapi.testclient import TestClient
-from PIL import Image
 
 from app_answers import HOME, assert_refused, png
 from lbhash.service import Settings, create_app, requests
@@ -24,50 +22,33 @@ FIELD = b"--x\r\nContent-Disposition: form-data"
         ({"row": 1, "id": 2}, ("id and row is given",)),
         ({"row": 1797}, ("row is 1797", "0 to 1796")),
         ({"row": 2**63}, ("row is 9223372036854775808; it must be below",)),
-        ({"row": 1.5}, ("row is 1.5; it must be an integer",)),
         ({"code": "abc"}, ("code is 'abc'", "4 hexadecimal digits")),
-        ({"code": "zzzz"}, ("code is 'zzzz'",)),
         ({"code": "0" * 100000}, ("code is", "…")),
         ({"embedding": [1.0] * 63}, ("63 numbers", "takes 64")),
-        ({"embedding": ["a"] * 64}, ("embedding.0 is 'a'; it must be a number",)),
         ({"embedding": [1e39] * 64}, ("not finite",)),
-        ({"row": 1, "k": 0}, ("k is 0; it must be at least 1",)),
         ({"row": 1, "k": 1001}, ("k is 1001; it must be at most 1000",)),
-        ({"row": 1, "radius": -1}, ("radius is -1; it must be at least 0",)),
         ({"row": 1, "radius": 17}, ("radius is 17", "(16)")),
-        ({"row": 1, "where": {"color": 1}}, ("color",)),
         ({"row": 1, "where": {"label": None}}, ("where: label must be a text, a number of 64 bits, true or false",)),
         ({"row": 1, "where": {"row": {"<": 9}}}, ("where: row must be", "is a text, such as 'price < 20'")),
         ({"row": 1, "where": "row < "}, ("where is 'row < '; it must be conditions such as",)),
         ({"row": 1, "where": "row < x"}, ("where wants 'row' to be < 'x'; the column holds int64",)),
         ({"row": 1, "where": ", ".join(["row < 9"] * 17)}, ("where: 17 columns are given; there may be 16",)),
         ({"row": 1, "where": 3}, ("where: it must be a text, or an object with the values of columns",)),
-        ({"row": 1, "where": {"label": 2**64}}, ("where",)),
-        ({"row": 1, "where": {str(column): 1 for column in range(17)}}, ("where",)),
         ({"row": 1, "rerank": "magic"}, ("rerank is 'magic'; it must be", "asymmetric")),
         ({"row": 1, "rerank": "outputs"}, ("outputs",)),
         ({"code": "0000", "rerank": "asymmetric"}, ("rerank is 'asymmetric'", "by embedding, row or image")),
-        ({"row": 1, "candidates": 0}, ("candidates is 0; it must be at least 1",)),
-        *(({"embedding": text}, ("embedding",)) for text in ("", "AAAA" * 16, "AAA", "AAAAAAA=", "é", "AAAA AAAA")),
+        *(({"embedding": text}, ("embedding",)) for text in ("", "AAAA" * 16, "AAA", "é")),
         ({"embedding": base64.b64encode(np.full(64, np.nan, "<f4")).decode()}, ("embedding.0", "finite")),
         ([], ("",)),
-        ("row", ("",)),
         # What follows must be short and writable, too, however long or strange the body is.
-        ({"embedding": "a" * 65_537}, ("embedding",)),
         ({"row": 1, "x" * 100_000: 1}, ("",)),
         ({"row": 1, "where": {"x" * 100_000: None}}, ("",)),
-        ({"row": 1, "where": {"\ud800": 1}}, ("",)),
         ({"row": 1, "where": {"label": "\ud800"}}, ("",)),
         ({"row": 1, "\ud800": 1}, ("",)),
         ({"row": 1, "a\n\u2028b": 1}, ("",)),
         ({"row": 1, "where": {"a\nb": None}}, ("",)),
-        ({"code": "\ud800"}, ("",)),
-        ({"embedding": "\ud800"}, ("",)),
-        (b"", ("",)),
         (b"\xff\xfe", ("",)),
-        (b'{"row": 1}{"row": 2}', ("",)),
-        (b'{"embedding": [' + b"NaN," * 63 + b"NaN]}", ("",)),
-        (b'{"embedding": [' + b"Infinity," * 63 + b"-Infinity]}", ("",)),
+        (b'{"embedding": [' + b"NaN," * 63 + b"-Infinity]}", ("",)),
         (b"[" * 100_000, ("",)),
         (b'{"where":' * 15_000, ("",)),
         (b'{"row": ' + b"9" * 10_000 + b"}", ("",)),
@@ -84,19 +65,11 @@ def test_an_unknown_id_is_not_found(client):
     assert_refused(client.post("/search", json={"id": 10**9}), 404, "id is 1000000000", "no such code")
 
 
-def jpeg():
-    file = io.BytesIO()
-    Image.fromarray(np.random.default_rng(0).integers(0, 255, (64, 64, 3), np.uint8)).save(file, "JPEG")
-    return file.getvalue()
-
-
 @pytest.mark.parametrize(
     ("image", "part"),
     [
         (b"", "empty"),
         (b"this is text and not an image", "must be an image in one of the formats"),
-        (b"<svg xmlns='http://www.w3.org/2000/svg'/>", "must be an image in one of the formats"),
-        (jpeg()[:-300], "truncated"),
         (png(np.zeros((9, 9)))[:40], ""),
         (png(np.zeros((5001, 5000))), "pixels"),
     ],
@@ -114,12 +87,10 @@ def test_an_image_needs_no_good_name(client):
 @pytest.mark.parametrize(
     ("fields", "part"),
     [
-        ({"k": "0"}, "k is 0; it must be at least 1"),
         ({"k": ""}, "k is ''"),
         ({"k": ["1", "2"]}, "k is given twice"),
         ({"where": "[" * 5000}, "where is"),
         ({"row": "1"}, "row"),
-        ({"rerank": "magic"}, "rerank"),
         ({f"f{number}": "1" for number in range(40)}, "fields"),
         ({"k": "1" * 2_000_000}, ""),
     ],
@@ -135,17 +106,13 @@ def test_forms_that_cannot_be(client, fields, part):
     [
         ("multipart/form-data", b"", 400),
         ("multipart/form-data; boundary=x", b"garbage", 400),
-        ("multipart/form-data; boundary=", b"--\r\n\r\n", 400),
         ("multipart/form-data; boundary=x", FIELD + b'; name="image"\r\n\r\nabc\r\n--x--', 422),
         ("multipart/form-data; boundary=x; charset=bogus", FIELD + b"; nam\xe9\r\n\r\n--x--", 400),
         ("multipart/form-data; boundary=x", b"--x\r\nA" + b"a" * 100_000 + b": b\r\n\r\n--x--", 400),
-        ("application/x-www-form-urlencoded", b"row=1", 415),
         ("text/plain", b'{"row": 1}', 415),
-        ("", b'{"row": 1}', 415),
         (None, b'{"row": 1}', 415),
-        (None, b"", 415),
     ],
-)  # fmt: skip
+)
 def test_bodies_that_are_no_form(client, kind, body, status):
     assert_refused(
         client.post("/search", content=body, headers={"Content-Type": kind} if kind is not None else {}), status
@@ -190,7 +157,6 @@ def test_json_is_small_however_large_an_image_may_be(client):
     ("body", "part"),
     [
         (b'{"embedding":[' + b"[]," * 80_000 + b"[]]}", "more lists"),
-        (b'{"embedding":[' + b"{}," * 80_000 + b"{}]}", "more lists"),
         (b'{"embedding":[' + b'"a",' * 60_000 + b"1]}", "embedding.0 is 'a'; it must be a number"),
         (b'{"row":1' + b"".join(b',"%x":1' % number for number in range(25_000)) + b"}", "0: there is no such field"),
         (

@@ -19,9 +19,10 @@ import time
 import psutil
 import pytest
 from fastapi.testclient import TestClient
+from tests.faults.http_service import form
 
 import app_answers
-from app_answers import HOME, form
+from app_answers import HOME
 from lbhash.service import create_app
 from lbhash.service.monitor import REQUESTS, JsonLines, Sparing
 from lbhash.service.server import allowed_hosts, is_loopback, tls_options

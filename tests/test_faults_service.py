@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from tests.faults import http_load, http_requests, http_service
 from tests.faults.attack import Run
-from tests.faults.http_service import Answer, Memory, Service, judge, parse, request
+from tests.faults.http_service import Answer, Service, judge, request
 
 ROOT = Path(__file__).parent.parent
 
@@ -122,52 +122,6 @@ def test_health_is_asked_beside_and_a_wrong_search_is_noticed(bad):
     assert found["bare"]
     assert set(found["searches"]) == {"wrong"}
     assert set(ask("[1]")["searches"]) == {"right"}
-
-
-def test_memory_that_a_process_took_is_seen():
-    child = "import sys; input(); held = bytearray(b'1' * (64 << 20)); print('', flush=True); input()"
-    process = subprocess.Popen(
-        [sys.executable, "-c", child], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1
-    )
-    memory = Memory(process.pid)
-    process.stdin.write("\n")
-    process.stdout.readline()
-    assert memory.end() > 60 << 20
-    process.communicate("\n")
-
-
-def test_answers_are_read_whole():
-    head = b"HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain\r\n"
-    assert parse(head + b"Content-Length: 3\r\n\r\nab", False) is None
-    assert parse(head + b"Content-Length: 3\r\n\r\nab", True).body == b"ab"
-    assert parse(head + b"Content-Length: 3\r\n\r\nabc", False).body == b"abc"
-    assert parse(head + b"\r\nabc", False) is None
-    assert parse(head + b"\r\nabc", True).body == b"abc"
-    chunked = head + b"Transfer-Encoding: chunked\r\n\r\n2\r\nab\r\n1\r\nc\r\n"
-    assert parse(chunked, False) is None
-    whole = parse(b"HTTP/1.1 100 Continue\r\n\r\n" + chunked + b"0\r\n\r\n", False)
-    assert (whole.status, whole.body, whole.headers["content-type"]) == (400, b"abc", "text/plain")
-    assert parse(b"nothing", True) is None
-    assert parse(head[:30], False) is None
-
-
-def test_the_oracle_finds_what_the_index_finds():
-    from lbhash.index import FlatIndex
-
-    rng = np.random.default_rng(0)
-    codes, labels = rng.integers(0, 256, (300, 2), dtype=np.uint8), rng.integers(0, 10, 300)
-    index = FlatIndex(16)
-    index.add(codes, np.arange(300) * 3, {"row": np.arange(300), "label": labels})
-    state = http_load.State(np.arange(300) * 3, codes, np.arange(300), labels)
-    for given in ({"k": 20}, {"k": 20, "where": {"label": [1, 99]}}):
-        found, within = state.neighbors(codes[5], given)
-        expected = index.search(codes[5:6], 20, where=given.get("where"))
-        assert [one["id"] for one in found] == expected.ids[0].tolist()
-        assert [one["distance"] for one in found] == expected.distances[0].tolist()
-        assert within is None
-    found, within = state.neighbors(codes[5], {"radius": 4})
-    assert [one["id"] for one in found] == index.range_search(codes[5:6], 4).of(0)[1].tolist()
-    assert within == len(found)
 
 
 def test_an_answer_of_another_state_is_wrong():

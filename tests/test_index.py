@@ -116,18 +116,6 @@ def test_a_query_for_which_a_structure_finds_too_few_is_scanned_for():
     assert_same(index.search(codes[:3], 5), distances[:, :5], names[:, :5])
 
 
-@pytest.mark.parametrize("removed", [2, 30])  # a structure is asked for twice k, or all of these are removed
-def test_a_structure_finds_no_removed_codes(removed):
-    codes = random_codes(1500, 8, 0)
-    index = KINDS["ivf"](64, options={"nprobe": 10**6})
-    index.add(codes)
-    distances, order = ranking(codes[:1], codes, np.arange(1500))
-    index.remove(order[0, :removed])
-    found = index.search(codes[:1], 5)
-    assert found.distances.tolist() == distances[:, removed : removed + 5].tolist()
-    assert not np.isin(found.ids, order[:, :removed]).any()
-
-
 def test_building_changes_no_number_of_threads():
     assert os.environ["OMP_WAIT_POLICY"]  # lbhash sets it, before FAISS is there to read it
     before = faiss.omp_get_max_threads()
