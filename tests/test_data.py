@@ -287,9 +287,9 @@ def test_pickles_are_refused(folder):
         (lambda: load_table("d.npy"), "data"),
         (lambda: load_table("d.npz"), "array 'embeddings' of data"),
         (lambda: load_table("y.npz"), "array 'labels' of data"),
-        (lambda: load_table("x.npy", "d.npy"), "labels"),
+        (lambda: load_table("x.npy", "d.npy"), "labels is 'd.npy', which"),
     ):
-        with pytest.raises(TypeError, match=f"^{name} holds Python objects, which are never loaded; it must hold"):
+        with pytest.raises((TypeError, ValueError), match=f"^{name} holds Python objects, which are never loaded; "):
             call()
     np.savez("z.npz", embeddings=X, names=np.array([Evil()] * 60, object), allow_pickle=True)
     assert load_table("z.npz").labels is None

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from lbhash import Hasher, bound
-from lbhash.codes.io import read_array, read_codes
+from lbhash.codes.io import read_codes
 from lbhash.data import load_table
 from lbhash.data.images import FileImages
 from lbhash.data.readers import read_table
@@ -106,7 +106,7 @@ def test_parquet_that_expands(little, tmp_path):
 def test_npy_that_is_larger_than_memory(little, tmp_path):
     file = tmp_path / "zeros.npy"
     np.save(file, np.zeros((9 << 20, 1), np.uint8))
-    refused(lambda: read_array(file, "codes"), f"codes is {str(file)!r}, which would take 9.0 MiB")
+    refused(lambda: read_codes(file), f"codes is {str(file)!r}, which would take 9.0 MiB")
     refused(lambda: read_table(write_zeros(tmp_path / "x.parquet", 2, 2), file), "labels is")
     assert len(read_table(file)) == 9 << 20  # which is memory-mapped
 
@@ -130,7 +130,7 @@ def test_arrays_whose_headers_lie(tmp_path, shape):
         for name in ("embeddings.npy", "codes.npy"):
             archive.write(file, name)
     for call in (
-        lambda: read_array(file, "codes"),
+        lambda: read_codes(file),
         lambda: read_table(file),
         lambda: read_table(write_zeros(tmp_path / "x.parquet", 2, 2), file),
         lambda: read_table(tmp_path / "lies.npz"),

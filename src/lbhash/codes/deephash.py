@@ -8,7 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from lbhash.codes import as_packed
-from lbhash.codes.io import CodeTable, read_array
+from lbhash.codes.io import CodeTable
+from lbhash.utils.files import read_npy
 from lbhash.utils.labels import check_labels
 
 FILES = ("tst_binary", "tst_label", "trn_binary", "trn_label")
@@ -29,7 +30,7 @@ def read_deephash(folder: str | Path) -> tuple[CodeTable, CodeTable]:
     if len(found) != 1:
         what = f"{len(found)} files that end" if found else "no file that ends"
         raise ValueError(f"deephash is {str(folder)!r}, which has {what} in tst_binary.npy; it must have one")
-    arrays = {kind: read_array(path / f"{found[0]}{kind}.npy", f"{kind} of deephash") for kind in FILES}
+    arrays = {kind: read_npy(path / f"{found[0]}{kind}.npy", f"{kind} of deephash") for kind in FILES}
     tables = []
     single = all(_one_hot(arrays[f"{split}_label"]) for split in ("tst", "trn"))
     for split in ("tst", "trn"):

@@ -24,7 +24,7 @@ from lbhash.utils.files import check_path, existing_file, read_npy
 from lbhash.utils.formatting import one_line
 from lbhash.utils.label_files import read_label_file
 from lbhash.utils.labels import UNLABELED, has_label, read_labels, renumbered
-from lbhash.utils.memory import check_memory, check_npz, check_parquet
+from lbhash.utils.memory import check_npz, check_parquet
 from lbhash.utils.parquet import read_parquet, write_parquet
 
 SUFFIXES = (".parquet", ".npz")
@@ -132,7 +132,7 @@ def read_codes(
         elif file.suffix == ".npz":
             table = _read_npz(file, name, bits)
         else:
-            codes, length = as_packed(read_array(file, name), bits, f"codes of {name}")
+            codes, length = as_packed(read_npy(file, name), bits, f"codes of {name}")
             table = CodeTable(codes, length, np.arange(len(codes)))
     except (OSError, EOFError) as error:
         raise ValueError(f"{name} is {str(path)!r}, which is damaged or no file of codes: {one_line(error)}") from None
@@ -153,16 +153,6 @@ def read_codes(
     if table.rows.shape != (len(table.codes),) or table.rows.dtype.kind not in "iu":
         raise ValueError(f"{name} holds {len(table.codes)} codes and no integer row for each")
     return table
-
-
-def read_array(path: str | Path, name: str) -> npt.NDArray:
-    """Read an ``.npy`` file, or raise ``ValueError`` if it is missing, damaged or a pickle."""
-    file = existing_file(path, name)
-    check_memory(file.stat().st_size, f"{name} is {str(path)!r}, which")
-    try:
-        return read_npy(file)
-    except (OSError, ValueError, EOFError, MemoryError) as error:
-        raise ValueError(f"{name} is {str(path)!r}, which is damaged or no .npy file: {one_line(error)}") from None
 
 
 def label_columns(labels: npt.NDArray | None, names: Sequence[str] = ()) -> dict[str, Any]:

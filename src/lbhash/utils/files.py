@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lbhash.utils.formatting import one_line, shown
+from lbhash.utils.memory import check_memory
 
 if TYPE_CHECKING:
     from filelock import FileLock
@@ -237,12 +238,20 @@ def read_toml(path: str | os.PathLike[str], name: str, *, private: bool = False)
         raise ValueError(f"{name} is {str(path)!r}, which is no TOML: {one_line(error)}") from None
 
 
-def read_npy(path: str | os.PathLike[str]) -> Any:
-    """Return the array of an ``.npy`` file, without unpickling; raises ``OSError``, ``ValueError`` or ``EOFError``."""
+def read_npy(path: str | os.PathLike[str], name: str) -> Any:
+    """Return the array of an ``.npy`` file; ``ValueError`` if it is missing, damaged, too large or a pickle."""
     import numpy as np
 
-    with Path(path).open("rb") as opened:
-        return np.lib.format.read_array(opened, allow_pickle=False)
+    file = existing_file(path, name)
+    said = f"{name} is {str(path)!r}, which"
+    check_memory(file.stat().st_size, said)
+    try:
+        with file.open("rb") as opened:
+            return np.lib.format.read_array(opened, allow_pickle=False)
+    except (OSError, ValueError, EOFError, MemoryError) as error:
+        if "Object arrays" in str(error):
+            raise ValueError(f"{said} holds Python objects, which are never loaded; save array.astype(str)") from None
+        raise ValueError(f"{said} is damaged or no .npy file: {one_line(error)}") from None
 
 
 @cache

@@ -15,8 +15,6 @@ from lbhash.utils.validation import did_you_mean
 LABELS = ("label", "labels", "category", "class", "target", "y")
 """Usual names of the column with the labels, the first of which is taken."""
 
-_PYTHON = "holds Python objects, which are never loaded; it must hold numbers (or labels strings)"
-
 
 def is_label_table(path: str | Path | None) -> bool:
     """Return whether labels lie in a column of a table, and not in an ``.npy``."""
@@ -31,12 +29,12 @@ def read_label_file(path: str | Path, name: str, column: str | None = None) -> A
     import pyarrow as pa
     import pyarrow.parquet as pq
 
+    if suffix_of(path) == ".npy":
+        return read_npy(path, name)
     file = existing_file(path, name)
     said, suffix = f"{name} is {str(file)!r}", suffix_of(file)
     check_memory(file.stat().st_size, f"{said}, which")
     try:
-        if suffix == ".npy":
-            return read_npy(file)
         if suffix == ".parquet":
             check_parquet(file, f"{said}, which")
             table = pq.read_table(file, partitioning=None)
@@ -46,11 +44,9 @@ def read_label_file(path: str | Path, name: str, column: str | None = None) -> A
             table = read_text(file, said)
         else:
             raise ValueError(f"{said}; it must end in .npy, .parquet, {', '.join((*TEXTS, *ARROWS))}")
-    except (pa.ArrowException, OSError, EOFError, MemoryError, ValueError) as error:
+    except (pa.ArrowException, OSError, ValueError) as error:
         if str(error).startswith(said):
             raise
-        if "Object arrays" in str(error) or "Python objects" in str(error):
-            raise TypeError(f"{name} {_PYTHON}: save array.astype(str)") from None
         raise ValueError(f"{said}, which is damaged or no {suffix} file: {one_line(error)}") from None
     chosen = _chosen(table.column_names, column, said)
     found = table[chosen]
