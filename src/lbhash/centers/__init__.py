@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from lbhash.centers.bounds import bounds_table
-from lbhash.centers.design import KINDS, CenterDesign, cached_bound, make_centers
+from lbhash.centers.bounds import bounds_table, upper_bound
+from lbhash.centers.design import KINDS, CenterDesign, make_centers
 from lbhash.centers.distance import (
     Centers,
     bit_balance,
@@ -90,7 +90,7 @@ def design_centers(classes: int, bits: int, kind: str = "best", seed: int = 0) -
     classes, bits, kind, seed = _checked(classes, bits, kind, seed)
     centers, construction = make_centers(classes, bits, kind, seed)
     centers.setflags(write=False)
-    bound = cached_bound(classes, bits)
+    bound = upper_bound(classes, bits)
     return CenterDesign(centers, kind, construction, minimum_distance(centers), bound.distance, bound.source)
 
 

@@ -24,7 +24,6 @@ import numpy.typing as npt
 
 from lbhash.centers.distance import Centers, check_centers, mean_distance, minimum_distance, pairwise_distances
 from lbhash.utils.arrays import as_array
-from lbhash.utils.validation import check_float
 
 SLACK = 0.125  # the share of the smallest distance that may be given up: one bit of 8, none of 6, four of 32
 PULL = 0.125  # κ: two classes that are confused nine times as often as average are pulled towards distance 0
@@ -35,25 +34,21 @@ _MOST_STEPS = 4_000_000
 _HOT, _COLD = 3.0, 0.03  # first and last temperature per class
 
 
-def arrange_centers(
-    centers: npt.ArrayLike, confusion: npt.ArrayLike, slack: float = SLACK, pull: float = PULL, seed: int = 0
-) -> Centers:
-    """Move centers so that frequently confused classes are neighbors.
+def arrange_centers(centers: npt.ArrayLike, confusion: npt.ArrayLike, seed: int = 0) -> Centers:
+    """Move centers so that frequently confused classes are neighbors, with the constants ``SLACK`` and ``PULL``.
 
     Args:
         centers: ``[C, bits]`` of -1 and +1.
         confusion: confusion matrix ``[C, C]``, at least 0: how much of class c is taken for class d. Both directions
             are added, and the diagonal is left out.
-        slack: the share of D_inter, the smallest distance between two centers, that may be given up, from 0 to 1.
-        pull: κ, at least 0.
         seed: of the search.
 
     Returns:
         ``int8 [C, bits]``; row c is the center of class c. If nothing is confused, the centers stay the same.
 
     Raises:
-        ValueError: the shapes do not fit, a confusion is negative or not finite, ``slack`` or ``pull`` is out of range,
-            or there are more than ``MOST_CLASSES`` classes.
+        ValueError: the shapes do not fit, a confusion is negative or not finite, or there are more than
+            ``MOST_CLASSES`` classes.
 
     >>> from lbhash.centers import class_centers, pairwise_distances
     >>> words = [[1, 1, 1, 1], [1, 1, -1, -1], [-1, -1, -1, -1], [-1, -1, 1, 1]]
@@ -62,11 +57,10 @@ def arrange_centers(
     """
     words = check_centers(centers).copy()
     excess = excess_confusion(confusion, len(words))
-    slack, pull = check_float(slack, "slack", 0, 1), check_float(pull, "pull", 0)
     if not excess.any():
         return words
-    least = math.ceil(round((1 - slack) * minimum_distance(words), 6))
-    wanted = mean_distance(words) * (1 - pull * excess)
+    least = math.ceil(round((1 - SLACK) * minimum_distance(words), 6))
+    wanted = mean_distance(words) * (1 - PULL * excess)
     steps = min(_STEPS * len(words), _MOST_STEPS)
     _anneal(words, pairwise_distances(words), wanted, least, steps, np.random.default_rng(seed))
     return words

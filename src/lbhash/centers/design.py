@@ -8,7 +8,6 @@ from typing import Any
 
 from lbhash.centers import store
 from lbhash.centers.best import BLOCKS, PAPER, best_centers, best_ratio_centers, plan_for
-from lbhash.centers.bounds import UpperBound, upper_bound
 from lbhash.centers.choose import choose_balanced
 from lbhash.centers.constructions.random import bernoulli_centers
 from lbhash.centers.distance import Centers, describe
@@ -61,15 +60,6 @@ def make_centers(classes: int, bits: int, kind: str, seed: int) -> tuple[Centers
             raise ValueError(f"kind is {kind!r}, which has no {classes} words of {bits} bits; 'best' always has")
         return choose_balanced(plan.words(), classes), plan.name
     return _OTHERS[kind](classes, bits, seed), kind
-
-
-def cached_bound(classes: int, bits: int) -> UpperBound:
-    """Return the upper bound, from the cache if it is there: a linear program can take half a second."""
-    if found := store.load("bound", classes, bits):
-        return UpperBound(int(found["distance"]), str(found["source"]))
-    bound = upper_bound(classes, bits)
-    store.save("bound", classes, bits, distance=bound.distance, source=bound.source)
-    return bound
 
 
 @lru_cache(maxsize=256)

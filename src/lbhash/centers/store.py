@@ -1,4 +1,4 @@
-"""A cache of class centers and bounds that take seconds to make, in the user's cache folder, if it can be written to.
+"""A cache of class centers, which can take seconds to make, in the user's cache folder, if it can be written to.
 
 A file's name has a fingerprint of the sources, so that another version never reads what this one wrote.
 """
