@@ -46,7 +46,7 @@ the paper's X_D, in "replace" the guidance takes the place of the host's loss, a
 ``Objective.guidance_weight``."""
 
 TRAJECTORY, CODES, SECONDS = "trajectory", "codes", "seconds"
-"""What a run can leave besides its report: mAP, ratio and loss by epoch; the codes of the queries; the processor's
+"""What a run can leave besides its report: mAP and ratio by epoch; the codes of the queries; the processor's
 seconds for each epoch."""
 
 
@@ -201,7 +201,7 @@ def outcome(config: RunConfig, seed: int) -> dict[str, Any]:
     """Train and evaluate a run, and return what it leaves, as JSON can hold it.
 
     ``report`` is that of ``lbhash.Report.as_dict``, and ``recognition`` the share of the queries whose class is
-    recognized. ``TRAJECTORY`` has the loss of each epoch and its ``epoch_metrics``.
+    recognized. ``TRAJECTORY`` has the ``epoch_metrics`` of each epoch.
     """
     source = config.source
     data, top_k = source.dataset(seed), source.top_k()
@@ -245,8 +245,7 @@ class EpochWatch(Watcher):
         """Note the time of the last look, and evaluate."""
         self.seconds.append(self._took)
         if self.evaluates:
-            metrics = epoch_metrics(cast(HashModel, training.model).encoder(), self.data, self.top_k)
-            self.epochs.append({"loss": training.mean_loss, **metrics})
+            self.epochs.append(epoch_metrics(cast(HashModel, training.model).encoder(), self.data, self.top_k))
 
 
 def epoch_metrics(model: Encoder, data: Dataset, top_k: int | None) -> dict[str, float | None]:
