@@ -21,7 +21,6 @@ from lbhash.data import (
     load_table,
     validation_dataset,
 )
-from lbhash.data.characters import CELL, CHARACTERS, FONTS, _glyphs
 
 rng = np.random.default_rng(5)
 X = rng.integers(0, 200, (60, 6)).astype(np.float32)
@@ -77,15 +76,9 @@ def test_files_are_splits(folder, write_parquet):
 def test_files_that_do_not_go_together(folder, write_parquet):
     train, others = write_splits(write_parquet)
     for data, files, message in (
-        (
-            folder,
-            {"protocol": "holdout"},
-            r"protocol is 'holdout' and data is the folder '.*', whose files are",
-        ),
+        (folder, {"protocol": "holdout"}, r"protocol is 'holdout' and data is the folder '.*', whose files are"),
         (folder, {"labels": "y.npy"}, r"labels is 'y.npy' and data is the folder '.*', whose files have labels of"),
         (train, {"base": "base.npz"}, "base and query go together"),
-        (train, {"query": "base.npz"}, "base and query go together"),
-        (train, {**others, "protocol": "holdout"}, r"protocol is 'holdout' and base is 'base.npz', whose files are"),
         (train, {**others, "query": "no.parquet"}, r"query is 'no.parquet', and there is no such file"),
     ):
         with pytest.raises(ValueError, match=message):
@@ -100,13 +93,9 @@ def test_files_that_do_not_go_together(folder, write_parquet):
     (folder / "query.parquet").unlink()
     with pytest.raises(ValueError, match="which has no file query"):
         load_dataset(folder)
-    for labels, message in (
-        (Y[:30] / 2, r"^train_labels.npy beside train is 0.5 in row \d"),
-        (Y, "30 emb.* and 60 lab"),
-    ):
-        np.save("train_labels.npy", labels)
-        with pytest.raises(ValueError, match=message):
-            load_table(train, name="train")
+    np.save("train_labels.npy", Y)
+    with pytest.raises(ValueError, match="30 embeddings and 60 labels"):
+        load_table(train)
 
 
 def test_label_lists_of_several_files_get_as_many_columns(folder, write_parquet):
@@ -232,15 +221,6 @@ def test_data_sets_that_need_no_file(name, rows, dim, classes, sizes):
         np.testing.assert_array_equal(dataset.query.labels, target[dataset.query.rows])
 
 
-def test_each_character_is_drawn_whole_and_like_no_other_of_its_font():
-    glyphs = np.array([np.asarray(glyph) for glyph in _glyphs()]).reshape(len(FONTS), len(CHARACTERS), CELL, CELL)
-    for font in glyphs:
-        assert len(np.unique(font.reshape(len(font), -1), axis=0)) == len(CHARACTERS)
-    assert (glyphs.max(axis=(2, 3)) == 255).all()
-    edges = np.concatenate([glyphs[:, :, [0, -1]], glyphs[:, :, :, [0, -1]].swapaxes(2, 3)], axis=2)
-    assert not edges.any()
-
-
 def test_standardization_of_data_far_from_zero():
     data = (1e6 + rng.normal(size=(9000, 3)) * [1, 8, 0]).astype(np.float32)
     mean, deviation = EmbeddingSplit(data, np.arange(9000), None).standardization()
@@ -266,33 +246,21 @@ def test_classes_without_gaps():
         EmbeddingSplit(X, np.arange(3), np.zeros((3, 2), np.uint8)).compact()
 
 
-def check_line(error, *parts):
-    """One line, which has all of these in it."""
-    text = str(error.value)
-    assert "\n" not in text
-    for part in parts:
-        assert part in text, text
-
-
 def test_pickles_are_refused(folder):
     class Evil:
         def __reduce__(self):
             return (open, (str(folder / "ran"), "w"))
 
     np.save("d.npy", np.array([Evil()], object), allow_pickle=True)
-    np.savez("d.npz", embeddings=np.array([Evil()], object), allow_pickle=True)
-    np.save("x.npy", X)
     np.savez("y.npz", embeddings=X, labels=np.array([Evil()] * 60, object), allow_pickle=True)
-    for call, name in (
-        (lambda: load_table("d.npy"), "data"),
-        (lambda: load_table("d.npz"), "array 'embeddings' of data"),
-        (lambda: load_table("y.npz"), "array 'labels' of data"),
-        (lambda: load_table("x.npy", "d.npy"), "labels is 'd.npy', which"),
+    np.save("x.npy", X)
+    for files, name in (
+        (("d.npy",), "data"),
+        (("y.npz",), "array 'labels' of data"),
+        (("x.npy", "d.npy"), "labels is 'd.npy', which"),
     ):
         with pytest.raises((TypeError, ValueError), match=f"^{name} holds Python objects, which are never loaded; "):
-            call()
-    np.savez("z.npz", embeddings=X, names=np.array([Evil()] * 60, object), allow_pickle=True)
-    assert load_table("z.npz").labels is None
+            load_table(*files)
     assert not (folder / "ran").exists()
 
 
@@ -353,13 +321,8 @@ def test_bad_flags(folder, write_parquet):
     half = np.arange(60) % 2 == 0
     flags = {"in_train": half, "in_base": half, "in_query": ~half}
     for changed, message in (
-        ({"in_query": ["False"] * 60}, r"in_query of data is .*; it must be a boolean for each row"),
         ({"in_query": [None] * 60}, r"in_query of data is .*; it must be a boolean for each row"),
-        (
-            {"in_base": half | (np.arange(60) == 5)},
-            r"^row 5 of d.parquet is in query and in base \(1 rows are\); a",
-        ),
-        ({"in_train": np.arange(60) < 2}, r"^row 1 of d.parquet is in query and in train \(1 rows are\)"),
+        ({"in_train": np.arange(60) < 2}, r"^row 1 of d.parquet is in query and in train \(1 rows are\); a query must"),
     ):
         write_parquet("d.parquet", X, label=Y, **{**flags, **changed})
         with pytest.raises(ValueError, match=message):
@@ -382,14 +345,6 @@ def test_a_split_of_embeddings_is_what_training_takes():
     np.testing.assert_array_equal(some.rows, split.subsample(7, 3).rows)
     assert some.rows.tolist() != split.subsample(7, 4).rows.tolist()
     assert split.subsample(60) is split
-
-
-def test_bad_protocol_and_seed(folder):
-    names = ", ".join(PROTOCOLS)
-    with pytest.raises(ValueError, match=f"protocol is 'cifar'; it must be one of {names}"):
-        load_dataset("digits", protocol="cifar")
-    with pytest.raises(ValueError, match="the seed of the split is -1; it must be at least 0"):
-        load_dataset("digits", seed=-1)
 
 
 @pytest.mark.parametrize("multi", [False, True])
@@ -461,19 +416,11 @@ def test_numbers_keep_their_type_and_become_float32_a_chunk_at_a_time(folder, wr
 def test_damaged_files(folder, write_parquet, suffix):
     file = write_as(folder, suffix, np.random.default_rng(0).normal(size=(5000, 8)), np.zeros(5000, int), write_parquet)
     whole = file.read_bytes()
-    np.save("swapped.npy", X)
-    other = (folder / "swapped.npy").read_bytes()
-    zeros = [whole[:at] + bytes(396) + whole[at + 396 :] for at in (4, 200)]
-    for content in (b"", whole[: len(whole) // 2], whole[:-1], b"embedding,label\n" + 50 * b"0.5,1\n", other, *zeros):
-        if (suffix == ".npy" and content in (other, *zeros)) or (suffix == ".parquet" and content == zeros[1]):
-            continue  # another array, or other numbers
+    for content in (b"", whole[: len(whole) // 2], whole[:-1], b"embedding,label\n" + 50 * b"0.5,1\n"):
         file.write_bytes(content)
-        said = (
-            "row group 0 of d.parquet is" if (suffix, content) == (".parquet", zeros[0]) else "data is '.*', which is"
-        )
-        with pytest.raises(ValueError, match=f"^{said} damaged") as error:
+        with pytest.raises(ValueError, match=r"^data is .*, which is damaged") as error:
             load_table(file)
-        check_line(error)
+        assert "\n" not in str(error.value)
 
 
 @FORMS
@@ -495,10 +442,8 @@ NUMBERS = pa.list_(pa.float32())
     ("rows", "error", "message"),
     [
         ([1, 2], TypeError, "column 'embedding' of data holds int64; it must hold lists of numbers"),
-        ([["a"]], TypeError, "column 'embedding' of data holds list<.*string>; it must hold lists of numbers"),
         ([[True]], TypeError, "column 'embedding' of data holds list<.*bool>; it must hold lists of numbers"),
         (pa.array([], NUMBERS), ValueError, "data is 'd.parquet', which has no row"),
-        (pa.array([[], []], NUMBERS), ValueError, r"embeddings of data has shape \(2, 0\)"),
         (pa.array([*[[1, 2]] * 9000, None], NUMBERS), ValueError, "'embedding' of data is missing in row 9000"),
         ([*[[1, 2]] * 9000, [3, None]], ValueError, "'embedding' of data has a missing number in row 9000"),
         ([*[[1.0]] * 9000, [1.0, 2]], ValueError, "'embedding' of data has 2 numbers in row 9000; all rows"),
@@ -513,7 +458,6 @@ def test_columns_that_are_no_embeddings(folder, rows, error, message):
 def test_arrays_that_are_no_embeddings(folder):
     for array, message in (
         (X[0], r"embeddings of data has shape \(6,\); it must be \[n, dim\]"),
-        (X[:0], "data is 'd.npy', which has no row"),
         (X.astype(complex), "embeddings of data holds complex128; it must hold numbers"),
     ):
         np.save("d.npy", array)
@@ -524,25 +468,21 @@ def test_arrays_that_are_no_embeddings(folder):
 @pytest.mark.parametrize(
     ("column", "labels", "message"),
     [
-        ("label", [0, 0.5, 2], "column 'label' of data is 0.5 in row 1; it must hold classes, and no measurements"),
         ("label", ["", None, ""], "labels of data are missing in every row; name others, or none"),
         ("label", ["a", "b", "c"], "protocol is 'holdout', the default of such data: no class has 3 rows"),
         ("labels", [[0], None, [1]], "column 'labels' of data is missing in row 1"),
-        ("labels", [[0], [1, 1], [1]], "column 'labels' of data names a class twice in row 1"),
     ],
 )
 def test_bad_labels(folder, write_parquet, column, labels, message):
     write_parquet("d.parquet", X[:3], **{column: labels})
-    with pytest.raises((ValueError, TypeError), match=f"^{re.escape(message)}") as error:
+    with pytest.raises((ValueError, TypeError), match=f"^{re.escape(message)}"):
         load_dataset("d.parquet")
-    check_line(error)
 
 
 def test_files_that_are_not_there_or_of_no_form(folder):
     np.save("d.npy", X)
     (folder / "d.txt").write_text("1,2\n")
     for data, labels, message in (
-        ("no.parquet", None, "data is 'no.parquet', and there is no such file"),
         (folder, None, "data is .* which is a folder; it must be a file"),
         ("d.npy", "no.npy", "labels is 'no.npy', and there is no such file"),
         ("d.txt", None, "data is 'd.txt'; it must end in .parquet, .npz, .npy"),
