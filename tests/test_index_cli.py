@@ -78,7 +78,7 @@ def test_from_a_model_and_from_codes(inside, command):
     np.testing.assert_array_equal(left.codes_of(left.ids()), right.codes_of(left.ids()))
     assert left.attributes_of(left.ids()).equals(right.attributes_of(left.ids()))
     assert left.model == right.model == Hasher.from_pretrained("model").model_.fingerprint()
-    shown = json_of(command("index", "info", "--index", inside / "a", "--json"))
+    shown = json_of(command("index", "info", inside / "a", "--json"))
     assert shown == facts
     assert json_of(command("index", "verify", "--index", inside / "a", "--json"))["intact"] is True
 
