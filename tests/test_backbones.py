@@ -13,9 +13,7 @@ from PIL import Image
 from safetensors.torch import load_file, save_file
 
 from image_tools import PROCESSOR, SIDE, model_of
-from lbhash import Hasher
 from lbhash.models.backbone import Backbone, pooled
-from lbhash.models.backbone_files import check_backbone
 
 transformers = pytest.importorskip("transformers")
 
@@ -133,16 +131,6 @@ def test_images_of_several_sizes_are_a_line(tmp_path, images):
     with pytest.raises(ValueError, match=r"^the preprocessing of backbone '.*' failed: "):
         backbone.embed(images)
 
-    class Patches:
-        def __call__(self, images, return_tensors):
-            return {"pixel_values": torch.zeros(len(images), 4, 8)}
-
-    backbone.processor = Patches()
-    with pytest.raises(
-        ValueError, match=r"gives \[3, 4, 8\]; it must give images of one size, \[n, channels, height, w"
-    ):
-        backbone.embed(images)
-
 
 def test_what_is_no_image_is_named(folder, images):
     backbone = Backbone.from_pretrained(folder)
@@ -244,13 +232,6 @@ def test_missing_weights_are_not_drawn(tmp_path):
     refused(tmp_path, r"could not be loaded: it has no weights for layernorm.bias \(1 are missing\)")
 
 
-def test_damaged_weights(tmp_path):
-    save(tiny("vit"), tmp_path)
-    file = tmp_path / "model.safetensors"
-    file.write_bytes(file.read_bytes()[:200])
-    refused(tmp_path, r"which could not be loaded: ")
-
-
 def test_a_model_of_text(tmp_path):
     t = transformers
     small = {
@@ -285,28 +266,6 @@ def test_a_model_of_timm_without_timm(tmp_path):
 
 
 # ------------------------------------------------------------------------------------------------- with a Hasher
-
-
-def test_a_hasher_takes_the_embeddings_and_knows_the_backbone(folder, tmp_path, images):
-    backbone = Backbone.from_pretrained(folder)
-    rng = np.random.default_rng(0)
-    shades = [Image.fromarray(rng.integers(0, 99, (8, 8, 3), dtype=np.uint8) + 156 * (at % 2)) for at in range(40)]
-    X, y = backbone.embed(shades), np.arange(40) % 2
-    hasher = Hasher(bits=8, hidden=0, epochs=2, guided=False).fit(X, y)
-    check_backbone(hasher.model_, backbone)
-    hasher.model_.metadata["backbone"] = backbone.metadata()
-    hasher.save_pretrained(tmp_path / "model")
-    loaded = Hasher.from_pretrained(tmp_path / "model")
-    check_backbone(loaded.model_, Backbone.from_pretrained(save(tiny("vit"), tmp_path / "moved")))
-    np.testing.assert_array_equal(loaded.encode(X), hasher.encode(X))
-    other = Backbone.from_pretrained(save(tiny("dinov2"), tmp_path / "other"))
-    both = rf"\({other.fingerprint()}\) and the model was trained with '.*' \({backbone.fingerprint()}\)"
-    with pytest.raises(ValueError, match=both):
-        check_backbone(loaded.model_, other)
-    narrow = Backbone.from_pretrained(save(tiny("convnext"), tmp_path / "narrow"))
-    del loaded.model_.metadata["backbone"]
-    with pytest.raises(ValueError, match=r"whose embeddings have 12 numbers; the model takes 16"):
-        check_backbone(loaded.model_, narrow)
 
 
 @pytest.mark.shared

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import shutil
 from fnmatch import fnmatch
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -26,7 +25,6 @@ from training_tools import Stop
 
 pytest.importorskip("transformers")
 
-SHARED = Path(__file__).parents[2] / "shared"
 GENTLE = Augmentation(crop=(0.8, 1), flip=0, brightness=0.1, contrast=0.1, saturation=0)
 SETTINGS = {"bits": 16, "hidden": 0, "dropout": 0.0, "batch_size": 20, "lr": 0.01, "backbone_lr": 0.01}
 SETTINGS["recipe"] = "paper"
@@ -285,45 +283,27 @@ def test_the_backbone_is_loaded_when_it_is_needed(tuned, tmp_path):
         loaded.encode(stripes(1)[0])
 
 
-@pytest.mark.parametrize("file", ["model.safetensors", "preprocessor_config.json", "config.json"])
+@pytest.mark.parametrize("file", ["preprocessor_config.json", "config.json"])
 def test_a_backbone_that_was_tampered_with(tuned, tmp_path, file):
-    from safetensors.torch import load_file, save_file
-
     _, model = tuned
     changed = shutil.copytree(model, tmp_path / "model")
     path = changed / "backbone" / file
-    if file == "model.safetensors":
-        weights = load_file(path)
-        next(weight for weight in weights.values() if weight.is_floating_point()).add_(1e-3)
-        save_file(weights, path, {"format": "pt"})
-    else:
-        said = json.loads(path.read_text())
-        said |= {"image_mean": [0.1, 0.2, 0.3]} if file.startswith("pre") else {"hidden_act": "gelu"}
-        path.write_text(json.dumps(said))
+    said = json.loads(path.read_text())
+    said |= {"image_mean": [0.1, 0.2, 0.3]} if file.startswith("pre") else {"hidden_act": "gelu"}
+    path.write_text(json.dumps(said))
     with pytest.raises(
         ValueError, match=r"^backbone is '.*backbone' \(\w+\) and the model was trained with '.*' \(\w+\);"
     ):
         Hasher.from_pretrained(changed).encode(stripes(1)[0])
 
 
-def test_a_save_that_was_cut_short(tuned, folder, tmp_path, monkeypatch):
+def test_a_save_that_was_cut_short(tuned, folder, tmp_path):
     """The new backbone is there and the head is the old one's: the folder says that they do not belong together."""
-    hasher, model = tuned
+    _, model = tuned
     half = shutil.copytree(model, tmp_path / "model")
     save_backbone(Backbone.from_pretrained(folder), half)
     with pytest.raises(ValueError, match=r"weights and preprocessing must be the same"):
         Hasher.from_pretrained(half).encode(stripes(1)[0])
-
-    def full(self, folder):
-        raise OSError(28, "No space left on device", str(folder))
-
-    monkeypatch.setattr(Backbone, "save_pretrained", full)
-    whole = shutil.copytree(model, tmp_path / "whole")
-    with pytest.raises(OSError, match="No space left on device"):
-        hasher.save_pretrained(whole)
-    monkeypatch.undo()
-    assert sorted(file.name for file in whole.iterdir()) == sorted(file.name for file in model.iterdir())
-    assert Hasher.from_pretrained(whole).encode(stripes(1)[0]).shape == (1, 2)
 
 
 def test_a_model_of_embeddings_takes_the_place_of_a_tuned_one(tuned, tmp_path, blobs):
@@ -409,8 +389,6 @@ def test_to_the_hub_and_back(tuned, tmp_path, monkeypatch):
     ("settings", "error", "said"),
     [
         ({"backbone": None}, ValueError, r"^backbone is not given; images need one: a folder or Hub id of a vision"),
-        ({"backbone": "absent"}, ValueError, r"^backbone is 'absent', and there is no such folder"),
-        ({"image_size": -3}, ValueError, r"^image_size is -3; it must be at least 1"),
         ({"augment": "strong"}, TypeError, r"^augment is 'strong'; it must be True, False or an Augmentation"),
     ],
 )
@@ -455,17 +433,3 @@ def test_a_damaged_image_is_named_where_codes_are_made(tuned, tmp_path):
         hasher.encode_split(table.split())
     with pytest.raises(ValueError, match=r"^image 1 is no image"):
         hasher.encode([stripes(1)[0][0], b"junk"])
-
-
-@pytest.mark.shared
-def test_the_shared_backbone_learns_from_shared_images(one_thread):
-    """A few steps on real images: the loss falls, and codes and weights are finite."""
-    table = load_images(SHARED / "data" / "cifar10-images.parquet")
-    rows = np.concatenate([np.flatnonzero(table.labels == label)[:32] for label in (0, 1)])
-    images = [table.read(int(row)) for row in rows]
-    backbone = SHARED / "models" / "mobilenetv2"
-    settings = {"bits": 16, "hidden": 0, "batch_size": 16, "backbone": backbone, "image_size": 64, "monitor": "loss"}
-    hasher = Hasher(**settings, epochs=4, backbone_lr=5e-4).fit_images(images, table.labels[rows])
-    assert hasher.trained_.epoch == 3
-    assert hasher.score(images, table.labels[rows]) > 0.75  # half by chance
-    assert all(torch.isfinite(weight).all() for weight in hasher.backbone_.model.parameters())

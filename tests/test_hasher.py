@@ -214,19 +214,6 @@ def test_saving_keeps_codes_and_parameters(blobs, tmp_path):
     )
 
 
-def test_what_json_holds_of_options_and_guidance(blobs, tmp_path):
-    given = {"options": {"lam": np.float32(0.5)}, "guidance": {"weight": np.float64(0.25), "mode": np.str_("add")}}
-    hasher = Hasher(**{**SMALL, "epochs": 1, "lr": np.float32(0.5)}, **given, centers=np.str_("best"))
-    hasher.fit(blobs.x, blobs.y).save_pretrained(tmp_path)
-    loaded = Hasher.from_pretrained(tmp_path)
-    assert loaded.options == {"lam": 0.5}
-    assert loaded.guidance == {"weight": 0.25, "mode": "add"}
-    assert (loaded.lr, loaded.method, loaded.seed, loaded.centers) == (0.5, "csq", 0, "best")
-    assert hasher.options is given["options"]
-    loaded.batch_size = hasher.batch_size
-    np.testing.assert_array_equal(loaded.fit(blobs.x, blobs.y).train_codes_, hasher.train_codes_)
-
-
 def test_a_surrogate_of_ones_own(blobs, tmp_path):
     own = Surrogate(12, block_bits=4, hidden=8)
     start = {name: tensor.clone() for name, tensor in own.state_dict().items()}

@@ -219,21 +219,6 @@ def test_about_is_kept_in_pythons_own_types(tmp_path):
     assert load_encoder(tmp_path).metadata == kept
 
 
-def test_what_json_cannot_hold_is_refused(tmp_path):
-    for value, message in (
-        (np.zeros(2), r"metadata\['a'\] is of type ndarray; it must be a finite number, a string"),
-        ({1: 2}, r"metadata\['a'\] has the key 1; its keys must be strings"),
-        ([0, float("nan")], r"metadata\['a'\]\[1\] is nan; it must be a finite number"),
-    ):
-        with pytest.raises((TypeError, ValueError), match=message):
-            made(metadata={"a": value})
-        model = made()
-        model.metadata["a"] = value
-        with pytest.raises((TypeError, ValueError), match=message):
-            model.save(tmp_path / "new")
-    assert not list(tmp_path.iterdir())
-
-
 def test_the_model_files_get_the_rights_of_any_new_file(saved):
     (saved / "plain").write_text("")
     for file in MODEL_FILES:
@@ -297,17 +282,12 @@ def test_a_pickle_never_runs(saved, tmp_path, load, with_weights):
     assert not (tmp_path / "ran").exists()
 
 
-@pytest.mark.parametrize("kept", [0, 5, 60, "half", -1])
-def test_truncated_weights(saved, kept):
-    content = (saved / "model.safetensors").read_bytes()
-    (saved / "model.safetensors").write_bytes(content[: len(content) // 2 if kept == "half" else kept])
-    one_line(saved, "which could not be loaded")
-
-
-@pytest.mark.parametrize("content", [b"", b"{", b"[]", b"{}", b"\xff\xfe", b'{"dim": "five", "bits": 11}', b"null"])
-def test_a_damaged_configuration(saved, content):
-    (saved / "config.json").write_bytes(content)
-    one_line(saved, "which could not be loaded")
+@pytest.mark.parametrize("file", ["model.safetensors", "config.json"])
+def test_truncated_files(saved, file):
+    content = (saved / file).read_bytes()
+    for kept in (0, 5, 60, len(content) // 2, len(content) - 1):
+        (saved / file).write_bytes(content[:kept])
+        one_line(saved, "which could not be loaded")
 
 
 def test_weights_that_do_not_fit(saved, tmp_path):

@@ -357,7 +357,6 @@ def test_texts_that_are_missing(here, capsys):
             ValueError,
             "text_column is 'x', and data is a frame, which has no such",
         ),
-        ({"n": [1]}, {}, ValueError, "which has no column 'text' (it has n); name it by text_column"),
         ({"a": ["a"], "b": ["b"]}, {}, ValueError, "which has no column 'text' (it has a, b); name it by text_column"),
         ({"text": [1]}, {"text_column": "text"}, TypeError, "column 'text' of data holds int64; it must hold texts"),
         ({"text": ["a"]}, {"encoder": None, "text_column": "text"}, ValueError, "without an encoder"),
@@ -374,17 +373,9 @@ def test_columns_that_are_refused(columns, reading, error, said):
     [
         (["--encoder", "nowhere"], "encoder is 'nowhere', and there is no such folder; it must be one, or a Hub id"),
         (["--encoder", "."], "encoder is '.', which has no modules.json; it must be a folder of sentence-transformers"),
-        (
-            ["--encoder", "no/model"],
-            "encoder is 'no/model', which is no folder, and as a model of the Hub could not be",
-        ),
         (["--text-column", "text"], "--text-column is 'text' without an encoder; it is for texts: give encoder too"),
         (["--encoder", FOLDER, "--backbone", "B"], "give the one for texts, or that for images"),
         (["--encoder", FOLDER, "--embedding-column", "e"], "encoder is given, and so is embedding-column"),
-        (
-            ["--encoder", FOLDER, "--text-column", "x"],
-            "--text-column is 'x', and data is 'rows.csv', which has no such",
-        ),
         (["--encoder", FOLDER, "--data", "digits"], "data is 'digits'"),
         (["--encoder", FOLDER, "--data", "x.npy"], "data is 'x.npy', which holds no texts"),
     ],

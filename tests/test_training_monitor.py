@@ -163,19 +163,6 @@ def test_validation_rows_are_cut_from_the_training_rows_and_judged_after_the_epo
     np.testing.assert_array_equal(hasher.train_codes_, hasher.encode(blobs.x))  # validation rows among them
 
 
-def test_validation_alone_is_logged_and_changes_nothing_else(blobs, tmp_path):
-    watched = fitted(blobs, folder=tmp_path, validation=0.2)
-    assert (watched.trained_.monitor, watched.trained_.epoch) == (None, 7)
-    assert all(float(row["validation_ratio"]) >= 0 for row in log_of(tmp_path))
-    assert "validation_map" not in log_of(tmp_path)[0]
-    rest, held = hold_out(part_of(blobs), 0.2, 3)
-    assert (
-        Hasher(**{**SETTINGS, "method": Turncoat, "guided": False}).fit_split(rest, 4).model_.fingerprint()
-        == watched.model_.fingerprint()
-    )
-    assert len(held) == 32
-
-
 def test_the_ratio_without_validation_rows_is_that_of_the_training_codes(blobs, tmp_path):
     hasher = fitted(blobs, folder=tmp_path, monitor="ratio", validation=0)
     values = [float(row["training_ratio"]) for row in log_of(tmp_path)]
