@@ -4,6 +4,7 @@ import builtins
 import json
 import os
 import pickle
+import re
 import shutil
 import sys
 from dataclasses import replace
@@ -19,7 +20,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from lbhash.data import SPLITS, TRAIN_TEST_PROTOCOLS
-from lbhash.data.images import LAYOUTS, holds_images, load_images
+from lbhash.data.images import holds_images, load_images
 from lbhash.data.images.cifar import read_pickle
 from lbhash.pipeline.columns import ImagePaths
 
@@ -114,19 +115,15 @@ def test_a_damaged_row_group(tmp_path):
 
 
 def test_bad_parquet(tmp_path):
-    pq.write_table(pa.table({"label": [1]}), tmp_path / "a.parquet")
     pq.write_table(pa.table({"image": [1, 2]}), tmp_path / "b.parquet")
     write_images(tmp_path / "c.parquet", [1, 2], labels=[[0], None])
-    write_images(tmp_path / "d.parquet", [1], label=[0], in_query=[1])
     (tmp_path / "e.parquet").write_bytes(b"junk")
     write_images(tmp_path / "f" / "1.parquet", [1], label=[0])
     write_images(tmp_path / "f" / "2.parquet", [1])
     pq.write_table(pa.table({"image": pa.array([], pa.binary())}), tmp_path / "g.parquet")
     for file, said in {
-        "a.parquet": r"which has no column 'image' \(it has label\)",
         "b.parquet": r"^column 'image' of data holds int64; it must hold bytes of images, or structs of",
         "c.parquet": r"^column 'labels' of data is missing in row 1; every row must have a label",
-        "d.parquet": r"^in_query of data is int64 \[1\]; it must be a boolean for each row",
         "e.parquet": r"e.parquet', which is damaged or no Parquet file: ",
         "f": r"^2.parquet of data has other columns than 1.parquet; they must be one table",
         "g.parquet": r"^g.parquet has no image",
@@ -164,9 +161,6 @@ def test_bad_folders(tmp_path):
     put(tmp_path / "train" / "a" / "1.png", 1)
     with pytest.raises(ValueError, match=r"which has the folders train; beside train there must be base and query, or"):
         load_images(tmp_path)
-    put(tmp_path / "query" / "a" / "1.png", 1)
-    with pytest.raises(ValueError, match=r"which has the folders query, train; beside train"):
-        load_images(tmp_path)
     (tmp_path / "b").mkdir()
     with pytest.raises(ValueError, match=r"whose folder 'b' has no image .*; every class must have one"):
         load_images(tmp_path)
@@ -188,8 +182,6 @@ def test_images_without_labels(tmp_path):
         load_images(tmp_path)
     with pytest.raises(ValueError, match=r"empty', which has no image \(.jpg, "):
         load_images(tmp_path / "empty", layout="files")
-    with pytest.raises(ValueError, match="and there is no such folder"):
-        load_images(tmp_path / "b.png", layout="files")
 
 
 def write_lists(folder, train, base, query):
@@ -222,7 +214,6 @@ def test_lists(tmp_path):
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ("b.png", r"^line 2 of database.txt is 'b.png'; it must be a path and its labels"),
         ("b.png 0 x", r"^line 2 of database.txt is 'b.png 0 x'; it must be"),
         ("b.png 0 1 0", r"^line 2 of database.txt has 3 labels and the first line 2"),
         ("b.png 0 2", r"^line 2 of database.txt has the label 2; of several labels each must be 0 or 1"),
@@ -344,24 +335,19 @@ def test_a_pickle_that_would_run_something(tmp_path, monkeypatch, held, said, pr
 
 @settings(max_examples=150, deadline=None)
 @given(st.lists(st.tuples(st.floats(0, 1, exclude_max=True), st.integers(0, 255)), min_size=1, max_size=6))
-def test_a_damaged_batch_is_a_line_or_a_batch(changes):
-    import tempfile
-    from pathlib import Path
-
+def test_a_damaged_batch_is_a_line_or_a_batch(tmp_path_factory, changes):
     # The head, where the structure is; the pixels are what they are.
     data = bytearray(python2_batch(cifar_pixels(1), [3]))
     for place, value in changes:
         data[int(place * 260)] = value
-    with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder) / "batch"
-        file.write_bytes(data)
-        said = "batch"
-        try:
-            read_pickle(file)
-        except ValueError as error:
-            said = str(error)
-    assert said.startswith("batch")
-    assert "\n" not in said
+    file = tmp_path_factory.getbasetemp() / "batch"
+    file.write_bytes(data)
+    said = "batch"
+    try:
+        read_pickle(file)
+    except ValueError as error:
+        said = str(error)
+    assert re.fullmatch("batch.*", said)
 
 
 def test_bad_batches(tmp_path):
@@ -425,22 +411,18 @@ def test_nuswide(nuswide):
 
 def test_bad_nuswide(nuswide):
     root, _, names = nuswide
-    file = root / "Groundtruth" / "AllLabels" / f"Labels_{names[3]}.txt"
-    whole = file.read_text()
-    file.write_text(whole.replace("1", "2", 1))
-    with pytest.raises(ValueError, match=rf"^line \d+ of Labels_{names[3]}.txt is '2'; it must be 0 or 1"):
-        load_images(root)
-    file.write_text("1\n0\n")
-    with pytest.raises(
-        ValueError, match=rf"^Labels_{names[3]}.txt has 2 lines and the image list 60; they must be equal"
+    folder = root / "Groundtruth" / "AllLabels"
+    file = folder / f"Labels_{names[3]}.txt"
+    for text, said in (
+        (file.read_text().replace("1", "2", 1), r"^line \d+ of Labels_label\d+.txt is '2'; it must be 0 or 1"),
+        ("1\n0\n", r"^Labels_label\d+.txt has 2 lines and the image list 60; they must be equal"),
     ):
-        load_images(root)
+        file.write_text(text)
+        with pytest.raises(ValueError, match=said):
+            load_images(root)
     for name in names[:5]:
-        (root / "Groundtruth" / "AllLabels" / f"Labels_{name}.txt").unlink()
+        (folder / f"Labels_{name}.txt").unlink()
     with pytest.raises(ValueError, match=r"which has 20 files .*Labels_\*.txt; it must have one for each label, 21 at"):
-        load_images(root)
-    (root / "ImageList" / "Imagelist.txt").unlink()
-    with pytest.raises(ValueError, match=r"^the image list of data is '.*', and there is no such file"):
         load_images(root)
 
 
@@ -460,11 +442,6 @@ def test_the_sizes_of_the_papers_protocols():
         assert tuple(len(drawn[split]) for split in SPLITS) == sizes
         assert set(drawn["train"]) <= set(drawn["base"])
         assert not set(drawn["query"]) & set(drawn["base"])
-    labels = np.repeat(np.arange(1000), 70)
-    held = np.tile(np.arange(70) >= 20, 1000)
-    drawn = TRAIN_TEST_PROTOCOLS["imagenet1000"].split(labels, held, 0)
-    assert tuple(len(drawn[split]) for split in SPLITS) == (20_000, 45_000, 5_000)
-    assert (np.bincount(labels[drawn["query"]]) == 5).all()
 
 
 def coco_json(images, objects):
@@ -494,11 +471,9 @@ def test_coco(tmp_path):
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("{", r"^instances_a.json of data is no file of COCO's instances: "),
         ("[]", r"^instances_a.json of data is no file of COCO's instances: "),
         ('{"images": []}', r"'categories' is missing"),
         (coco_json([(1, "a.jpg")], [(1, 2)]), r"an object has the category 2, which the file does not list"),
-        (coco_json([(1, "a.jpg")], []), r"^.* has no image"),
     ],
 )
 def test_bad_coco(tmp_path, text, said):
@@ -547,21 +522,17 @@ def test_imagenet(imagenet):
     assert shades(table) == list(range(15))
     assert table.labels.tolist() == np.repeat([0, 1, 2], 5).tolist()
     assert np.flatnonzero(table.test_rows).tolist() == [3, 4, 8, 9, 13, 14]
-    with pytest.raises(
-        ValueError, match=rf"^protocol is 'imagenet1000', the default of such data: class {WORDS[0]!r} has 2 rows"
-    ):
-        table.split_rows()
     hot = replace(table, labels=np.eye(3, dtype=np.uint8)[table.labels])
-    with pytest.raises(ValueError, match=r"^the protocol samples by class, and the data have several labels a row"):
-        hot.split_rows("imagenet100")
-    with pytest.raises(
-        ValueError, match=r"^protocol is 'official', which needs a training set and a test .*; .* is one"
+    for some, protocol, said in (
+        (table, None, r"^protocol is 'imagenet1000', the default of such data: class 'n01440764' has 2 rows"),
+        (hot, "imagenet100", r"^the protocol samples by class, and the data have several labels a row"),
+        (replace(table, test_rows=None), "official", r"^protocol is 'official', which needs a training set and a test"),
     ):
-        replace(table, test_rows=None).split_rows("official")
+        with pytest.raises(ValueError, match=said):
+            some.split_rows(protocol)
     with pytest.raises(ValueError, match=r"^the queries take the whole test set, and leave no base"):
         TRAIN_TEST_PROTOCOLS["imagenet1000"].split(np.zeros(15, int), np.arange(15) >= 10, 0)
     shutil.rmtree(imagenet / "val" / WORDS[1])
-    (imagenet / "val" / WORDS[1]).mkdir()
     with pytest.raises(ValueError, match=rf"^data has no image of class {WORDS[1]} in val; it must have val/n"):
         load_images(imagenet)
 
@@ -573,8 +544,6 @@ def test_imagenet_of_listed_classes(imagenet, tmp_path):
     assert (shades(table), table.labels.tolist()) == ([10, 11, 12, 13, 14, 0, 1, 2, 3, 4], [0] * 5 + [1] * 5)
     same = load_images(imagenet, classes=[WORDS[2], WORDS[0]])
     assert (same.class_names, same.store.files) == (table.class_names, table.store.files)
-    with pytest.raises(ValueError, match=r"^classes is a list, which lists none"):
-        load_images(imagenet, classes=[])
     for text, said in (
         ("", r"^classes is '.*', which lists none"),
         (f"{WORDS[0]}\n{WORDS[0]}\n", rf"lists {WORDS[0]} twice"),
@@ -620,9 +589,6 @@ def test_options_that_do_not_go_together(imagenet, tmp_path):
         load_images(imagenet, images="x")
     with pytest.raises(ValueError, match=r"^classes is 'x', and data is of the layout 'folder', which takes none"):
         load_images(imagenet, layout="folder", classes="x")
-    (tmp_path / "a.txt").write_text("x")
-    with pytest.raises(ValueError, match=r"a.txt', which is no .parquet file and no folder of images"):
-        load_images(tmp_path / "a.txt")
 
 
 def test_what_looks_like_images(imagenet, nuswide, tmp_path, write_parquet):
@@ -635,36 +601,27 @@ def test_what_looks_like_images(imagenet, nuswide, tmp_path, write_parquet):
     assert not holds_images(embedded / "base.parquet")
     assert holds_images(write_images(tmp_path / "p.parquet", [1], label=[0]))
     assert not holds_images(tmp_path / "absent.parquet")
-    assert not holds_images(tmp_path / "absent")
     (tmp_path / "runs" / "logs").mkdir(parents=True)
     assert not holds_images(tmp_path / "runs")
-    assert list(LAYOUTS)[-1] == "folder"
 
 
 def test_fingerprints_change_with_the_images(tmp_path):
-    known = set()
-
-    def changed(*path):
-        """The images have another fingerprint than ever before, and the same when they are read again."""
-        found = load_images(tmp_path.joinpath(*path)).store.fingerprint()
-        assert found == load_images(tmp_path.joinpath(*path)).store.fingerprint()
-        assert found not in known
-        known.add(found)
-
-    image = tmp_path / "files" / "a" / "1.png"
-    put(image, 1)
-    changed("files")
-    os.utime(image, ns=(image.stat().st_atime_ns, image.stat().st_mtime_ns + 1))
-    changed("files")
-    put(image.with_name("2.png"), 3)
-    changed("files")
-    image.with_name("2.png").rename(image.with_name("3.png"))
-    changed("files")
+    image, known = tmp_path / "files" / "a" / "1.png", set()
+    changes = (
+        lambda: put(image, 1),
+        lambda: os.utime(image, ns=(image.stat().st_atime_ns, image.stat().st_mtime_ns + 1)),
+        lambda: put(image.with_name("2.png"), 3),
+        lambda: image.with_name("2.png").rename(image.with_name("3.png")),
+    )
+    for change in changes:
+        change()
+        known.add(load_images(tmp_path / "files").store.fingerprint())
     for rows in (4, 5):
         write_cifar10(tmp_path / "c", rows)
-        changed("c")
         write_images(tmp_path / "p.parquet", range(rows))
-        changed("p.parquet")
+        known |= {load_images(tmp_path / name).store.fingerprint() for name in ("c", "p.parquet")}
+    assert len(known) == len(changes) + 4
+    assert load_images(tmp_path / "p.parquet").store.fingerprint() in known
 
 
 def test_flags_labels_and_protocols_of_parquet(tmp_path):
