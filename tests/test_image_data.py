@@ -101,19 +101,6 @@ def test_parquet_with_images_beside(tmp_path):
         table.read(3)
 
 
-def test_a_damaged_row_group(tmp_path):
-    path = write_images(tmp_path / "p.parquet", range(200), label=[0] * 200, row_group_size=100)
-    data = bytearray(path.read_bytes())
-    first = pq.read_metadata(path).row_group(1).column(0)
-    start = min(at for at in (first.data_page_offset, first.dictionary_page_offset) if at)
-    data[start : start + 60] = bytes(60)
-    path.write_bytes(data)
-    table = load_images(path)
-    assert shades(table, [0, 99]) == [0, 99]
-    with pytest.raises(ValueError, match=r"^row group 1 of p.parquet is damaged: "):
-        table.read(100)
-
-
 def test_bad_parquet(tmp_path):
     pq.write_table(pa.table({"image": [1, 2]}), tmp_path / "b.parquet")
     write_images(tmp_path / "c.parquet", [1, 2], labels=[[0], None])

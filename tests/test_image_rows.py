@@ -67,8 +67,6 @@ def test_images_in_any_order(parquet, monkeypatch):
     assert spooled.fingerprint() == parquet.store.fingerprint()
     with pytest.raises(ValueError, match=r"^image 4 of images.parquet is not among the 5 images that were asked"):
         spooled.read(4)
-    with pytest.raises(ValueError, match=r"^image 23 of images.parquet is not among the 5"):
-        spooled.read(23)
 
 
 def test_spooled_images_leave_no_file(parquet, tmp_path, monkeypatch):
@@ -86,28 +84,25 @@ def test_images_that_a_program_holds(tmp_path):
     held = ListedImages([images[0], stored(images[1]), images[2].convert("L")])
     np.testing.assert_array_equal(pixels_of([held.read(0), held.read(1)]), pixels_of(images[:2]))
     assert held.read(2).mode == "RGB"
-    assert len(held) == 3
     assert held.in_order() is held.in_any_order(np.arange(3)) is held
-    assert list(held.missing()) == []
     known = held.fingerprint()
     assert ListedImages(list(held.images)).fingerprint() == known
-    others = [[*held.images[:2], images[2]], [held.images[1], held.images[0], held.images[2]], held.images[:2]]
-    others += [[images[0].resize((4, 64)), *held.images[1:]]]
-    assert len({ListedImages(other).fingerprint() for other in others} | {known}) == 5
-    with pytest.raises(ValueError, match=r"^image 1 is no image"):
-        ListedImages([images[0], b"junk"]).read(1)
-    with pytest.raises(TypeError, match=r"^image 0 is of type int"):
-        ListedImages([5]).read(0)
-    files = [tmp_path / f"{row}.png" for row in range(2)]
-    for image, file in zip(images, files, strict=False):
+    others = [[*held.images[:2], images[2]], held.images[::-1], held.images[:2]]
+    assert len({ListedImages(other).fingerprint() for other in others} | {known}) == 4
+    file = tmp_path / "1.png"
+    for image in images[:2]:
         image.save(file)
-    listed = ListedImages([files[0], str(files[1])])
-    np.testing.assert_array_equal(pixels_of([listed.read(0), listed.read(1)]), pixels_of(images[:2]))
-    known = listed.fingerprint()
-    images[2].resize((9, 9)).save(files[1])
-    assert listed.fingerprint() != known
-    with pytest.raises(ValueError, match=r"^image 'a.jpg' cannot be read: No such file"):
-        ListedImages(["a.jpg"]).read(0)
+        listed = ListedImages([str(file)])
+        np.testing.assert_array_equal(pixels_of([listed.read(0)]), pixels_of([image]))
+        assert listed.fingerprint() != known
+        known = listed.fingerprint()
+    for image, kind, said in (
+        (b"junk", ValueError, "^image 0 is no image"),
+        (5, TypeError, "^image 0 is of type int"),
+        ("a.jpg", ValueError, "^image 'a.jpg' cannot be read: No such file"),
+    ):
+        with pytest.raises(kind, match=said):
+            ListedImages([image]).read(0)
 
 
 def test_a_split_of_images(tmp_path):

@@ -375,11 +375,8 @@ FROZEN = ["--backbone", "B", "--freeze"]
     ("arguments", "said"),
     [
         (["--freeze"], "freeze is given without a backbone; there is nothing to freeze"),
-        ([], "data is 'images', which holds images; give what embeds them (--backbone FOLDER)"),
         (FROZEN[:2], "backbone is 'B', and there is no such folder"),
-        (FROZEN, "backbone is 'B', and there is no such folder"),
         ([*FROZEN, "--labels", "l.npy"], "labels is 'l.npy' and the data are images, which are one file or folder"),
-        ([*FROZEN, "--layout", "x"], "layout is 'x'; it must be one of parquet, lists, cifar"),
         (["--layout", "coco"], "layout is 'coco' without a backbone; it is for images: give --backbone too"),
         (["--damaged", "skip"], "data is 'images', which holds images; give what embeds them (--backbone FOLDER)"),
         ([*FROZEN, "--data", "none"], "data is 'none', and there is no such file or folder"),
