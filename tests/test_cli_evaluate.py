@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from lbhash import evaluate
-from lbhash.codes import pack, unpack
-from lbhash.utils.labels import one_hot
+from lbhash.codes import pack
 from test_cli import assert_refused, json_of
 from test_deephash import write_run
 
@@ -89,25 +88,10 @@ def test_a_run_of_deephash(command, tmp_path):
     assert found["knn_accuracy"] is not None
 
 
-def test_single_labels_as_one_hot_give_the_same_map(codes, command, tmp_path):
-    for name in ("q", "b"):
-        labels = np.load(codes / f"{name}l.npy")
-        np.save(tmp_path / f"{name}l.npy", one_hot(labels, 3))
-        np.save(tmp_path / f"{name}.npy", unpack(pack(np.load(codes / f"{name}.npy")), 20) > 0)
-    one, other = (json_of(command("evaluate", *files(folder), "--json")) for folder in (codes, tmp_path))
-    assert one["map"] == other["map"]
-    assert other["knn_accuracy"] is None
-
-
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
         (("--rank", 151), "ranks is 151; it must be from 1 to the size of the base (150)"),
-        (("--rank", 0), "ranks is 0"),
-        (("-k", 151), "k is 151; it must be from 1 to the size of the base (150)"),
-        (("--top-k", 0), "top_k is 0"),
-        (("--radius", 21), "radius is 21; it must be from 0 to the length of a code (20)"),
-        (("--ties", "best"), "ties is 'best'; it must be one of expected, stable"),
         (("--bits", 16), "codes of queries has 20 columns; with 16 bits it must have 16"),
         (("--query-labels", "no.npy"), "labels of queries is 'no.npy', and there is no such file"),
         (("--deephash", "."), "deephash is a folder with queries, base and labels of its own; give it alone"),
