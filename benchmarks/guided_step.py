@@ -19,7 +19,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from lbhash.centers import class_centers
-from lbhash.losses import METHODS, Guided, Objective, Task, build_objective
+from lbhash.losses import METHODS, Objective, Task, build_objective
 from lbhash.models.hash_model import HashModel
 from lbhash.models.surrogate import Surrogate
 
@@ -93,11 +93,9 @@ def main() -> None:
     for threads in (1, 2):
         torch.set_num_threads(threads)
         for method in METHODS:
-            objectives = [
-                build_objective(method, task, pull="none"),
-                build_objective(method, task, pull="surrogate"),
-                Guided(build_objective(method, task, pull="none"), task, surrogate=FirstSurrogate(BITS)),
-            ]
+            pulls = ("none", "surrogate", "surrogate")
+            objectives = [build_objective(method, task, pull=pull) for pull in pulls]
+            objectives[2].surrogate = FirstSurrogate(BITS)
             host, guided, first = median_times([stepper(o, x, labels) for o in objectives], given.rounds)
             ratios = f"{guided / host:.2f} | {first:.2f} | {first / host:.2f}"
             print(f"| {threads} | {method} | {host:.2f} | {guided:.2f} | {ratios} |", flush=True)

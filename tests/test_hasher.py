@@ -5,7 +5,6 @@ import pickle
 import numpy as np
 import pytest
 import scipy.sparse
-import torch
 from sklearn.base import clone
 from sklearn.datasets import load_digits
 from sklearn.exceptions import NotFittedError
@@ -19,7 +18,6 @@ from lbhash import Hasher, evaluate
 from lbhash.codes import unpack
 from lbhash.data import EmbeddingSplit
 from lbhash.losses import CSQ, METHODS, Objective
-from lbhash.models.surrogate import Surrogate
 from lbhash.utils.labels import UNLABELED
 
 SMALL = {"bits": 12, "hidden": 16, "epochs": 2, "batch_size": 32, "dropout": 0.1, "lr": 0.01}
@@ -212,22 +210,6 @@ def test_saving_keeps_codes_and_parameters(blobs, tmp_path):
     np.testing.assert_array_equal(
         Hasher.from_pretrained(tmp_path / "again").encode(blobs.query_x), hasher.encode(blobs.query_x)
     )
-
-
-def test_a_surrogate_of_ones_own(blobs, tmp_path):
-    own = Surrogate(12, block_bits=4, hidden=8)
-    start = {name: tensor.clone() for name, tensor in own.state_dict().items()}
-    hasher = Hasher(**SMALL, guidance={"surrogate": own, "weight": 0.5}).fit(blobs.x, blobs.y)
-    assert own.training
-    assert all(torch.equal(tensor, start[name]) for name, tensor in own.state_dict().items())
-    again = Hasher(**SMALL, guidance={"surrogate": own, "weight": 0.5}).fit(blobs.x, blobs.y)
-    np.testing.assert_array_equal(again.train_codes_, hasher.train_codes_)
-    hasher.save_pretrained(tmp_path)
-    loaded = Hasher.from_pretrained(tmp_path)
-    name = "Surrogate(bits=12, block_bits=4, hidden=8, dropout=0.5)"
-    assert loaded.guidance == {"surrogate": name, "weight": 0.5}
-    with pytest.raises(TypeError, match=r"^surrogate is 'Surrogate\(.*'; it must be a Surrogate, or None"):
-        loaded.fit(blobs.x, blobs.y)
 
 
 def test_a_method_of_ones_own_is_loaded_under_its_name(blobs, tmp_path):

@@ -241,16 +241,3 @@ def test_it_learns_how_the_joint_depends_on_the_output():
     truth = np.array([[0.5, 0.0, 0.0, 0.5], [0.0, 0.5, 0.5, 0.0]])
     assert min(map(divergence, truth, product_of_marginals(np.full((2, 2), 0.5)))) > 0.69
     assert max(map(divergence, truth, joint)) < 0.05
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"bits": 0}, "bits is 0; it must be from 1 to 1024"),
-        ({"bits": 8, "block_bits": 0}, "block_bits is 0; it must be from 1 to 16"),
-        ({"bits": 8, "dropout": 1}, "dropout is 1; it must be at least 0 and below 1"),
-    ],
-)
-def test_bad_arguments(arguments, message):
-    with pytest.raises(ValueError, match=message):
-        Surrogate(**arguments)

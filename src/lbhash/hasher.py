@@ -109,10 +109,9 @@ class Hasher(TrainingArguments):
         encoder: TextEncoder | None = None
         if texts is not None:  # after the checks of the labels
             check_packages("fit", "train", *TRAINING)
-            from lbhash.models.backbone import backbone_device
             from lbhash.models.texts import TextEncoder
 
-            encoder = TextEncoder.from_pretrained(str(self.encoder), device=backbone_device(self.device))
+            encoder = TextEncoder.from_pretrained(str(self.encoder), device=self.device)
             rows = encoder.embed(texts, progress=self.progress)
         self.fit_split(EmbeddingSplit(rows, np.arange(len(rows)), labels), len(classes))
         self.classes_ = classes
@@ -315,12 +314,10 @@ class Hasher(TrainingArguments):
         """
         self._check_fitted()
         if self._backbone is None:
-            from lbhash.models.backbone import backbone_device
             from lbhash.models.backbone_files import load_backbone
 
-            device = backbone_device(self.device)
             try:
-                self._backbone = load_backbone(self.model_, self._folder, device=device)
+                self._backbone = load_backbone(self.model_, self._folder, device=self.device)
             except ValueError as error:
                 raise NoBackboneError(str(error)) from None
         return self._backbone
@@ -367,7 +364,7 @@ class Hasher(TrainingArguments):
 
         The loaded hasher encodes; ``score`` and ``predict`` need the training rows, and ask to be fitted. Of a method
         of one's own the model stores ``module:Class``, which ``fit`` imports again, and if the class cannot be
-        imported only its name, which ``fit`` does not take; so it is with a custom surrogate.
+        imported only its name, which ``fit`` does not take.
         """
         model = load_encoder(directory, hub=True)
         known = {one.name: model.metadata[one.name] for one in arguments(stored=True) if one.name in model.metadata}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from typing import Literal
 
 import torch
@@ -63,7 +62,6 @@ class Guided(Wrapped):
             for the others: with 1 the guidance is so much larger than CSQ's loss that it alone decides
             (docs/guidance.md).
         noise: σ, in the unit of ℓ; the paper has none, and it did not help (docs/guidance.md).
-        surrogate: the network P, of which a copy is trained. If None, it is the paper's.
     """
 
     centers: Tensor
@@ -76,7 +74,6 @@ class Guided(Wrapped):
         mode: Literal["add", "replace"] = "add",
         weight: float | Literal["balanced"] = 1.0,
         noise: float = 0.0,
-        surrogate: Surrogate | None = None,
     ) -> None:
         super().__init__(host)
         self.mode = check_choice(mode, "mode", ("add", "replace"))
@@ -84,11 +81,7 @@ class Guided(Wrapped):
             raise ValueError(f"weight is {weight!r}; it must be a number or {BALANCED!r}")
         self.weight = check_float(host.guidance_weight if isinstance(weight, str) else weight, "weight")
         self.noise = check_float(noise, "noise", 0)
-        self.surrogate = Surrogate(task.bits) if surrogate is None else copy.deepcopy(surrogate)
-        if not isinstance(self.surrogate, Surrogate):
-            raise TypeError(f"surrogate is {surrogate!r}; it must be a Surrogate, or None for the paper's")
-        if self.surrogate.bits != task.bits:
-            raise ValueError(f"surrogate is for {self.surrogate.bits} bits; it must be for {task.bits}")
+        self.surrogate = Surrogate(task.bits)
         self.register_buffer("centers", self.surrogate.block_index(task.centers))
 
     def forward(self, logits: Tensor, labels: Tensor, index: Tensor) -> Tensor:

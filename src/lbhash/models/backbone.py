@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import re
-from collections.abc import Iterable, Iterator, Sized
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from functools import cached_property
 from inspect import signature
@@ -20,7 +20,6 @@ from lbhash.data.images.decoding import as_image
 from lbhash.data.images.loading import preprocess
 from lbhash.utils.fingerprint import fingerprint
 from lbhash.utils.formatting import one_line
-from lbhash.utils.progress import counted
 from lbhash.utils.system import check_packages
 from lbhash.utils.validation import check_int
 
@@ -56,8 +55,8 @@ class Backbone:
         """Load a model in float32 from a Hub id, or a folder with its configurations and safetensors.
 
         Nothing is unpickled, and no code of the repository is run. The models of timm (``timm/…`` on the Hub) need the
-        packages timm and torchvision. The device "auto" is a GPU if there is one. Raises ``ValueError`` if the model
-        cannot be loaded.
+        packages timm and torchvision. A GPU is taken if there is one, unless device is "cpu". Raises ``ValueError`` if
+        the model cannot be loaded.
         """
         name = check_backbone_name(name_or_folder)
         import torch
@@ -83,27 +82,22 @@ class Backbone:
         """Return a copy that shares the model, in evaluation mode; its fingerprint is that of the current weights."""
         return Backbone(self.model.to(device_of(device)).eval(), self.processor, self.name)
 
-    def embed(
-        self, images: Iterable[Image.Image | bytes], batch_size: int = 32, *, progress: bool = False
-    ) -> npt.NDArray[np.float32]:
+    def embed(self, images: Iterable[Image.Image | bytes], batch_size: int = 32) -> npt.NDArray[np.float32]:
         """Return the embeddings ``float32 [n, dim]`` of PIL images, or paths or bytes of image files, in order.
 
         A generator is read batch by batch. An error of an item has its position, counted from 0.
         """
-        rows = list(self.embed_batches(images, batch_size, progress=progress))
+        rows = list(self.embed_batches(images, batch_size))
         return np.concatenate(rows) if rows else np.empty((0, self.dim), np.float32)
 
     def embed_batches(
-        self, images: Iterable[Image.Image | bytes], batch_size: int = 32, *, progress: bool = False
+        self, images: Iterable[Image.Image | bytes], batch_size: int = 32
     ) -> Iterator[npt.NDArray[np.float32]]:
         """Yield the embeddings of ``embed`` batch by batch, ``float32 [up to batch_size, dim]``."""
         check_int(batch_size, "batch_size", 1)
-        total = len(images) if isinstance(images, Sized) else None
-        with counted("embedding", total, "images", show=progress) as advance:
-            numbered = (as_image(image, f"image {at}") for at, image in enumerate(images))
-            while batch := list(islice(numbered, batch_size)):
-                yield self._outputs(batch)
-                advance(len(batch))
+        numbered = (as_image(image, f"image {at}") for at, image in enumerate(images))
+        while batch := list(islice(numbered, batch_size)):
+            yield self._outputs(batch)
 
     @cached_property
     def dim(self) -> int:
@@ -211,10 +205,10 @@ def pooled(model: nn.Module, outputs: Any) -> Tensor:
 
 
 def device_of(device: str) -> str:
-    """Return the device that PyTorch calls so; "auto" is a GPU if there is one."""
+    """Return the device that a backbone is opened on: a GPU if PyTorch has one of CUDA, unless it is told "cpu"."""
     import torch
 
-    return ("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device
+    return "cuda" if device != "cpu" and torch.cuda.is_available() else "cpu"
 
 
 def _load_model(name: str) -> Any:
@@ -295,8 +289,3 @@ def quiet() -> Iterator[None]:
         logging.set_verbosity(level)
         if bars:
             logging.enable_progress_bar()
-
-
-def backbone_device(device: str) -> str:
-    """Return the device that a backbone is opened on."""
-    return "cpu" if device == "cpu" else "auto"

@@ -20,9 +20,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from lbhash.codes import check_bits
 from lbhash.models.dropout import keep_mask
-from lbhash.utils.validation import check_float, check_int
 
 
 class Surrogate(nn.Module):
@@ -37,10 +35,7 @@ class Surrogate(nn.Module):
 
     def __init__(self, bits: int, block_bits: int = 8, hidden: int = 256, dropout: float = 0.5) -> None:
         super().__init__()
-        self.bits = check_bits(bits)
-        self.block_bits = min(check_int(block_bits, "block_bits", 1, 16), bits)
-        self.hidden = check_int(hidden, "hidden", 1)
-        self.dropout = check_float(dropout, "dropout", 0, below=1)
+        self.bits, self.block_bits, self.hidden, self.dropout = bits, min(block_bits, bits), hidden, dropout
         self.blocks = -(-bits // self.block_bits)
         outcomes = 2**self.block_bits
         last = bits - (self.blocks - 1) * self.block_bits

@@ -31,8 +31,8 @@ class TextEncoder:
     ) -> TextEncoder:
         """Load a model from a Hub id, of a revision or the newest, or from a folder.
 
-        Nothing is unpickled, and no code of the repository is run. The device "auto" is a GPU if there is one. Raises
-        ``ValueError`` if the model cannot be loaded.
+        Nothing is unpickled, and no code of the repository is run. A GPU is taken if there is one, unless device is
+        "cpu". Raises ``ValueError`` if the model cannot be loaded.
         """
         name = check_encoder_name(name_or_folder)
         from safetensors import SafetensorError

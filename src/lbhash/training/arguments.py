@@ -183,7 +183,7 @@ class TrainingArguments:
     )
     guidance: dict[str, Any] | None = _setting(
         None,
-        "Options of the pull, such as {'mode': 'replace'}; the model stores the shape of a surrogate.",
+        "Options of the pull, such as {'mode': 'replace'}; what JSON can hold, too.",
         python=True,
     )
     backbone: str | Path | None = _setting(

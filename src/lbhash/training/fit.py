@@ -14,7 +14,6 @@ from threadpoolctl import threadpool_limits
 from torch import nn
 
 from lbhash.data import EmbeddingSplit, Split, hold_out
-from lbhash.models.backbone import backbone_device
 from lbhash.models.encoder import Encoder
 from lbhash.models.hash_model import HashModel
 from lbhash.training.arguments import TrainingArguments
@@ -102,7 +101,7 @@ def fit_split(
         )
     model = setup.model
     if backbone is not None:
-        backbone = backbone.anew(backbone_device(settings.device))
+        backbone = backbone.anew(settings.device)
         model.metadata["backbone"] = backbone.metadata() | {"tuned": True}
     if setup.arguments.head == "joined":
         join(model, settings, setup.fitted, classes, setup.centers)

@@ -21,10 +21,9 @@ from lbhash.losses import (
     stored_method,
     uses_centers,
 )
-from lbhash.models.backbone import Backbone, backbone_device
+from lbhash.models.backbone import Backbone
 from lbhash.models.encoder import Encoder, load_encoder
 from lbhash.models.hash_model import HashModel
-from lbhash.models.surrogate import Surrogate
 from lbhash.training.arguments import PULL_MARKS, TrainingArguments, arguments
 from lbhash.training.batches import labels_of
 from lbhash.training.coders import coder_of
@@ -98,7 +97,7 @@ def prepare(
     share = check_validation(given.validation, given.monitor)
     pull = given.pull
     assert pull is not None
-    options, guidance = plain(given.options, "options"), _plain_guidance(given.guidance)
+    options, guidance = plain(given.options, "options"), plain(given.guidance, "guidance")
     # What can be wrong is found before the confusion, which takes longest.
     check_method(given.method, pull, guidance=guidance, options=options)
     start = _start(given, split, backbone)
@@ -131,10 +130,7 @@ def prepare(
     task = Task(given.bits, classes, labels, torch.from_numpy(centers).float(), given.epochs, given.seed)
     with torch.random.fork_rng():
         draw_from(given.seed, 0)
-        made = guidance
-        if isinstance(given.guidance, dict) and "surrogate" in given.guidance:
-            made = {**(guidance or {}), "surrogate": given.guidance["surrogate"]}
-        objective = build_objective(given.method, task, pull, guidance=made, options=options)
+        objective = build_objective(given.method, task, pull, guidance=guidance, options=options)
         if partly:
             objective = WithNeighbors(objective, fitted.embedded())
         has_classifier = objective.class_scores(task.centers[:1]) is not None
@@ -208,7 +204,7 @@ def open_backbone(settings: TrainingArguments) -> Backbone:
 
     if settings.backbone is None:
         raise ValueError("backbone is not given; images need one: a folder or Hub id of a vision model")
-    backbone = Backbone.from_pretrained(settings.backbone, device=backbone_device(settings.device))
+    backbone = Backbone.from_pretrained(settings.backbone, device=settings.device)
     return backbone if settings.image_size is None else resized(backbone, settings.image_size)
 
 
@@ -271,17 +267,3 @@ def model_metadata(given: TrainingArguments, rows: int) -> dict[str, Any]:
     values = {one.name: getattr(given, one.name) for one in arguments(stored=True, images=False, python=False)}
     values |= {"method": stored_method(given.method), "pull": given.pull, "centers": str(given.centers)}
     return values | {"backbone_lr": given.backbone_lr, "training_rows": rows, "lbhash": __version__}
-
-
-def _plain_guidance(guidance: dict[str, Any] | None) -> dict[str, Any] | None:
-    """Return the options of the guidance as JSON can hold them: of a surrogate, its shape."""
-    if not isinstance(guidance, dict):
-        return plain(guidance, "guidance")
-    return plain({name: _shape(value) for name, value in guidance.items()}, "guidance")
-
-
-def _shape(value: Any) -> Any:
-    if not isinstance(value, Surrogate):
-        return value
-    names = ("bits", "block_bits", "hidden", "dropout")
-    return f"Surrogate({', '.join(f'{name}={getattr(value, name)}' for name in names)})"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import json
 from collections.abc import Mapping
 from numbers import Real
@@ -14,7 +13,7 @@ import torch
 from sklearn.base import clone
 
 from lbhash.hasher import Hasher
-from lbhash.losses import PAPER, PULLS, Objective, Task, build_objective, find_method, method_name
+from lbhash.losses import Objective, Task, build_objective, find_method, method_name
 from lbhash.models.hash_model import HashModel
 from lbhash.training.recipes import pull_of, with_recipe
 from lbhash.utils.files import existing_file
@@ -148,7 +147,7 @@ def checked_space(space: Space, hasher: Hasher, classes: int) -> dict[str, BaseD
                 _build(with_params(hasher, {name: value}), classes)
             except (TypeError, ValueError) as error:
                 raise type(error)(f"space has {name!r} with {value!r}, which cannot be: {error}") from None
-        if isinstance(values, distributions.IntDistribution) and isinstance(_default(hasher, name), float):
+        if isinstance(values, distributions.IntDistribution) and isinstance(_own_value(hasher, name), float):
             found[name] = distributions.FloatDistribution(values.low, values.high, values.log)
     return found
 
@@ -165,26 +164,12 @@ def _build(hasher: Hasher, classes: int) -> Objective:
 
 
 def _own_value(hasher: Hasher, name: str) -> Any:
-    """Return the value that a setting has if it is not searched."""
+    """Return the value that a setting has if it is not searched; None if the objective does not hold it by its name."""
     group, _, own = name.rpartition(".")
-    held = with_recipe(hasher.checked())
-    value = (getattr(held, group) or {}).get(own) if group else getattr(held, own)
-    value = _default(hasher, name) if value is None else value
-    if value is None and group == "options":  # the method derives it from others
-        objective = _build(hasher, 2)
-        value = getattr(getattr(objective, "host", objective), own, None)
-    return value
-
-
-def _default(hasher: Hasher, name: str) -> Any:
-    """Return a setting's default; None if it has none."""
-    group, _, own = name.rpartition(".")
-    if name in PAPER:
-        return PAPER[name]
-    given = hasher.checked()
-    kind: Any = {"": type(hasher), "guidance": PULLS[pull_of(given)], "options": find_method(given.method)}[group]
-    parameter = inspect.signature(kind).parameters.get(own)
-    return None if parameter is None or parameter.default is parameter.empty else parameter.default
+    if not group:
+        return getattr(with_recipe(hasher.checked()), own)
+    objective = _build(hasher, 2)
+    return getattr(getattr(objective, "host", objective) if group == "options" else objective, own, None)
 
 
 def _contains(distribution: Any, value: Any) -> bool:
