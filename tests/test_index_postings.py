@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from unittest import mock
 
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lbhash.codes import hamming_distances
-from lbhash.codes.io import CodeTable
-from lbhash.index import FlatIndex, build_index, open_index
+from lbhash.index import FlatIndex
 from lbhash.index import postings as postings_module
 from lbhash.index.kinds import KINDS
 from lbhash.index.postings import group
@@ -75,35 +72,6 @@ def test_search_is_that_of_brute_force(seed, count, width, distinct, removed, fe
             np.testing.assert_array_equal(found, wanted)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_every_kind_in_a_folder(tmp_path, kind):
-    """2,600 codes of which 1,150 differ, so that those have a structure; changed, opened again, and copied."""
-    rng = np.random.default_rng(0)
-    codes, ids = repeated(rng, 2600, 1300, 4), rng.permutation(9000)[:2600]
-    build_index(CodeTable(codes, 32, ids), tmp_path / "i", kind, options=EXHAUSTIVE[kind])
-    (entry,) = json.loads((tmp_path / "i" / "index.json").read_text())["segments"]
-    assert ("structure" in entry) == (kind != "flat")
-    assert entry["distinct"] == len(np.unique(codes, axis=0)) == len(np.load(tmp_path / "i" / entry["codes"]["file"]))
-    index = open_index(tmp_path / "i")
-    first = np.flatnonzero((codes == codes[7]).all(axis=1))[0]
-    gone = np.union1d(np.arange(100, 200), first)  # the next position with that code counts now
-    index.remove(ids[gone])
-    index.add(codes[100:102], ids[100:102], {"row": [0, 0]})
-    codes, ids = np.delete(codes, gone, axis=0), np.delete(ids, gone)
-    codes, ids = (
-        np.concatenate([codes, index.codes_of(others := index.ids()[~np.isin(index.ids(), ids)])]),
-        np.append(ids, others),
-    )
-    queries = np.concatenate([codes[:6], rng.integers(0, 256, (6, 4), np.uint8)])
-    index.save(tmp_path / "copy")
-    for held in (index, open_index(tmp_path / "i"), open_index(tmp_path / "copy")):
-        assert_exact(held, queries, codes, ids, 12, 9, tied=kind != "flat")
-        held.verify()
-    index.compact()
-    index.verify()
-    assert_exact(index, queries, codes, ids, 1, 9, tied=kind != "flat")
-
-
 def test_a_graph_finds_equal_codes():
     """Over all codes, the links of a code would lead to its equals alone."""
     rng = np.random.default_rng(0)
@@ -151,13 +119,3 @@ def test_what_repeats_seldom_is_stored_as_it_is():
     index = FlatIndex(64)
     index.add(repeated(rng, 999, 3, 8))
     assert index.state.segments[0].postings is None
-
-
-def test_codes_whose_keys_collide(monkeypatch):
-    """A code may then be among the distinct ones twice, and no answer is another."""
-    monkeypatch.setattr(postings_module, "row_keys", lambda rows: np.zeros(len(rows), np.uint64))
-    rng = np.random.default_rng(0)
-    codes, index = repeated(rng, 1000, 4, 2), FlatIndex(16)
-    index.add(codes)
-    assert len(index.state.segments[0].postings.codes) > 4
-    assert_exact(index, codes[:3], codes, np.arange(1000), 400, 5)
