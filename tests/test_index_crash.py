@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from lbhash.codes.io import CodeTable
-from lbhash.index import build_index, open_index
+from lbhash.index import LocalIndex, build_index, open_index
 
 
 def numbered(start, stop):
@@ -90,6 +90,19 @@ def test_a_change_that_fails_at_any_step(tmp_path, change, error):
         assert len(index) == after
     index.add(numbered(5000, 5001).codes, [5000], {"label": [5000]})
     assert 5000 in open_index(tmp_path / "i").ids()
+
+
+def test_a_reader_begins_again_when_a_writer_has_removed_its_files(tmp_path, monkeypatch):
+    begin(tmp_path / "i")
+    opened = LocalIndex._opened
+
+    def late(self, *given):
+        monkeypatch.undo()
+        open_index(tmp_path / "i").remove(range(900))  # so many that the rest is written anew
+        return opened(self, *given)
+
+    monkeypatch.setattr(LocalIndex, "_opened", late)
+    assert len(open_index(tmp_path / "i")) == 100
 
 
 def test_a_writer_does_not_wait_for_ever(tmp_path, monkeypatch):
