@@ -375,11 +375,8 @@ def test_several_embeddings_are_as_many_searches(client, embeddings, options):
         ({"embeddings": []}, ("embeddings has 0 values; it must have at least 1",)),
         ({"embeddings": [[0.0] * 64] * (MAX_BATCH + 1)}, ("embeddings has 101 values; it must have at most 100",)),
         ({"embeddings": [[0.0] * 64, [0.0] * 63]}, ("embeddings.1 has 63 numbers", "takes 64")),
-        ({"embeddings": [[0.0] * 64, ["a"] * 64]}, ("embeddings.1.0 is 'a'; it must be a number",)),
         ({"embeddings": [[0.0] * 64, "AAA"]}, ("embeddings.1:", "base64")),
         ({"embeddings": [0.0] * 64}, ("embeddings.0 is 0.0; it must be a list",)),
-        ({"embeddings": "AAAA"}, ("embeddings is 'AAAA'; it must be a list",)),
-        ({"embeddings": [[0.0] * 64, [1e39] * 64]}, ("not finite",)),
         (
             {"embeddings": [[0.0] * 64] * 11, "k": 1000},
             ("11 embeddings", "k is 1,000", "11,000", "10,000"),

@@ -152,23 +152,6 @@ def test_what_follows_an_early_answer_is_not_read_for_ever(monkeypatch):
             pytest.fail("it still reads")
 
 
-def test_a_client_that_leaves_at_an_early_answer_is_no_failure(monkeypatch, caplog):
-    left = []
-
-    def gone(self):
-        left.append(self)
-        raise OSError("Transport endpoint is not connected")
-
-    monkeypatch.setattr(asyncio.selector_events._SelectorSocketTransport, "write_eof", gone)
-    monkeypatch.setattr(connections, "LINGER_SECONDS", 0.2)
-    with serving(at_once) as (_, connect):
-        client = connect()
-        client.sendall(POST)
-        assert rest_of(client).endswith(b"\r\n\r\nno")
-    assert left
-    assert "Traceback" not in caplog.text
-
-
 def test_a_body_in_very_many_small_pieces_is_refused():
     with serving(to_the_body) as (_, connect):
         client = connect()

@@ -147,15 +147,6 @@ def test_a_newer_index_is_served_without_losing_a_request(copied):
     asynchronous(copied, play)
 
 
-def test_a_newer_index_that_is_broken_is_not_served(copied):
-    async def play(client):
-        (copied.index / "index.json").write_text("{}")
-        await until_told(client, 'lbhash_index_reloads_total{outcome="failed"} 1.0')
-        assert (await client.post("/search", json={"id": 0})).status_code == 200
-
-    asynchronous(copied, play)
-
-
 def test_a_model_of_another_index_is_refused(tmp_path, digits_service):
     held = open_index(digits_service.index)
     build_index(CodeTable(held.codes_of([0]), BITS, np.array([0]), None, "0123456789abcdef"), tmp_path / "other")
@@ -194,19 +185,7 @@ def test_a_small_index_is_checked_first_and_a_large_one_if_that_is_chosen(copied
         replace(copied, verify="never")
 
 
-def test_a_large_index_is_checked_beside_the_requests(copied, large, caplog):
-    async def play(client):
-        assert (await client.post("/search", json={"id": 0, "k": 2})).status_code == 200
-        await until_told(client, 'lbhash_index_check{lbhash_index_check="intact"} 1.0')
-        assert (await client.get("/ready")).json() == (await client.get("/health")).json()
-
-    caplog.set_level(logging.INFO, "lbhash.service")
-    asynchronous(copied, play)
-    assert "checking the files of the index" in caplog.text
-    assert "the files of the index are intact" in caplog.text
-
-
-def test_a_service_is_ready_once_its_index_is_checked(copied, large, monkeypatch):
+def test_a_service_is_ready_once_its_index_is_checked(copied, large, monkeypatch, caplog):
     begun, go_on = threading.Event(), threading.Event()
 
     def slow(self):
@@ -220,10 +199,13 @@ def test_a_service_is_ready_once_its_index_is_checked(copied, large, monkeypatch
         assert (await client.get("/health")).status_code == 200
         go_on.set()
         await until_told(client, 'lbhash_index_check{lbhash_index_check="intact"} 1.0')
-        assert (await client.get("/ready")).status_code == 200
+        assert (await client.get("/ready")).json() == (await client.get("/health")).json()
 
+    caplog.set_level(logging.INFO, "lbhash.service")
     monkeypatch.setattr(FlatIndex, "load", slow)
     asynchronous(copied, play)
+    assert "checking the files of the index" in caplog.text
+    assert "the files of the index are intact" in caplog.text
 
 
 def test_no_answer_comes_from_damaged_files_and_a_repaired_index_is_served(copied, large, caplog):

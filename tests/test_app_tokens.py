@@ -104,20 +104,13 @@ def test_no_more_than_its_rate(client, monkeypatch):
     ("text", "part"),
     [
         ("", "has no token"),
-        ("[a", "is no TOML"),
         ("a = 1", "tokens.a must be a table with token and scopes"),
         ("[a]\ntoken = ''\nscopes = ['search']", "tokens.a.token: it is empty"),
-        ("[a]\ntoken = 'ü'\nscopes = ['search']", "tokens.a.token"),
-        ("[a]\ntoken = 'x'\nscopes = 'search'", "tokens.a.scopes is 'search'; it must be a list"),
         (
             "[a]\ntoken = 'x'\nscopes = ['read']",
             "scopes.0 is 'read'; it must be 'search', 'write' or 'metrics'",
         ),
         ("[a]\ntoken = 'x'\nscopes = ['search']\nrate = 5", "there are token, scopes and per_minute"),
-        (
-            "[a]\ntoken = 'x'\nscopes = ['search']\nper_minute = 0",
-            "tokens.a.per_minute is 0; it must be at least 1",
-        ),
         ("[a]\ntoken = 'x'\nscopes = ['search']\n[b]\ntoken = 'x'\nscopes = ['write']", "'a' and 'b' are the same"),
     ],
 )

@@ -3,7 +3,6 @@ from __future__ import annotations
 import importlib.util
 import json
 import shutil
-from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -27,8 +26,6 @@ onnxruntime = pytest.importorskip("onnxruntime")
 pytest.importorskip("onnxscript")
 
 pytestmark = pytest.mark.usefixtures("one_thread")
-
-SHARED = Path(__file__).parents[2] / "shared"
 
 
 def run(file, inputs):
@@ -327,31 +324,11 @@ def test_sizes_that_cannot_be_exported(tmp_path):
     assert not (tmp_path / "model.onnx").exists()
 
 
-@pytest.mark.shared
-@pytest.mark.slow
-def test_the_shared_backbone(tmp_path):
-    import pyarrow.parquet as pq
-
-    vision = SHARED / "models" / "mobilenetv2"
-    backbone = Backbone.from_pretrained(vision)
-    with pq.ParquetFile(SHARED / "data" / "cifar10-images.parquet") as parquet:
-        images = [image["bytes"] for image in next(parquet.iter_batches(32, columns=["image"])).column(0).to_pylist()]
-    embeddings = backbone.embed(images)
-    model = HashModel(backbone.dim, 64, metadata={"backbone": backbone.metadata()})
-    model.set_standardization(embeddings.mean(0), embeddings.std(0))
-    model = model.encoder()
-    model.save(tmp_path / "model")
-    export_model(tmp_path / "model", tmp_path / "model.onnx", backbone=vision)
-    decoded = [lbhash.models.backbone.as_image(image) for image in images]
-    pixels = backbone.processor(decoded, return_tensors="np")["pixel_values"]
-    assert_same(run(tmp_path / "model.onnx", pixels), model.encode(embeddings), model.outputs(embeddings))
-
-
 # ------------------------------------------------------------------------------------------------- what is refused
 
 
-def refused(said, *arguments, kind=ValueError, **options):
-    with pytest.raises(kind, match=said) as caught:
+def refused(said, *arguments, **options):
+    with pytest.raises(ValueError, match=said) as caught:
         export_model(*arguments, **options)
     assert "\n" not in str(caught.value)
 
@@ -463,12 +440,6 @@ def test_bad_arguments(model, tmp_path):
     latest = onnx.defs.onnx_opset_version()
     for opset in (17, latest + 1):
         refused(rf"^opset is {opset}; it must be from 18 to {latest}$", model, tmp_path / "m.onnx", opset=opset)
-    for opset in (True, 18.0, "18"):
-        refused(r"^opset is .*; it must be an integer", model, tmp_path / "m.onnx", opset=opset, kind=TypeError)
-    (tmp_path / "file").write_text("")
-    with pytest.raises(OSError, match=r"Not a directory|File exists") as caught:
-        export_model(model, tmp_path / "file" / "m.onnx")
-    assert caught.value.filename == str(tmp_path / "file" / "m.onnx")
 
 
 @pytest.mark.usefixtures("exports")
@@ -500,16 +471,3 @@ def test_the_command(model, tmp_path, command):
     assert third.startswith(f"onnxruntime {onnxruntime.__version__} on 256 rows: logits within ")
     assert third.endswith(" of the library's, 0 bits differ")
     assert [(entry.domain, entry.version) for entry in onnx.load(out).opset_import] == [("", 20)]
-
-
-@pytest.mark.usefixtures("exports")
-def test_the_command_prints_json(model, written, tmp_path, command):
-    status, said, errors = command("export", "--model", model, "--out", tmp_path / "model.onnx", "--json")
-    assert (status, errors) == (0, "")
-    assert json.loads(said) == written[1] | {"out": str(tmp_path / "model.onnx")}
-    assert (tmp_path / "model.onnx").read_bytes() == written[0].read_bytes()
-
-
-def test_the_command_refuses_in_a_line(model, command):
-    status, out, errors = command("export", "--model", model, "--out", "m.bin")
-    assert (status, out, errors) == (2, "", "lbhash: error: out is 'm.bin'; it must end in .onnx\n")

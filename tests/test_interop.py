@@ -172,13 +172,6 @@ def test_the_forms_by_their_definition(rows):
     assert codes_as(codes, bits, "hex") == ["".join(f"{value:02x}" for value in row) for row in values]
 
 
-def test_forms_that_are_none():
-    with pytest.raises(ValueError, match=r"^form is 'base64'; it must be one of bits, ubinary, binary, hex$"):
-        codes_as(pack([[1.0]]), 1, "base64")
-    with pytest.raises(ValueError, match=r"^codes has a bit beyond the first 4 set in row 0"):
-        codes_as(np.array([[255]], np.uint8), 4, "ubinary")
-
-
 def test_arrays(codes, command):
     for to, dtype in (("usearch", np.uint8), ("ubinary", np.uint8), ("binary", np.int8)):
         assert command("index", "export", "--index", "photos", "--to", to, "--out", f"{to}.npz")[0] == 0
