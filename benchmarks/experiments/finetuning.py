@@ -19,10 +19,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from benchmarks.experiments.page import markdown_table
 
-from lbhash.centers import center_kinds
 from lbhash.centers.targets import ARRANGED
 from lbhash.reproduce.results import Regression
-from lbhash.reproduce.runs.settings import METHODS
+from lbhash.reproduce.runs.settings import LR, METHODS
 from lbhash.training.monitor import VALIDATION_SHARE
 from lbhash.utils.files import replacing, write_text
 from lbhash.utils.formatting import number
@@ -35,9 +34,9 @@ if TYPE_CHECKING:
     from lbhash.data import Dataset
     from lbhash.data.images import ImageSplit
 
-INTRO = """# {title}
+INTRO = """# Fine-tuning
 
-{methods}, {recipes}, {bits} bits; class centers that are not arranged are of the kind "{centers}".
+{methods}, {recipes}, {bits} bits; class centers that are not arranged are of the kind "best".
 {backbone} learns together with the head (a hidden layer of 1,024) from {train:,} training images of {data}
 at {size} × {size} pixels: {epochs} epochs, batch 64, Adam at {lr:g} for the head and {backbone_lr:g} for the backbone,
 both falling along a cosine; crops, flips and colors by `--crop-scale`, `--flip` and `--jitter`; seed {seed}. One seed:
@@ -78,9 +77,8 @@ class Recipe(NamedTuple):
     said: str
     pull: str
     arranged: bool
-    """Whether the class centers are arranged, or of the kind that is given."""
-    line: Any
-    guidance: dict[str, Any] | None = None
+    """Whether the class centers are arranged, or of the kind "best"."""
+    line: str
 
 
 PLAIN = "plain"
@@ -88,16 +86,7 @@ RECIPES = {
     PLAIN: Recipe("", "plain", pull="none", arranged=False, line="--"),
     "paper": Recipe("_d", "with the paper's guidance (_d)", pull="surrogate", arranged=False, line="-"),
     "arranged": Recipe("_d-arranged", "guided to arranged centers", pull="surrogate", arranged=True, line="-."),
-    "balanced": Recipe(
-        "_d-balanced",
-        "with the guidance in balance with the host, to arranged centers",
-        pull="surrogate",
-        arranged=True,
-        line=(0, (3, 1, 1, 1, 1, 1)),
-        guidance={"weight": "balanced"},
-    ),
     "bits": Recipe("+bits", "pulled bit by bit to arranged centers", pull="bits", arranged=True, line=":"),
-    "plain-arranged": Recipe("-arranged", "plain with arranged centers", pull="none", arranged=True, line=(0, (1, 3))),
 }
 
 
@@ -107,11 +96,9 @@ class Run:
 
     method: str
     recipe: str
-    centers: str
     bits: int
     size: int
     epochs: int
-    lr: float
     backbone_lr: float
     validation: float
     seed: int
@@ -121,31 +108,12 @@ class Run:
         """The method's name, with what is done to it."""
         return self.method + RECIPES[self.recipe].suffix
 
-    @property
-    def uses_centers(self) -> bool:
-        """Whether class centers make a difference to it."""
-        from lbhash.losses import uses_centers
-
-        return uses_centers(self.method, RECIPES[self.recipe].pull)
-
-    @property
-    def is_its_own(self) -> bool:
-        """Whether no other recipe makes the same of the method."""
-        from lbhash.losses import METHODS as HOSTS
-
-        balanced = RECIPES[self.recipe].guidance is not None
-        if balanced and HOSTS[self.method].guidance_weight == 1:
-            return False  # it is the one with arranged centers
-        return self.uses_centers or self.centers != ARRANGED  # else it is the plain host
-
     def folder(self, data: str) -> str:
         """The name of its model folder."""
         held = "" if self.validation == VALIDATION_SHARE else f"-validation{self.validation:g}"
-        rates = "" if (self.lr, self.backbone_lr) == (1e-3, 1e-4) else f"-lr{self.lr:g}-{self.backbone_lr:g}"
-        unmarked = ("best", ARRANGED)  # which is in the name already
-        centers = f"-{self.centers}" if self.uses_centers and self.centers not in unmarked else ""
-        name = f"{data}-{self.shown}{centers}-{self.bits}bits-{self.size}px-{self.epochs}epochs"
-        return f"{name}{rates}{held}-seed{self.seed}"
+        rate = "" if self.backbone_lr == 1e-4 else f"-lr{self.backbone_lr:g}"
+        name = f"{data}-{self.shown}-{self.bits}bits-{self.size}px-{self.epochs}epochs"
+        return f"{name}{rate}{held}-seed{self.seed}"
 
 
 def execute(run: Run, data: str, backbone: str, out: Path) -> dict[str, Any]:
@@ -157,7 +125,7 @@ def execute(run: Run, data: str, backbone: str, out: Path) -> dict[str, Any]:
     settings = asdict(run)
     settings["image_size"] = settings.pop("size")
     recipe = RECIPES[settings.pop("recipe")]
-    settings |= {"pull": recipe.pull, "guidance": recipe.guidance}
+    settings |= {"pull": recipe.pull, "centers": ARRANGED if recipe.arranged else "best"}
     return train_model(
         open_dataset(data),
         out,
@@ -165,6 +133,7 @@ def execute(run: Run, data: str, backbone: str, out: Path) -> dict[str, Any]:
         progress=False,
         backbone=backbone,
         augment=Augmentation(),
+        lr=LR,
         schedule="cosine",
         monitor="map" if run.validation else None,
         device="cpu",
@@ -180,35 +149,25 @@ def main() -> None:
     parser.add_argument("--methods", nargs="+", choices=METHODS, default=METHODS)
     said = "what is done with each host; a lift is that over the plain one"
     parser.add_argument("--recipes", nargs="+", choices=RECIPES, default=[PLAIN, "paper"], help=said)
-    said = "kind of the class centers where they are not arranged"
-    parser.add_argument("--centers", choices=center_kinds(), default="best", help=said)
     parser.add_argument("--bits", type=int, default=64)
     parser.add_argument("--image-size", type=int, default=96)
     parser.add_argument("--epochs", type=int, default=30)
-    parser.add_argument("--lr", type=float, default=1e-3)
     parser.add_argument("--backbone-lr", type=float, default=1e-4)
     said = "share of the training images; 0 for none"
     parser.add_argument("--validation", type=float, default=VALIDATION_SHARE, help=said)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--workers", type=int, default=2, help="runs at a time, one thread each")
     parser.add_argument("--runs", type=Path, default=Path("runs/finetuning"), help="folder of the runs")
-    parser.add_argument("--title", default="Fine-tuning")
     parser.add_argument("--out", type=Path, required=True, help="the page; its image is beside it")
     given = parser.parse_args()
     try:
         dataset = open_dataset(given.data)
     except ValueError as error:
         parser.error(str(error))
-    rates = (given.lr, given.backbone_lr)
-    settings = (given.bits, given.image_size, given.epochs, *rates, given.validation, given.seed)
+    settings = (given.bits, given.image_size, given.epochs, given.backbone_lr, given.validation, given.seed)
     given.methods = [method for method in METHODS if method in given.methods]
     given.recipes = [recipe for recipe in RECIPES if recipe in given.recipes]
-    wanted = [
-        Run(method, recipe, ARRANGED if RECIPES[recipe].arranged else given.centers, *settings)
-        for method in given.methods
-        for recipe in given.recipes
-    ]
-    runs = [run for run in wanted if run.is_its_own]
+    runs = [Run(method, recipe, *settings) for method in given.methods for recipe in given.recipes]
     folders = {run: given.runs / run.folder(Path(given.data).stem) for run in runs}
     run_missing(folders, given.data, given.backbone, given.workers)
     results = {run: json.loads((folder / "metrics.json").read_text()) for run, folder in folders.items()}
@@ -256,10 +215,9 @@ def page(
 ) -> str:
     """The page in Markdown."""
     arguments = {"data": "IMAGES", "backbone": "FOLDER", "methods": " ".join(given.methods)}
-    arguments |= {"recipes": " ".join(given.recipes), "centers": given.centers}
-    arguments |= {"bits": given.bits, "image-size": given.image_size}
-    arguments |= {"epochs": given.epochs, "lr": given.lr}
-    arguments |= {"backbone-lr": given.backbone_lr, "validation": given.validation, "seed": given.seed}
+    arguments["recipes"] = " ".join(given.recipes)
+    for name in ("bits", "image-size", "epochs", "backbone-lr", "validation", "seed"):
+        arguments[name] = getattr(given, name.replace("-", "_"))
     command = " ".join(f"--{name} {value}" for name, value in arguments.items())
     text = INTRO.format(
         **vars(given)
@@ -269,6 +227,7 @@ def page(
             "data": dataset.name,
             "backbone": Path(given.backbone).name,
         },
+        lr=LR,
         size=given.image_size,
         train=len(dataset.train),
         query=len(dataset.query),
