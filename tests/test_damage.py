@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import json
 import sqlite3
+from contextlib import closing
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lbhash import Hasher
 from lbhash.codes import pack
 from lbhash.codes.io import CodeTable, read_codes, write_codes
-from lbhash.codes.shards import MANIFEST, read_manifest, shards_of, write_manifest
+from lbhash.codes.shards import MANIFEST, shards_of
 from lbhash.pipeline.encode import encode
 from lbhash.pipeline.encoding.job import EncodingJob
 from lbhash.pipeline.shard_store import EmbeddingShards
@@ -129,41 +130,6 @@ def test_pages_have_checksums_that_any_reader_can_verify(tmp_path):
         pq.ParquetFile(file, **CHECKED).read()
 
 
-# --------------------------------------------------------------------------------------------- manifests made by hand
-
-NUMBERS = st.booleans() | st.integers(-3, 10**12) | st.floats()
-VALUES = NUMBERS | st.none() | st.text(max_size=3) | st.just([1]) | st.just({})
-
-
-@settings(max_examples=40, deadline=None)
-@given(data=st.data())
-def test_a_manifest_made_by_hand_is_refused_in_a_line(encoded, tmp_path_factory, data):
-    folder = encoded[1]
-    manifest = read_manifest(folder)
-    names = st.lists(st.sampled_from(["complete.codes", *manifest]), min_size=1, max_size=3, unique=True)
-    for name in data.draw(names):
-        held, key = (manifest.get("complete"), "codes") if "." in name else (manifest, name)
-        if not isinstance(held, dict):
-            continue
-        held.pop(key, None)
-        if data.draw(st.booleans()):
-            held[key] = data.draw(VALUES)
-    other = tmp_path_factory.mktemp("by hand")
-    for shard in folder.glob("part-*"):
-        (other / shard.name).symlink_to(shard)
-    (other / MANIFEST).write_text(json.dumps(manifest))
-    said, found = outcome(lambda: read_codes(other))
-    assert "\n" not in said
-    assert said or same_codes(read_codes(folder))(found)
-
-
-def test_a_manifest_of_more_shards_than_fit_into_memory(encoded, tmp_path):
-    manifest = {**read_manifest(encoded[1]), "rows": 10**15, "shard_rows": 1}
-    write_manifest(tmp_path, manifest)
-    with pytest.raises(ValueError, match=r"\(0 of its 1,000,000,000,000,000 shards are there\)"):
-        read_codes(tmp_path)
-
-
 # ------------------------------------------------------------------------------------------------------------- models
 
 
@@ -179,15 +145,6 @@ def test_a_model(encoded, tmp_path):
 
     assert refusals(tmp_path / "config.json", lambda: Hasher.from_pretrained(tmp_path), same, 300) > 0.6
     assert refusals(tmp_path / "model.safetensors", lambda: Hasher.from_pretrained(tmp_path), same, 100) > 0.6
-
-
-def test_a_configuration_that_was_edited(encoded, tmp_path):
-    Hasher.from_pretrained(encoded[0].model).save_pretrained(tmp_path)
-    config = json.loads((tmp_path / "config.json").read_text())
-    config["metadata"]["seed"] = 7
-    (tmp_path / "config.json").write_text(json.dumps(config))
-    with pytest.raises(ValueError, match=r"config\.json is damaged, was changed after the model was saved, or"):
-        Hasher.from_pretrained(tmp_path)
 
 
 # ----------------------------------------------------------------------------------------------------------- training
@@ -242,13 +199,10 @@ def assert_found_or_missing(store, shard, expected, files):
         assert store.find(shard) is not None
 
 
-@pytest.mark.parametrize("result", [{"map": 0.25, "rows": [1, 2]}, [0.5, 0.25], {"value": 3}, 7, {1: "one", 10: "ten"}])
-def test_results_of_runs(tmp_path, result):
-    file = tmp_path / "run.json"
+def test_results_of_runs(tmp_path):
+    file, result = tmp_path / "run.json", {"map": 0.25, "rows": [1, 2]}
     write_run(file, result)
-    expected = {str(key): value for key, value in result.items()} if isinstance(result, dict) else result
-
-    assert refusals(file, lambda: read_run(file), lambda found: found == expected, 80) > 0.5
+    assert refusals(file, lambda: read_run(file), lambda found: found == result, 80) > 0.5
     file.write_text(json.dumps(result))
     with pytest.raises(ValueError, match=r"run.json is damaged \(its checksum is wrong or missing\); delete it"):
         read_run(file)
@@ -256,44 +210,31 @@ def test_results_of_runs(tmp_path, result):
 
 def test_a_search_of_settings(tmp_path):
     pytest.importorskip("optuna")
+    from optuna.distributions import FloatDistribution
+
     from lbhash.tuning.study import DATABASE, Study
     from lbhash.tuning.trials import Trial
 
     def study():
-        return Study(
-            {"lr": _distribution()}, 0, {"lr": 0.5}, 4, prune=False, settings={"a": "1"}, folder=tmp_path, resume=True
-        )
+        space, first = {"lr": FloatDistribution(0.01, 1.0)}, {"lr": 0.5}
+        return Study(space, 0, first, 4, prune=False, settings={"a": "1"}, folder=tmp_path, resume=True)
 
     first = study()
     for number in range(2):
         asked, params = first.ask(number)
         first.tell(asked, Trial(number, params, "complete", None, 4, 1.5), 0.25 + number)
-    trials = study().trials()
-    with sqlite3.connect(tmp_path / DATABASE) as held:
-        changes = {
-            "a value": "UPDATE trial_values SET value = 0.75 WHERE trial_id = 1",
-            "a setting": "UPDATE trial_params SET param_value = 0.125 WHERE trial_id = 1",
-            "what we stored": "UPDATE trial_user_attributes SET value_json = replace(value_json, '1.5', '1.25')",
-        }
-        for what, change in changes.items():
-            assert study().trials() == trials, what
-            before = list(held.iterdump())
+    for change in (
+        "UPDATE trial_values SET value = 0.75 WHERE trial_id = 1",
+        "UPDATE trial_params SET param_value = 0.125 WHERE trial_id = 1",
+        "UPDATE trial_user_attributes SET value_json = replace(value_json, '1.5', '1.25')",
+    ):
+        assert len(study().trials()) == 2
+        whole = (tmp_path / DATABASE).read_bytes()
+        with closing(sqlite3.connect(tmp_path / DATABASE)) as held, held:
             held.execute(change)
-            held.commit()
-            with pytest.raises(ValueError, match=r"^the search in .* is damaged .*; give another folder$"):
-                study().trials()
-            for table in ("trial_values", "trial_params", "trial_user_attributes"):
-                held.execute(f"DELETE FROM {table}")
-                for line in before:
-                    if line.startswith(f'INSERT INTO "{table}"'):
-                        held.execute(line)
-            held.commit()
-
-
-def _distribution():
-    from optuna.distributions import FloatDistribution
-
-    return FloatDistribution(0.01, 1.0)
+        with pytest.raises(ValueError, match=r"^the search in .* is damaged .*; give another folder$"):
+            study().trials()
+        (tmp_path / DATABASE).write_bytes(whole)
 
 
 # ---------------------------------------------------------------------------------------------------------- checksums

@@ -269,27 +269,19 @@ def test_what_is_said_of_damage(model, backbone_folder, broken, tmp_path, comman
 
 
 def test_missing_images_are_named_before_any_work(model, backbone_folder, tmp_path):
-    root = write_folder(tmp_path / "images", images())
-    lines = [f"class{row % 3}/{row:03}.png {' '.join('01'[row % 3 == c] for c in range(3))}\n" for row in range(ROWS)]
-    (tmp_path / "lists").mkdir()
-    for name, rows in (("train", range(10, 30)), ("database", range(10, ROWS)), ("test", range(10))):
-        (tmp_path / "lists" / f"{name}.txt").write_text("".join(lines[row] for row in rows))
-    (root / "class1" / "040.png").unlink()
-    table = load_images(tmp_path / "lists", images=root)
-    lost = table.store.files.index("class1/040.png")
-    given = {"images": root, "shard_rows": 20}
-    with pytest.raises(
-        ValueError, match=r"^image 'class1/040.png' is missing \(1 of \d+ are\); mend or remove them, or"
-    ):
-        encode(model, backbone_folder, tmp_path / "lists", tmp_path / "codes", **given)
+    for row, file in enumerate(images()[:10]):
+        (tmp_path / f"{row}.png").write_bytes(file)
+    image = pa.array([{"bytes": None, "path": f"{row}.png"} for row in range(11)], _STORED)
+    query = np.arange(11) < 2
+    flags = {"in_train": ~query, "in_base": ~query, "in_query": query}
+    pq.write_table(pa.table({"image": image, "label": np.arange(11) % 3, **flags}), tmp_path / "d.parquet")
+    given = (model, backbone_folder, tmp_path / "d.parquet")
+    with pytest.raises(ValueError, match=r"^image 10 of d.parquet is missing \(1 of 11 are\); mend or remove them, or"):
+        encode(*given, tmp_path / "codes")
     assert not (tmp_path / "codes").exists()
-    facts = encode(model, backbone_folder, tmp_path / "lists", tmp_path / "codes", damaged="skip", **given)
-    assert facts["damaged"] == 1
-    assert lost not in read_codes(tmp_path / "codes").rows
-    # Of a split without it nothing is missing.
-    assert (
-        encode(model, backbone_folder, tmp_path / "lists", tmp_path / "query", split="query", **given)["damaged"] == 0
-    )
+    assert encode(*given, tmp_path / "codes", damaged="skip")["damaged"] == 1
+    assert read_codes(tmp_path / "codes").rows.tolist() == list(range(10))
+    assert encode(*given, tmp_path / "query", split="query")["damaged"] == 0  # of a split without it nothing is missing
 
 
 def test_a_split_is_sampled_as_for_training(model, backbone_folder, broken, tmp_path, cache, expected):
