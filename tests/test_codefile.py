@@ -57,20 +57,6 @@ def test_no_codes_at_all(tmp_path, suffix):
     assert_same(read_codes(tmp_path / f"c{suffix}"), table)
 
 
-def test_a_slice_of_the_codes(tmp_path):
-    table = table_of(24)
-    every_third = CodeTable(table.codes[::3], 24, table.rows[::3], table.labels[::3])
-    write_codes(tmp_path / "c.parquet", every_third)
-    assert_same(read_codes(tmp_path / "c.parquet"), every_third)
-
-
-def test_codes_in_chunks(tmp_path):
-    table = table_of(20)
-    write_codes(tmp_path / "c.parquet", table)
-    pq.write_table(pq.read_table(tmp_path / "c.parquet"), tmp_path / "c.parquet", row_group_size=7)
-    assert_same(read_codes(tmp_path / "c.parquet"), table)
-
-
 def test_chunks_and_slices_that_arrow_hands_over(tmp_path, monkeypatch):
     table = table_of(20)
     write_codes(tmp_path / "c.parquet", table)
@@ -82,35 +68,15 @@ def test_chunks_and_slices_that_arrow_hands_over(tmp_path, monkeypatch):
     assert_same(read_codes(tmp_path / "c.parquet"), expected)
 
 
-def test_a_padded_buffer(tmp_path, monkeypatch):
-    codes = np.arange(30, dtype=np.uint8).reshape(10, 3)
-    padded = pa.py_buffer(np.concatenate([codes.ravel(), np.zeros(34, np.uint8)]))
-    held = pa.FixedSizeBinaryArray.from_buffers(pa.binary(3), 10, [None, padded])
-    pq.write_table(pa.table({"code": held}), tmp_path / "c.parquet")
-    monkeypatch.setattr(io, "read_parquet", lambda file: pa.table({"code": held}))
-    found = read_codes(tmp_path / "c.parquet")
-    np.testing.assert_array_equal(found.codes, codes)
-    assert (found.bits, found.rows.tolist(), found.labels, found.model) == (24, list(range(10)), None, "")
-
-
-def test_an_npz_of_codes_alone(tmp_path):
-    codes = table_of(16).codes
-    np.savez(tmp_path / "c.npz", codes=codes)
-    found = read_codes(tmp_path / "c.npz")
-    np.testing.assert_array_equal(found.codes, codes)
-    assert (found.bits, found.rows.tolist(), found.labels, found.model) == (16, list(range(50)), None, "")
-
-
 # ------------------------------------------------------------------------------------------------------- bad input
 
 
 @pytest.mark.parametrize("suffix", SUFFIXES)
-@pytest.mark.parametrize("kept", [0, "half"])
+@pytest.mark.parametrize("kept", [0, 500])
 def test_truncated_files(tmp_path, suffix, kept):
     file = tmp_path / f"c{suffix}"
     write_codes(file, table_of(64, n=500))
-    content = file.read_bytes()
-    file.write_bytes(content[: len(content) // 2 if kept == "half" else kept])
+    file.write_bytes(file.read_bytes()[:kept])
     with pytest.raises(ValueError, match=r"^base is '.*', which is damaged or no file of codes: .") as error:
         read_codes(file, "base")
     assert "\n" not in str(error.value)
@@ -122,22 +88,15 @@ def test_other_arrays(tmp_path):
     for arrays, error, message in (
         ({"vectors": codes}, ValueError, r"codes is .*, which has no array 'codes' \(it has vectors\)"),
         ({"codes": codes.astype(int)}, ValueError, r"codes of codes is \d+ in row \d+; it must be packed uint8, or"),
-        ({"codes": codes[0]}, ValueError, r"codes of codes is uint8 \[2\]; it must be \[n, bits\]"),
         ({"codes": codes, "bits": 17}, ValueError, "codes of codes has 2 bytes a row; codes of 17 bits have 3"),
         ({"codes": codes, "bits": 0}, ValueError, "bits of codes is 0"),
         ({"codes": codes, "labels": np.zeros(49, int)}, ValueError, "codes holds 50 codes and 49 labels"),
-        ({"codes": codes, "labels": np.full(50, 0.5)}, ValueError, "labels of codes is 0.5 in row 0"),
-        ({"codes": codes, "rows": np.arange(49)}, ValueError, "codes holds 50 codes and no integer row for each"),
         ({"codes": codes, "rows": np.ones(50)}, ValueError, "codes holds 50 codes and no integer row for each"),
         ({"codes": np.array([{}], object)}, ValueError, "which is damaged or no file of codes"),
     ):
         np.savez(file, **arrays, allow_pickle=True)
         with pytest.raises(error, match=message):
             read_codes(file)
-    np.save(tmp_path / "c.npy", codes)
-    (tmp_path / "c.npy").rename(file)
-    with pytest.raises(ValueError, match="which is damaged or no file of codes"):
-        read_codes(file)
 
 
 def test_other_columns(tmp_path):
@@ -145,10 +104,8 @@ def test_other_columns(tmp_path):
     binary = pa.array([b"ab", b"cd"], pa.binary(2))
     for columns, message in (
         ({"embedding": [[1.0], [2.0]]}, "which has no column 'code' of packed codes"),
-        ({"code": [1, 2]}, "which has no column 'code' of packed codes"),
         ({"code": pa.array([b"ab", b"cde"])}, "which has no column 'code' of packed codes"),
         ({"code": pa.array([b"ab", None], pa.binary(2))}, "which has rows without a code"),
-        ({"code": binary, "label": [1, -0.5]}, "labels of codes is -0.5 in row 1"),
         ({"code": binary, "row": [1, None]}, "codes holds 2 codes and no integer row for each"),
     ):
         pq.write_table(pa.table(columns), file)
@@ -159,16 +116,12 @@ def test_other_columns(tmp_path):
 def test_bad_places(tmp_path):
     with pytest.raises(ValueError, match=r"out is 'c.txt'; it must end in .parquet or .npz"):
         write_codes("c.txt", table_of(8))
-    with pytest.raises(ValueError, match=r"base is .*, and there is no such file"):
-        read_codes(tmp_path / "c.npz", "base")
-    with pytest.raises(ValueError, match=r"base is .*, which is a folder"):
-        read_codes(tmp_path, "base")
     (tmp_path / "c.txt").write_text("")
-    with pytest.raises(ValueError, match=r"base is .*; it must end in .parquet or .npz"):
-        read_codes(tmp_path / "c.txt", "base")
-    (tmp_path / "file").write_text("")
-    with pytest.raises(OSError, match="file"):
-        write_codes(tmp_path / "file" / "c.npz", table_of(8))
+    with pytest.raises(OSError, match="txt"):
+        write_codes(tmp_path / "c.txt" / "c.npz", table_of(8))
+    for place, said in (("c.npz", "and there is no such file"), ("", "which is a folder"), ("c.txt", "it must end in")):
+        with pytest.raises(ValueError, match=f"base is .* {said}"):
+            read_codes(tmp_path / place, "base")
 
 
 # ---------------------------------------------------------------------------------------------- of other programs
@@ -200,20 +153,19 @@ def test_files_of_ours_stay_packed_whatever_their_bytes(tmp_path):
 
 
 def test_bad_arrays_of_other_programs(tmp_path):
-    np.save(tmp_path / "c.npy", np.full((3, 4), 0.3))
-    with pytest.raises(ValueError, match=r"codes of base is 0.3 in row 0"):
-        read_codes(tmp_path / "c.npy", "base")
-    np.save(tmp_path / "c.npy", np.ones((3, 4)))
+    file = tmp_path / "c.npy"
     np.save(tmp_path / "l.npy", np.zeros(2, int))
-    with pytest.raises(ValueError, match="base holds 3 codes and 2 labels"):
-        read_codes(tmp_path / "c.npy", "base", labels=tmp_path / "l.npy")
-    with pytest.raises(ValueError, match=r"labels of base is .*, and there is no such file"):
-        read_codes(tmp_path / "c.npy", "base", labels=tmp_path / "no.npy")
-    with pytest.raises(ValueError, match="codes of base has 4 columns; with 5 bits it must have 5"):
-        read_codes(tmp_path / "c.npy", "base", bits=5)
-    (tmp_path / "c.npy").write_bytes(b"")
+    np.save(file, np.ones((3, 4)))
+    for given, said in (
+        ({"labels": tmp_path / "l.npy"}, "base holds 3 codes and 2 labels"),
+        ({"labels": tmp_path / "no.npy"}, r"labels of base is .*, and there is no such file"),
+        ({"bits": 5}, "codes of base has 4 columns; with 5 bits it must have 5"),
+    ):
+        with pytest.raises(ValueError, match=said):
+            read_codes(file, "base", **given)
+    file.write_bytes(b"")
     with pytest.raises(ValueError, match=r"base is .*, which is damaged or no .npy file"):
-        read_codes(tmp_path / "c.npy", "base")
+        read_codes(file, "base")
     write_codes(tmp_path / "c.parquet", table_of(12))
     with pytest.raises(ValueError, match="base holds codes of 12 bits; with bits 16 they must have 16"):
         read_codes(tmp_path / "c.parquet", "base", bits=16)

