@@ -142,14 +142,6 @@ def test_distances_of_the_papers_kinds(kind, classes, bits, expected):
     assert minimum_distance(class_centers(classes, bits, kind)) == expected
 
 
-def test_hadamard_words_are_filled_up_with_words_that_are_farther_than_random_ones():
-    few, many = class_centers(32, 16, "hadamard"), class_centers(50, 16, "hadamard")
-    np.testing.assert_array_equal(many[:32], few)
-    assert not np.array_equal(many, class_centers(50, 16, "hadamard", seed=1))
-    filled, random = class_centers(500, 32, "hadamard"), class_centers(500, 32, "random")
-    assert minimum_distance(filled) > minimum_distance(random)
-
-
 def test_many_classes():
     start = time.perf_counter()
     for kind in KINDS:

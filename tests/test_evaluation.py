@@ -154,13 +154,6 @@ def test_a_linear_probe_on_request():
         evaluate(QUERIES, one_hot(QUERY_LABELS), BASE, one_hot(BASE_LABELS, 10), probe=True)
 
 
-def test_multi_label_form_gives_the_same():
-    single = evaluate(QUERIES, QUERY_LABELS, BASE, BASE_LABELS)
-    multi = evaluate(QUERIES, one_hot(QUERY_LABELS, 10), BASE, one_hot(BASE_LABELS, 10))
-    assert multi.map == single.map
-    assert multi.bound.ratio == single.bound.ratio
-
-
 def test_perfect_codes():
     codes = pack([[1] * 8, [-1] * 8])
     report = evaluate(codes, [0, 1], codes[[0, 0, 1]], [0, 0, 1])

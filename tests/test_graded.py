@@ -17,7 +17,6 @@ from lbhash.evaluation.metrics import (
     recall_at,
     weighted_average_precision,
 )
-from lbhash.evaluation.metrics.graded import _discounts
 from lbhash.evaluation.ranking import RankHistogram
 
 BITS = 4
@@ -93,13 +92,6 @@ def test_without_ties_they_are_trec_evals(grades, data):
     assert average_precision(hist)[0] == theirs(measures.AP, grades)
 
 
-def test_defaults_are_the_whole_base():
-    hist = histogram([(0, 2), (1, 0), (1, 3), (3, 1)])
-    assert ndcg_at(hist) == ndcg_at(hist, 4)
-    assert acg_at(hist)[0] == 6 / 4
-    assert weighted_average_precision(hist) == weighted_average_precision(hist, 4)
-
-
 def test_more_than_sixty_grades_stay_finite():
     labels = np.ones((1, 1500), np.uint8)
     hist = RankHistogram.from_codes(pack([[1]]), labels, pack([[1], [-1]]), np.concatenate([labels, 1 - labels]))
@@ -109,9 +101,7 @@ def test_more_than_sixty_grades_stay_finite():
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [
-        (lambda h: ndcg_at(h, 0), ValueError, r"k is 0; it must be from 1 to the size of the base \(2\)"),
         (lambda h: ndcg_at(h, 1, "square"), ValueError, "gain is 'square'; it must be one of exponential, linear"),
-        (lambda h: weighted_average_precision(h, 5), ValueError, "top_k is 5"),
         (lambda h: r_precision(RankHistogram(pack([[1]]), [0])), ValueError, "hist is empty"),
     ],
 )
@@ -130,8 +120,3 @@ def test_the_discounts_of_a_long_list_are_summed_block_by_block(monkeypatch):
     monkeypatch.setattr("lbhash.evaluation.metrics.graded._BLOCK", 7)
     for k, expected in zip((1, 77, 300), whole, strict=True):
         np.testing.assert_allclose(ndcg_at(histogram, k), expected, rtol=1e-13)
-    ranks = np.array([0, 1, 20, 21, 22, 300])
-    monkeypatch.setattr("lbhash.evaluation.metrics.graded._BLOCK", 10**6)
-    (sums,) = _discounts([ranks], 300)
-    np.testing.assert_allclose(sums, [sum(1 / math.log2(i + 1) for i in range(1, n + 1)) for n in ranks], rtol=1e-13)
-    assert sums[1] == 1

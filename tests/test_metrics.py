@@ -18,7 +18,6 @@ from lbhash.evaluation.metrics import (
     recall_at,
     recall_within,
 )
-from lbhash.evaluation.metrics.sums import harmonic, moment
 from lbhash.evaluation.ranking import RankHistogram
 
 BITS = 6
@@ -118,15 +117,6 @@ def test_a_large_cut_is_exact():
     assert average_precision(hist, 700)[0] == pytest.approx(expected, rel=1e-11)
     assert average_precision(hist, 700, "best")[0] == pytest.approx(best, rel=1e-11)
     assert average_precision(hist, 700, "worst")[0] == pytest.approx(worst, rel=1e-11)
-
-
-@settings(max_examples=60, deadline=None)
-@given(st.integers(0, 100_000), st.integers(0, 2000))
-def test_harmonic_sums(after, count):
-    a = math.fsum(1 / (after + k) for k in range(1, count + 1))
-    assert harmonic(after, count) == pytest.approx(a, rel=1e-13)
-    b = math.fsum((k - 1) / (after + k) for k in range(1, count + 1))
-    assert moment(after, count, harmonic(after, count)) == pytest.approx(b, rel=1e-9)
 
 
 @settings(max_examples=80, deadline=None)

@@ -88,22 +88,6 @@ def test_rows_held_out_of_the_training_have_no_say(blobs, monkeypatch):
     assert asked == [round(0.75 * len(blobs.x))]
 
 
-@pytest.mark.parametrize(
-    ("wrong", "message"),
-    [
-        ({"method": "mine"}, "method is 'mine'"),
-        ({"options": {"mine": 1}}, "options has 'mine'"),
-        ({"guidance": {"mine": 1}}, "guidance has 'mine'"),
-        ({"dropout": 1.5}, "dropout is 1.5"),
-        ({"bits": 1}, "classes is 4"),
-    ],
-)
-def test_mistakes_are_told_before_the_rows_are_asked(blobs, monkeypatch, wrong, message):
-    monkeypatch.setattr("lbhash.training.setup.confusion", lambda *given: never())
-    with pytest.raises((ValueError, TypeError), match=f"^{message}"):
-        Hasher(**{**SETTINGS, **wrong}).fit(blobs.x, blobs.y)
-
-
 def test_arranged_centers_are_kept_with_the_model(blobs, tmp_path):
     hasher = Hasher(**SETTINGS, centers="arranged").fit(blobs.x, blobs.y)
     hasher.save_pretrained(tmp_path / "model")
