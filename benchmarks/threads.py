@@ -42,9 +42,10 @@ def measured() -> dict[str, tuple[float, float]]:
         timed(f"build {kind}, {rows:,} codes", lambda index=index, rows=rows: index.add(codes[:rows]))
         index.search(codes[:1], 10)
         timed(f"search {kind}, 500 queries", lambda index=index: index.search(codes[:500], 10))
-    layout = Layout(768, 64)
-    weights = {name: rng.normal(0, 0.05, shape).astype(np.float32) for name, shape in layout.shapes().items()}
-    model, x = Encoder(layout, weights | {"scale": np.ones(768, np.float32)}), rng.normal(size=(20_000, 768))
+    shapes = {"mean": (768,), "head.0.weight": (1024, 768), "head.0.bias": (1024,)}
+    shapes |= {"head.2.weight": (64, 1024), "head.2.bias": (64,)}
+    weights = {name: rng.normal(0, 0.05, shape).astype(np.float32) for name, shape in shapes.items()}
+    model, x = Encoder(Layout(768, 64), weights | {"scale": np.ones(768, np.float32)}), rng.normal(size=(20_000, 768))
     model.encode(x[:1])
     timed("encode 20,000 rows", lambda: model.encode(x))
     timed("encode 64 rows, 100 times", lambda: [model.encode(x[row : row + 64]) for row in range(100)])

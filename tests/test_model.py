@@ -1,13 +1,11 @@
 from __future__ import annotations
 
-import json
 import shutil
 from pathlib import Path
 from threading import Barrier, get_ident
 
 import numpy as np
 import pytest
-import safetensors.torch
 import torch
 from threadpoolctl import threadpool_info, threadpool_limits
 
@@ -16,7 +14,6 @@ from lbhash.codes import pack
 from lbhash.models.encoder import Layout, load_encoder
 from lbhash.models.folder import PICKLES, check_model_folder
 from lbhash.models.hash_model import HashModel
-from lbhash.utils.checksums import checked, with_checksum
 
 MODEL_FILES = {"README.md", "config.json", "model.safetensors"}
 
@@ -65,7 +62,6 @@ KINDS = {
 def test_outputs_are_those_of_the_module(kind):
     ours = module(**KINDS[kind], dropout=0.5)
     encoder = ours.encoder()
-    assert encoder.layout.shapes() == {name: tuple(tensor.shape) for name, tensor in ours.state_dict().items()}
     with torch.inference_mode():
         expected = ours(torch.from_numpy(X)).numpy()
     found, near = encoder.outputs(X), 1e-5 * abs(expected).max()
@@ -291,14 +287,9 @@ def test_truncated_files(saved, file):
 
 
 def test_weights_that_do_not_fit(saved, tmp_path):
-    config = checked(json.loads((saved / "config.json").read_text()))
-    (saved / "config.json").write_text(json.dumps(with_checksum({**config, "bits": 12})))
-    one_line(saved, "which could not be loaded", "size mismatch")
-    (saved / "config.json").write_text(json.dumps(with_checksum(config)))
-    tensors = safetensors.torch.load_file(saved / "model.safetensors")
-    del tensors["scale"]
-    safetensors.torch.save_file(tensors, saved / "model.safetensors")
-    one_line(saved, "which could not be loaded", "scale")
+    made(classifier=2).save(tmp_path / "other")
+    shutil.copy(tmp_path / "other" / "model.safetensors", saved)
+    one_line(saved, "which could not be loaded", "they are of two models, or a save was cut short")
 
 
 def test_missing_files(saved, tmp_path):

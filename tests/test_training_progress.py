@@ -47,7 +47,7 @@ class Look(Watcher):
         self.bar, self.said, self.done = bar, [], []
 
     def step_done(self, training):
-        self.said.append(self.bar.said)
+        self.said.append(self.bar._bar.tasks[0].fields["said"])
         self.done.append(self.bar._bar.tasks[0].completed)
 
 
@@ -79,7 +79,8 @@ def test_the_bar_moves_with_the_steps(watched):
     assert look.said[5].startswith("1.2/3 epochs · 16 rows a second · 0:00:33 left\n")
     assert re.fullmatch(r"loss \d+\.\d{3}", look.said[0].splitlines()[1])
     assert re.fullmatch(r"loss \d+\.\d{3} · ratio \d+\.\d{3}", look.said[5].splitlines()[1])
-    assert re.match(r"3/3 epochs · .* rows a second · 0:01:00\nloss \d+\.\d{3} · ratio \d\.\d{3}$", bar.said)
+    last = bar._bar.tasks[0].fields["said"]
+    assert re.match(r"3/3 epochs · .* rows a second · 0:01:00\nloss \d+\.\d{3} · ratio \d\.\d{3}$", last)
 
 
 def test_the_terminal_is_given_back(watched):

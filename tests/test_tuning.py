@@ -439,7 +439,7 @@ def test_another_search_is_not_resumed(train, tmp_path):
 
 def test_trials_that_cannot_be_trained_fail_alone(train):
     wild = {"lr": CategoricalDistribution((1e-3, 1e38))}
-    some = search(small(guided=False), train, 4, trials=6, space=wild, seed=1)
+    some = search(small(guided=False, seed=1), train, 4, trials=6, space=wild)
     states = {trial.params["lr"]: trial.state for trial in some.trials}
     assert states == {1e-3: "complete", 1e38: "failed"}
     failed = next(trial for trial in some.trials if trial.state == "failed")

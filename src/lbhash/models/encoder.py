@@ -19,7 +19,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load_file, save_file
 
 from lbhash.codes import PackedCodes, code_bytes, pack
-from lbhash.models.folder import check_model_folder, check_replaces_ours
+from lbhash.models.folder import check_model_folder
 from lbhash.utils.checksums import checked, with_checksum
 from lbhash.utils.files import check_path, check_replaceable, make_folder, naming, replacing
 from lbhash.utils.fingerprint import fingerprint
@@ -79,27 +79,6 @@ class Layout:
     posterior: dict[str, Any] | None = None
     neighborhood: bool = False
 
-    def shapes(self) -> dict[str, tuple[int, ...]]:
-        """Return the shape of each tensor, by its name."""
-        dim, bits, hidden = self.dim, self.bits, self.hidden
-        found: dict[str, tuple[int, ...]] = {"mean": (dim,), "scale": (dim,)}
-        if hidden:
-            found |= {"head.0.weight": (hidden, dim), "head.0.bias": (hidden,)}
-            found |= {"head.2.weight": (bits, hidden), "head.2.bias": (bits,)}
-        else:
-            found |= {"head.weight": (bits, dim), "head.bias": (bits,)}
-        if self.classifier:
-            found["classifier.weight"] = (self.classifier, bits)
-        if self.posterior is not None:
-            classes = self.posterior["classes"]
-            branch = {"mean": (dim,), "linear.weight": (classes, dim), "linear.bias": (classes,)}
-            branch |= {"centers": (classes, bits), "strength": (bits,), "directions": (bits, dim), "phases": (bits,)}
-            found |= {f"posterior.{name}": shape for name, shape in branch.items()}
-        if self.neighborhood:
-            branch = {"linear.weight": (bits, dim), "mean": (dim,), "share": ()}
-            found |= {f"neighborhood.{name}": shape for name, shape in branch.items()}
-        return found
-
 
 class Encoder:
     """A trained model of embeddings: standardization, a linear head or one with a hidden layer, and its branches.
@@ -112,7 +91,7 @@ class Encoder:
 
     Args:
         layout: the shape of the model.
-        weights: its tensors by name, ``float32``, of the shapes of ``Layout.shapes``.
+        weights: its tensors by name, ``float32``, as ``lbhash.models.hash_model`` has them.
         metadata: what made the model (method, seed, data …), as JSON can hold it. A coder has ``coder`` there, and
             ``learns_classes``.
     """
@@ -241,7 +220,6 @@ class Encoder:
         the model finds out if a save was cut short, or the configuration is no longer the one that was saved.
         """
         target = Path(directory)
-        check_replaces_ours(target, "directory", backbone=False)
         metadata = plain(self.metadata, "metadata")
         config = {name: value for name, value in vars(self.layout).items() if value is not None and value is not False}
         config["metadata"] = {**metadata, "fingerprint": self.fingerprint()}
@@ -304,20 +282,11 @@ def _load(folder: Path) -> Encoder:
             "bring back the file as it was, or train the model again"
         ) from None
     metadata = config.pop("metadata")
-    layout = Layout(**config)
-    weights = load_file(folder / "model.safetensors")
-    wanted = {name: (shape, "float32") for name, shape in layout.shapes().items()}
-    found = {name: (tensor.shape, str(tensor.dtype)) for name, tensor in weights.items()}
-    for name in sorted(wanted.keys() | found.keys()):
-        ours, theirs = wanted.get(name, "no such tensor"), found.get(name, "no such tensor")
-        if ours != theirs:
-            said = f"config.json says {ours} and model.safetensors has {theirs}"
-            raise ValueError(f"size mismatch for {name}: {said}; they are not of one model")
-    made = Encoder(layout, weights, metadata)
+    made = Encoder(Layout(**config), load_file(folder / "model.safetensors"), metadata)
     written_with, holds = made.metadata.pop("fingerprint", None), made.fingerprint()
     if written_with != holds:
         raise ValueError(
             f"config.json was written with the weights {written_with} and model.safetensors holds {holds}; "
-            "a save was cut short: save the model again, or resume its training"
+            "they are of two models, or a save was cut short: save the model again, or resume its training"
         )
     return made

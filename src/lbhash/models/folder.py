@@ -13,15 +13,14 @@ PICKLES = {".bin", ".ckpt", ".joblib", ".pickle", ".pkl", ".pt", ".pth"}
 _WRITTEN = ("README.md", "config.json", "model.safetensors", "metrics.json")
 
 
-def check_replaces_ours(folder: str | Path, name: str, *, backbone: bool = True) -> None:
+def check_replaces_ours(folder: str | Path, name: str) -> None:
     """Raise ``ValueError`` if a model written to a folder would replace files of which lbhash wrote none.
 
-    Without ``backbone`` none is written, and one that is there stays. A link, or a folder in a file's place, is refused
-    when the file is written (``check_replaceable``).
+    A link, or a folder in a file's place, is refused when the file is written (``check_replaceable``).
     """
     places = [Path(folder) / one for one in _WRITTEN]
     there = [place.name for place in places if place.is_file() and not place.is_symlink()]
-    if backbone and (own := own_backbone(folder)) is not None and not own.is_symlink():
+    if (own := own_backbone(folder)) is not None and not own.is_symlink():
         there.append(FOLDER)
     if there and not _holds_model(Path(folder)):
         what = f"which holds {', '.join(there)} and no model of lbhash"

@@ -9,6 +9,7 @@ from typing import Any
 from lbhash.training.loop import Training
 from lbhash.utils.files import check_replaceable, make_folder, replacing
 from lbhash.utils.formatting import one_line
+from lbhash.utils.system import check_packages
 
 
 def epoch_log(kind: str | None, folder: Path | None, epochs_before: int) -> CSVLog | TensorBoardLog | None:
@@ -57,10 +58,9 @@ class TensorBoardLog:
     """TensorBoard's event files, which have the speed, too."""
 
     def __init__(self, folder: Path) -> None:
-        try:
-            from torch.utils.tensorboard import SummaryWriter
-        except ModuleNotFoundError:
-            raise ValueError("logger is 'tensorboard', which is not installed: pip install tensorboard") from None
+        check_packages("logger 'tensorboard'", "tensorboard", "tensorboard")
+        from torch.utils.tensorboard import SummaryWriter
+
         self._writer = SummaryWriter(folder)
 
     def add(self, training: Training) -> None:

@@ -44,11 +44,6 @@ class EpochBar(Watcher):
         if self._bar.live.is_started:
             self._bar.stop()
 
-    @property
-    def said(self) -> str:
-        """The text behind the bar."""
-        return self._bar.tasks[0].fields["said"]
-
     def epoch_began(self, training: Training) -> None:
         """Show the bar, if it is the first epoch."""
         self._rows, self._epoch_began = 0, time.perf_counter()

@@ -64,7 +64,6 @@ def search(
     compare: bool = False,
     held_out: float = 0.2,
     space: Space | None = None,
-    seed: int | None = None,
     prune: bool = True,
     folder: Path | None = None,
     resume: bool = False,
@@ -86,7 +85,6 @@ def search(
         compare: whether to compute the mAP although the ratio chooses.
         held_out: the share of every class's rows that are validation rows, above 0 and below 1.
         space: what is searched. If None, ``default_space``.
-        seed: for the choice of validation rows and of settings. If None, the hasher's.
         prune: whether to end a trial whose value is below the median of the trials before, at the same epoch.
         folder: where the trials are stored, so that a killed search can be resumed. If None, nothing is stored.
         resume: whether to resume the folder's search. The result is the same as if it had not been killed.
@@ -105,7 +103,6 @@ def search(
         check_float(inter_percentile, "inter_percentile", 0, 100),
     )
     top_k = None if top_k is None else check_int(top_k, "top_k", 1)
-    seed = check_int(hasher.seed if seed is None else seed, "seed")
     if coder_of(hasher.method) is not None:
         raise ValueError(
             f"method is {hasher.method!r}, which fits a model by itself; a search is for methods with epochs"
@@ -119,7 +116,7 @@ def search(
         if getattr(hasher, name) != 1:
             raise ValueError(f"{name} is {getattr(hasher, name)!r}; a search trains in one process, and it must be 1")
     split, count, _ = _training_rows(data, classes)
-    fitted, validation = hold_out(split, held_out, seed)
+    fitted, validation = hold_out(split, held_out, hasher.seed)
     space = spaces.default_space(given.method, pull_of(given), hasher.bits) if space is None else space
     space = spaces.checked_space(space, hasher, count)
     # What tells a search from others, by the names that a study stores.
@@ -127,12 +124,12 @@ def search(
         name: value for name, value in asdict(with_recipe(hasher.checked())).items() if name not in _NOT_OF_THE_SEARCH
     }
     settings |= {"by": by, "percentile": percentiles[0], "inter_percentile": percentiles[1], "top_k": top_k}
-    settings |= {"compare": compare, "held_out": held_out, "prune": prune, "seed of the search": seed}
+    settings |= {"compare": compare, "held_out": held_out, "prune": prune}
     settings |= {"space": {name: spaces.to_entry(values) for name, values in space.items()}}
     settings |= {"fingerprint of the rows": split.fingerprint()}
     told = {name: str(value) for name, value in settings.items()}
     start = spaces.starting_point(hasher, space)
-    study = Study(space, seed, start, hasher.epochs, prune=prune, settings=told, folder=folder, resume=resume)
+    study = Study(space, hasher.seed, start, hasher.epochs, prune=prune, settings=told, folder=folder, resume=resume)
     labels = check_labels(validation.labels, classes=count)
 
     def score(model: Encoder, with_map: bool) -> Score:
