@@ -125,6 +125,32 @@ def command(monkeypatch, capsys):
     return run
 
 
+@pytest.fixture
+def succeed(command):
+    """A function that runs ``main`` as ``command`` does and must succeed: standard output and standard error."""
+
+    def run(*arguments):
+        status, out, errors = command(*arguments)
+        assert status == 0, errors
+        return out, errors
+
+    return run
+
+
+@pytest.fixture
+def refuse(command):
+    """A function that runs ``main`` as ``command`` does and must be refused: the line that says why."""
+
+    def run(*arguments):
+        status, out, errors = command(*arguments)
+        assert (status, out) == (2, ""), (out, errors)
+        *_, line = errors.splitlines()
+        assert line.startswith("lbhash: error: "), errors
+        return line
+
+    return run
+
+
 @pytest.fixture(scope="module")
 def one_thread():
     """PyTorch on one thread."""

@@ -101,15 +101,14 @@ def test_trained_rows_are_not_called_new(new, called, capsys):
 
 
 @pytest.mark.parametrize("labels", [True, False])
-def test_the_command_says_what_the_table_says(command, tmp_path, monkeypatch, labels):
+def test_the_command_says_what_the_table_says(succeed, tmp_path, monkeypatch, labels):
     monkeypatch.setattr(module, "LEAST_SECONDS", 1e9)
     file = "digits"
     if not labels:
         file = tmp_path / "x.npy"
         np.save(file, load_dataset("digits").base.embeddings)
     train = ("train", "--data", file, "--method", "ridge" if labels else "lsh", "--bits", 16)
-    status, out, errors = command(*train, "--out", tmp_path / "m")
-    assert status == 0, errors
+    out, _ = succeed(*train, "--out", tmp_path / "m")
     made = json.loads((tmp_path / "m" / "metrics.json").read_text())["alternatives"]
     rows = rows_of(made)
     said = " ".join(out.split())
@@ -127,7 +126,6 @@ def test_the_command_says_what_the_table_says(command, tmp_path, monkeypatch, la
             f"These codes: 2 bytes a row instead of 64, and {rows[CODES]['recall']:.0%} of the ten nearest; {best:.0%}"
         )
         assert f"{line} with 200 re-ranked by embeddings" in said
-    status, out, _ = command(*train, "--no-baselines", "--overwrite", "--out", tmp_path / "m")
-    assert status == 0
+    out, _ = succeed(*train, "--no-baselines", "--overwrite", "--out", tmp_path / "m")
     assert "what is stored" not in out
     assert "alternatives" not in json.loads((tmp_path / "m" / "metrics.json").read_text())

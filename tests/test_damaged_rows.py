@@ -29,10 +29,9 @@ def damaged(tmp_path_factory, write_parquet, blobs):
     return write_parquet(tmp_path_factory.mktemp("damaged") / "d.parquet", x, label=blobs.y)
 
 
-def test_damaged_rows_are_counted_and_named(damaged, command, tmp_path, blobs):
+def test_damaged_rows_are_counted_and_named(damaged, refuse, tmp_path, blobs):
     said = "is NaN or infinite in 7 rows (3, 40, 41, 77, 100, …)"
-    status, out, errors = command("train", "--data", damaged, "--method", "ridge", "--out", tmp_path / "m")
-    assert (status, out) == (2, "")
+    errors = refuse("train", "--data", damaged, "--method", "ridge", "--out", tmp_path / "m")
     assert f"embeddings of data {said}; every number must be finite" in errors
     x = np.stack(pq.read_table(damaged)["embedding"].to_pylist())
     with pytest.raises(ValueError, match=r"^X is NaN or infinite in 7 rows \(3, 40, 41, 77, 100, …\).*: X\[isfinite"):
@@ -42,17 +41,14 @@ def test_damaged_rows_are_counted_and_named(damaged, command, tmp_path, blobs):
 
 
 @pytest.mark.parametrize("form", ["parquet", "npy"])
-def test_damaged_rows_are_left_out_everywhere(damaged, command, tmp_path, form):
+def test_damaged_rows_are_left_out_everywhere(damaged, refuse, succeed, tmp_path, form):
     file = damaged
     if form == "npy":
         file, table = tmp_path / "d.npy", pq.read_table(damaged)
         np.save(file, np.stack(table["embedding"].to_pylist()))
         np.save(tmp_path / "d_labels.npy", table["label"].to_numpy())
     given = ("--model", tmp_path / "m", "--data", file, *SKIP)
-    status, out, errors = command(
-        "train", "--data", file, "--method", "ridge", "--bits", 8, *SKIP, "--out", tmp_path / "m"
-    )
-    assert status == 0, errors
+    out, errors = succeed("train", "--data", file, "--method", "ridge", "--bits", 8, *SKIP, "--out", tmp_path / "m")
     assert "in 7 rows (3, 40, 41, 77, 100, …) of 160; they are left out" in errors
     assert "--damaged skip" in out
     data = load_dataset(file, damaged="skip")
@@ -60,35 +56,28 @@ def test_damaged_rows_are_left_out_everywhere(damaged, command, tmp_path, form):
     whole = np.setdiff1d(np.arange(160), DAMAGED)
     assert sorted(rows) == whole.tolist()
     for split, wanted in (("all", whole), ("query", data.query.rows)):
-        status, _, errors = command("encode", *given, "--split", split, "--out", tmp_path / f"{split}.npz")
-        assert status == 0, errors
+        succeed("encode", *given, "--split", split, "--out", tmp_path / f"{split}.npz")
         assert read_codes(tmp_path / f"{split}.npz").rows.tolist() == wanted.tolist()
-        status, _, errors = command("encode", *given, "--split", split, "--out", tmp_path / split)  # read as needed
-        assert status == 0, errors
+        succeed("encode", *given, "--split", split, "--out", tmp_path / split)  # read as needed
         assert read_codes(tmp_path / split).rows.tolist() == wanted.tolist()
-    status, _, errors = command("index", "build", *given, "--split", "all", "--out", tmp_path / "index")
-    assert status == 0, errors
+    succeed("index", "build", *given, "--split", "all", "--out", tmp_path / "index")
     assert open_index(tmp_path / "index").ids().tolist() == whole.tolist()
-    status, _, errors = command("encode", *given[:4], "--split", "all", "--out", tmp_path / "refused.npz")
-    assert status == 2
+    errors = refuse("encode", *given[:4], "--split", "all", "--out", tmp_path / "refused.npz")
     assert "(3, 40, 41, 77, 100, …)" in errors
 
 
-def test_a_damaged_file_is_searched_and_served(damaged, command, tmp_path):
+def test_a_damaged_file_is_searched_and_served(damaged, refuse, succeed, tmp_path):
     given = ("--model", tmp_path / "m", "--data", damaged)
     train = ("train", "--data", damaged, "--method", "ridge", "--bits", 8, *SKIP, "--out", tmp_path / "m")
     for line in (train, ("index", "build", *given, *SKIP, "--split", "all", "--out", tmp_path / "index")):
-        status, _, errors = command(*line)
-        assert status == 0, errors
+        succeed(*line)
     search = ("search", "--index", tmp_path / "index", *given, "--json", "--row")
     for rows, found in (("all", np.setdiff1d(np.arange(160), DAMAGED).tolist()), ("2-5", [2, 4, 5]), ("0", [0])):
-        status, out, errors = command(*search, rows)
-        assert status == 0, errors
+        out, errors = succeed(*search, rows)
         assert "in 7 rows (3, 40, 41, 77, 100, …) of 160; they are left out" in errors
         assert [query["row"] for query in json.loads(out)["queries"]] == found
-    status, out, errors = command(*search, "1,3")
-    assert (status, out) == (2, "")
-    assert errors.endswith("row is 3, whose embedding is not finite, and so has no code; ask for another row\n")
+    errors = refuse(*search, "1,3")
+    assert errors.endswith("row is 3, whose embedding is not finite, and so has no code; ask for another row")
 
     with TestClient(create_app(Settings(tmp_path / "m", tmp_path / "index", str(damaged)))) as client:
         answer = client.post("/search", json={"row": 5, "k": 3})
@@ -101,23 +90,21 @@ def test_a_damaged_file_is_searched_and_served(damaged, command, tmp_path):
         assert (summary["state"], summary["queries"]) == ("ready", len(load_dataset(damaged, damaged="skip").query))
 
 
-def test_files_of_splits_may_have_damaged_rows(command, tmp_path, write_parquet, blobs):
+def test_files_of_splits_may_have_damaged_rows(succeed, tmp_path, write_parquet, blobs):
     for name, rows, row in (("train", 120, 4), ("base", 160, 9), ("query", 30, 0)):
         x = blobs.x[:rows].copy()
         x[row] = np.nan
         column = pa.array([[int(label)] for label in blobs.y[:rows]])
         write_parquet(tmp_path / f"{name}.parquet", x, labels=column)
-    status, _, errors = command("train", "--data", tmp_path, "--method", "ridge", *SKIP, "--out", tmp_path / "m")
-    assert status == 0, errors
+    succeed("train", "--data", tmp_path, "--method", "ridge", *SKIP, "--out", tmp_path / "m")
     split = json.loads((tmp_path / "m" / "metrics.json").read_text())["split"]
     assert (split["train"], split["query"]) == (119, 29)
     assert split["trained_base"] == 118  # the row that is damaged in either file is not in both
 
 
-def test_nothing_is_left(command, tmp_path, write_parquet, blobs):
+def test_nothing_is_left(refuse, tmp_path, write_parquet, blobs):
     file = write_parquet(tmp_path / "d.parquet", np.full_like(blobs.x, np.nan), label=blobs.y)
-    status, _, errors = command("train", "--data", file, *SKIP, "--out", tmp_path / "m")
-    assert status == 2
+    errors = refuse("train", "--data", file, *SKIP, "--out", tmp_path / "m")
     assert "no row is left" in errors
 
 

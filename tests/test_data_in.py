@@ -42,64 +42,50 @@ def columns_of(embeddings, **others):
     return pa.table({"embedding": list(embeddings), **others})
 
 
-def succeeded(result):
-    status, out, errors = result
-    assert status == 0, errors
-    return out, errors
-
-
-def refused(result):
-    status, out, errors = result
-    assert (status, out) == (2, ""), (out, errors)
-    assert errors.startswith("lbhash: error: "), errors
-    assert errors.count("\n") == 1, errors
-    return errors
-
-
-def test_an_index_takes_all_rows_of_a_file_without_flags(vectors, model, command, tmp_path):
+def test_an_index_takes_all_rows_of_a_file_without_flags(vectors, model, succeed, tmp_path):
     pq.write_table(columns_of(vectors[0], label=vectors[1]), tmp_path / "rows.parquet")
     given = ["--model", str(model), "--data", str(tmp_path / "rows.parquet")]
-    _, said = succeeded(command("index", "build", *given, "--out", str(tmp_path / "index")))
+    _, said = succeed("index", "build", *given, "--out", str(tmp_path / "index"))
     assert len(open_index(tmp_path / "index")) == ROWS
     assert "left out" not in said
-    succeeded(command("index", "build", *given, "--split", "base", "--out", str(tmp_path / "base")))
+    succeed("index", "build", *given, "--split", "base", "--out", str(tmp_path / "base"))
     assert len(open_index(tmp_path / "base")) < ROWS
 
 
-def test_an_index_of_a_file_with_flags_says_what_it_leaves_out(vectors, model, command, tmp_path):
+def test_an_index_of_a_file_with_flags_says_what_it_leaves_out(vectors, model, succeed, tmp_path):
     query = np.arange(ROWS) < 15
     flags = {"in_train": ~query, "in_base": ~query, "in_query": query}
     pq.write_table(columns_of(vectors[0], **flags), tmp_path / "rows.parquet")  # and no labels
     given = ["--model", str(model), "--data", str(tmp_path / "rows.parquet"), "--json"]
-    out, said = succeeded(command("index", "build", *given, "--out", str(tmp_path / "index")))
+    out, said = succeed("index", "build", *given, "--out", str(tmp_path / "index"))
     assert json.loads(out)["codes"] == 45
     assert "the 45 base rows of the data are taken, and 15 are left out; --split all takes all 60" in said
     added = [*given, "--split", "query", "--index", str(tmp_path / "index")]
-    out, said = succeeded(command("index", "add", *added))
+    out, said = succeed("index", "add", *added)
     assert json.loads(out)["codes"] == 60
     assert "left out" not in said
 
 
-def test_rows_without_labels_are_encoded_indexed_and_searched(vectors, model, command, tmp_path):
+def test_rows_without_labels_are_encoded_indexed_and_searched(vectors, model, succeed, tmp_path):
     np.save(tmp_path / "rows.npy", vectors[0])
     given = ["--model", str(model), "--data", str(tmp_path / "rows.npy")]
-    succeeded(command("encode", *given, "--out", str(tmp_path / "codes.parquet")))
-    succeeded(command("index", "build", *given, "--out", str(tmp_path / "index")))
-    succeeded(command("index", "add", *given, "--id-column", "next", "--index", str(tmp_path / "index")))
+    succeed("encode", *given, "--out", str(tmp_path / "codes.parquet"))
+    succeed("index", "build", *given, "--out", str(tmp_path / "index"))
+    succeed("index", "add", *given, "--id-column", "next", "--index", str(tmp_path / "index"))
     assert len(open_index(tmp_path / "index")) == 2 * ROWS
-    out, _ = succeeded(command("search", *given, "--index", str(tmp_path / "index"), "--row", "5", "--json"))
+    out, _ = succeed("search", *given, "--index", str(tmp_path / "index"), "--row", "5", "--json")
     nearest = json.loads(out)["queries"][0]["neighbors"][0]
     assert (nearest["distance"], nearest["label"]) == (0, None)
 
 
-def test_a_split_is_drawn_by_the_labels_that_the_model_was_trained_with(vectors, command, tmp_path):
+def test_a_split_is_drawn_by_the_labels_that_the_model_was_trained_with(vectors, succeed, tmp_path):
     file = str(tmp_path / "rows.parquet")
     pq.write_table(columns_of(vectors[0], queue=vectors[1]), file)
     train = ["train", "--data", file, "--label-column", "queue", "--bits", "8", "--epochs", "1"]
-    succeeded(command(*train, "--out", str(tmp_path / "model")))
+    succeed(*train, "--out", str(tmp_path / "model"))
     given = ["--model", str(tmp_path / "model"), "--data", file, "--split", "query"]
-    succeeded(command("encode", *given, "--out", str(tmp_path / "codes.parquet")))
-    succeeded(command("encode", *given, "--label-column", "queue", "--out", str(tmp_path / "named.parquet")))
+    succeed("encode", *given, "--out", str(tmp_path / "codes.parquet"))
+    succeed("encode", *given, "--label-column", "queue", "--out", str(tmp_path / "named.parquet"))
     found, named = (read_codes(tmp_path / f"{name}.parquet", "codes") for name in ("codes", "named"))
     np.testing.assert_array_equal(found.rows, named.rows)
     np.testing.assert_array_equal(found.labels, vectors[1][found.rows])
@@ -197,25 +183,25 @@ def test_rows_at_an_address(vectors, tmp_path, monkeypatch):
         load_table("memory://lbhash/no.parquet")
 
 
-def test_class_names_from_the_training_to_the_search(vectors, command, tmp_path):
+def test_class_names_from_the_training_to_the_search(vectors, succeed, refuse, tmp_path):
     pq.write_table(columns_of(vectors[0], category=NAMES[vectors[1]]), tmp_path / "rows.parquet")
     rows = ["--data", tmp_path / "rows.parquet"]
     fast = ["--bits", "8", "--epochs", "2", "--hidden", "8"]
-    succeeded(command("train", *rows, *fast, "--out", tmp_path / "model"))
+    succeed("train", *rows, *fast, "--out", tmp_path / "model")
     assert Hasher.from_pretrained(tmp_path / "model").classes_.tolist() == NAMES.tolist()
     given = ["--model", tmp_path / "model", *rows]
     for split, suffix in (("query", "parquet"), ("base", "npz")):
-        succeeded(command("encode", *given, "--split", split, "--out", tmp_path / f"{split}.{suffix}"))
+        succeed("encode", *given, "--split", split, "--out", tmp_path / f"{split}.{suffix}")
     assert set(pq.read_table(tmp_path / "query.parquet")["label"].to_pylist()) == set(NAMES)
     codes = ["--queries", tmp_path / "query.parquet", "--base", tmp_path / "base.npz"]
-    out, _ = succeeded(command("evaluate", *codes, "--json"))
+    out, _ = succeed("evaluate", *codes, "--json")
     assert json.loads(out)["map"] > 0.5
-    succeeded(command("index", "build", *given, "--out", tmp_path / "index"))
+    succeed("index", "build", *given, "--out", tmp_path / "index")
     asked = ["--index", tmp_path / "index", "--row", "1", "-k", "1", "--where", "label=dog"]
-    out, _ = succeeded(command("search", *given, *asked))
+    out, _ = succeed("search", *given, *asked)
     assert "label dog" in out
-    assert "labels of queries are names, such as 'cat', and those of base numbers" in refused(
-        command("evaluate", *codes[:3], tmp_path / "base.npz", "--base-labels", base_numbers(tmp_path))
+    assert "labels of queries are names, such as 'cat', and those of base numbers" in refuse(
+        "evaluate", *codes[:3], tmp_path / "base.npz", "--base-labels", base_numbers(tmp_path)
     )
 
 
@@ -271,21 +257,21 @@ def test_an_unfinished_training_is_not_overwritten(vectors, tmp_path):
     assert (tmp_path / "out" / "checkpoints" / "last.ckpt").read_bytes() == b"eleven epochs"
 
 
-def test_a_column_of_texts_named_id_is_not_lost(vectors, model, command, tmp_path):
+def test_a_column_of_texts_named_id_is_not_lost(vectors, model, succeed, refuse, tmp_path):
     pq.write_table(columns_of(vectors[0], id=[f"sku-{row}" for row in range(ROWS)]), tmp_path / "rows.parquet")
     build = ["index", "build", "--model", model, "--data", tmp_path / "rows.parquet", "--out", tmp_path / "index"]
-    assert "the column 'id' holds string, and id-column is 'row'; rename it" in refused(
-        command(*build, "--columns", "id", "--id-column", "row")
+    assert "the column 'id' holds string, and id-column is 'row'; rename it" in refuse(
+        *build, "--columns", "id", "--id-column", "row"
     )
-    succeeded(command(*build, "--columns", "id"))
+    succeed(*build, "--columns", "id")
     assert sorted(open_index(tmp_path / "index").ids()) == sorted(f"sku-{row}" for row in range(ROWS))
 
 
-def test_centers_count_the_classes_of_the_data(vectors, command, tmp_path):
+def test_centers_count_the_classes_of_the_data(vectors, succeed, refuse, tmp_path):
     pq.write_table(columns_of(vectors[0], label=NAMES[vectors[1]]), tmp_path / "rows.parquet")
-    out, _ = succeeded(command("centers", "--bits", "8", "--data", tmp_path / "rows.parquet", "--json"))
+    out, _ = succeed("centers", "--bits", "8", "--data", tmp_path / "rows.parquet", "--json")
     assert json.loads(out)["classes"] == 3
-    assert "classes is missing" in refused(command("centers", "--bits", "8"))
+    assert "classes is missing" in refuse("centers", "--bits", "8")
 
 
 def test_the_numbers_of_the_page_have_the_names_of_classes():
@@ -298,7 +284,7 @@ def test_the_numbers_of_the_page_have_the_names_of_classes():
     assert [(row["label"], row["taken_for"]) for row in found["confused"]] == [("dog", "cat")]
 
 
-def test_search_and_service_read_a_file_by_the_columns_of_the_training(vectors, command, tmp_path):
+def test_search_and_service_read_a_file_by_the_columns_of_the_training(vectors, succeed, refuse, tmp_path):
     from lbhash.service.engine import Engine
     from lbhash.service.settings import Settings
 
@@ -307,30 +293,30 @@ def test_search_and_service_read_a_file_by_the_columns_of_the_training(vectors, 
     rows = ["--data", tmp_path / "rows.parquet"]
     columns = ["--embedding-column", "own", "--label-column", "queue"]
     fast = ["--bits", "8", "--epochs", "2", "--hidden", "8"]
-    succeeded(command("train", *rows, *columns, *fast, "--out", tmp_path / "model"))
+    succeed("train", *rows, *columns, *fast, "--out", tmp_path / "model")
     given = ["--model", tmp_path / "model", *rows]
-    succeeded(command("index", "build", *given, "--out", tmp_path / "index"))
-    out, _ = succeeded(command("search", *given, "--index", tmp_path / "index", "--row", "4", "--json"))
+    succeed("index", "build", *given, "--out", tmp_path / "index")
+    out, _ = succeed("search", *given, "--index", tmp_path / "index", "--row", "4", "--json")
     query = json.loads(out)["queries"][0]
     assert (query["neighbors"][0]["distance"], query["label"]) == (0, int(vectors[1][4]))
-    refusal = refused(command("search", *given[:2], "--index", tmp_path / "index", "--row", "4"))
+    refusal = refuse("search", *given[:2], "--index", tmp_path / "index", "--row", "4")
     assert "data is missing; name the file whose row is searched for" in refusal
     settings = Settings(model=tmp_path / "model", index=str(tmp_path / "index"), data=tmp_path / "rows.parquet")
     engine = Engine(settings, None)
     np.testing.assert_array_equal(engine.rows.embeddings, vectors[0])
 
 
-def test_columns_that_are_not_what_they_should_be(vectors, command, tmp_path):
+def test_columns_that_are_not_what_they_should_be(vectors, succeed, refuse, tmp_path):
     queue = pa.array(NAMES[vectors[1]]).dictionary_encode()
     pq.write_table(columns_of(vectors[0], queue=queue), tmp_path / "rows.parquet")
     given = ["train", "--data", tmp_path / "rows.parquet", "--bits", "6", "--method", "itq"]
-    _, said = succeeded(command(*given, "--out", tmp_path / "model"))
+    _, said = succeed(*given, "--out", tmp_path / "model")
     assert "rows.parquet has no column of labels by a usual name, but queue; --label-column names one" in said
-    _, said = succeeded(command(*given, "--label-column", "none", "--out", tmp_path / "other"))
+    _, said = succeed(*given, "--label-column", "none", "--out", tmp_path / "other")
     assert "names one" not in said
     (tmp_path / "rows.csv").write_text('embedding,text\n"[1, 2]",a cat\n')
     given = ["train", "--data", tmp_path / "rows.csv", "--embedding-column", "text", "--out", tmp_path / "third"]
-    assert "column 'text' of data is 'a cat' in row 0; it must hold lists of numbers" in refused(command(*given))
+    assert "column 'text' of data is 'a cat' in row 0; it must hold lists of numbers" in refuse(*given)
 
 
 def test_a_model_that_is_saved_over_a_trained_one_leaves_no_metrics_of_that(vectors, tmp_path):
@@ -429,7 +415,7 @@ def test_a_frame_is_a_data_set(vectors, kind):
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".parquet", ".npy"])
-def test_labels_of_a_table_beside_embeddings(vectors, command, tmp_path, suffix):
+def test_labels_of_a_table_beside_embeddings(vectors, succeed, tmp_path, suffix):
     import pandas as pd
 
     products = pd.DataFrame({"id": range(ROWS), "category": NAMES[vectors[1]], "price": 1.5})
@@ -448,9 +434,9 @@ def test_labels_of_a_table_beside_embeddings(vectors, command, tmp_path, suffix)
     with pytest.raises(ValueError, match=r"^label_column is 'categry', and labels is .*; did you mean category\?"):
         load_table(tmp_path / "rows.npy", labels=labels, label_column="categry")
     train = ["train", "--data", tmp_path / "rows.parquet", "--labels", labels, "--label-column", "category"]
-    succeeded(command(*train, "--bits", "6", "--method", "itq", "--out", tmp_path / "model"))
+    succeed(*train, "--bits", "6", "--method", "itq", "--out", tmp_path / "model")
     given = ["--model", tmp_path / "model", "--data", tmp_path / "rows.parquet"]
-    succeeded(command("index", "build", *given, "--out", tmp_path / "index"))  # whose column 'category' there is not
+    succeed("index", "build", *given, "--out", tmp_path / "index")  # whose column 'category' there is not
 
 
 def test_labels_of_codes_in_a_table(vectors, tmp_path):

@@ -150,11 +150,11 @@ def test_a_damaged_row_group(tmp_path):
 
 
 @pytest.mark.parametrize(("split", "shard_rows"), [("all", 40), ("base", 1000), ("query", 9)])
-def test_a_folder_holds_what_a_file_holds(model, data, tmp_path, command, split, shard_rows):
+def test_a_folder_holds_what_a_file_holds(model, data, tmp_path, command, succeed, split, shard_rows):
     carry = ("--columns", "name", "--columns", "in_base")
     arguments = ("encode", "--model", model, "--data", data, "--split", split, *carry, "--json")
     facts = json.loads(command(*arguments, "--out", f"{tmp_path}/codes/", "--shard-rows", shard_rows)[1])
-    assert command(*arguments, "--out", tmp_path / "codes.parquet")[0] == 0
+    succeed(*arguments, "--out", tmp_path / "codes.parquet")
     file = read_codes(tmp_path / "codes.parquet")
     assert_same(read_codes(tmp_path / "codes"), file)
     count = len(file.codes)
@@ -166,12 +166,12 @@ def test_a_folder_holds_what_a_file_holds(model, data, tmp_path, command, split,
 
 
 @pytest.mark.parametrize("kind", ["multi", "none"])
-def test_labels(model, tmp_path, write_parquet, embeddings, kind, command):
+def test_labels(model, tmp_path, write_parquet, embeddings, kind, succeed):
     lists = pa.array([[row % 3, 4] if row % 5 else [] for row in range(ROWS)])
     columns = {"labels": lists} if kind == "multi" else {}
     data = write_parquet(tmp_path / "data.parquet", embeddings, **columns)
     encode(model, data, tmp_path / "codes", shard_rows=30)
-    assert command("encode", "--model", model, "--data", data, "--out", tmp_path / "codes.parquet")[0] == 0
+    succeed("encode", "--model", model, "--data", data, "--out", tmp_path / "codes.parquet")
     found = read_codes(tmp_path / "codes")
     assert_same(found, read_codes(tmp_path / "codes.parquet"))
     assert (found.labels is None) == (kind == "none")
@@ -472,17 +472,17 @@ def test_folders_that_are_not_whole(model, data, tmp_path):
     refused(f"which is a folder without {MANIFEST}; it must be a file of codes, or a folder that 'lbhash encode' wrote")
 
 
-def test_commands_take_a_folder_as_they_take_a_file(model, data, tmp_path, command, monkeypatch):
+def test_commands_take_a_folder_as_they_take_a_file(model, data, tmp_path, command, succeed, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for split in ("base", "query"):
         for out in (split, f"{split}.parquet"):
             arguments = ("--model", model, "--data", data, "--split", split, "--columns", "name", "--out", out)
-            assert command("encode", *arguments)[0] == 0
+            succeed("encode", *arguments)
     of_files = command("evaluate", "--queries", "query.parquet", "--base", "base.parquet", "--json")
     assert command("evaluate", "--queries", "query", "--base", "base", "--json") == of_files
     assert of_files[0] == 0
     for codes, index in (("base", "one"), ("base.parquet", "two")):
-        assert command("index", "build", "--codes", codes, "--out", index)[0] == 0
+        succeed("index", "build", "--codes", codes, "--out", index)
     search = ("search", "--model", model, "--data", data, "--row", 3, "--json")
     found = [json.loads(command(*search, "--index", index)[1]) for index in ("one", "two", "base")]
     for answer in found:
@@ -490,25 +490,25 @@ def test_commands_take_a_folder_as_they_take_a_file(model, data, tmp_path, comma
     assert found[0] == found[1] == found[2]
 
 
-def test_data_are_not_overwritten_by_their_codes(model, data, tmp_path, command, monkeypatch):
+def test_data_are_not_overwritten_by_their_codes(model, data, tmp_path, refuse, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "data.parquet").write_bytes(Path(data).read_bytes())
     whole = (tmp_path / "data.parquet").read_bytes()
     for out in ("data.parquet", tmp_path / "data.parquet"):
-        status, _, err = command("encode", "--model", model, "--data", "data.parquet", "--split", "all", "--out", out)
-        assert (status, err) == (2, f"lbhash: error: out is {str(out)!r}, which is data itself; give another file\n")
+        said = refuse("encode", "--model", model, "--data", "data.parquet", "--split", "all", "--out", out)
+        assert f"out is {str(out)!r}, which is data itself; give another file" in said
     assert (tmp_path / "data.parquet").read_bytes() == whole
 
 
-def test_a_file_is_replaced_on_request_only(model, data, tmp_path, command, monkeypatch):
+def test_a_file_is_replaced_on_request_only(model, data, tmp_path, command, succeed, monkeypatch):
     monkeypatch.chdir(tmp_path)
     given = ("encode", "--model", model, "--data", data, "--split", "all", "--out", "codes.parquet")
-    assert command(*given)[0] == 0
-    assert command("index", "build", "--codes", "codes.parquet", "--out", "index")[0] == 0
+    succeed(*given)
+    succeed("index", "build", "--codes", "codes.parquet", "--out", "index")
     for arguments in (given, ("index", "export", "--index", "index", "--out", "codes.parquet")):
         (tmp_path / "codes.parquet").write_text("mine")
         said = "lbhash: error: out is 'codes.parquet', which already exists; give another file, or --overwrite\n"
         assert command(*arguments)[::2] == (2, said)
         assert (tmp_path / "codes.parquet").read_text() == "mine"
-        assert command(*arguments, "--overwrite")[0] == 0
+        succeed(*arguments, "--overwrite")
         assert len(read_codes("codes.parquet").codes) == 137

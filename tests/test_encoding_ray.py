@@ -287,9 +287,8 @@ def test_an_evaluation_by_two_nodes_is_that_of_one_process(kind, ray_of_the_test
         (["--engine", "ray", "--neighbors", "x.npy"], "engine is given with neighbors"),
     ],
 )
-def test_what_a_cluster_does_not_evaluate_is_refused(options, line, command, ray_of_the_test):
-    status, out, errors = command("evaluate", "--queries", "q.npz", "--base", "b.npz", *options)
-    assert (status, out) == (2, "")
+def test_what_a_cluster_does_not_evaluate_is_refused(options, line, refuse, ray_of_the_test):
+    errors = refuse("evaluate", "--queries", "q.npz", "--base", "b.npz", *options)
     assert errors.startswith(f"lbhash: error: {line}")
 
 

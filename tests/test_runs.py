@@ -100,7 +100,7 @@ def test_ranx_has_the_same_figures_and_reads_what_is_written(tmp_path):
     assert report["map_worst"] < theirs(tmp_path / "run", tmp_path / "qrels", "map") < report["map_best"]
 
 
-def test_the_command(tmp_path, command):
+def test_the_command(tmp_path, command, succeed):
     written(tmp_path)
     line = ("evaluate", "--run", tmp_path / "run", "--qrels", tmp_path / "qrels")
     status, said, errors = command(*line, "--top-k", 20, "--json")
@@ -108,7 +108,7 @@ def test_the_command(tmp_path, command):
     assert json.loads(said) == evaluate_run(tmp_path / "run", tmp_path / "qrels", top_k=20)
     assert "mAP@20, expected over ties" in command(*line, "--top-k", 20)[1]
     files = ("evaluate", "--queries", tmp_path / "q.parquet", "--base", tmp_path / "b.parquet", "--top-k", 7)
-    assert command(*files, "--write-run", tmp_path / "new", "--write-qrels", tmp_path / "qrels2")[0] == 0
+    succeed(*files, "--write-run", tmp_path / "new", "--write-qrels", tmp_path / "qrels2")
     lines = (tmp_path / "new").read_text().splitlines()
     assert len(lines) == 7 * 12
     assert [row.split()[3] for row in lines[:7]] == list("1234567")
