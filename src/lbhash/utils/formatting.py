@@ -10,10 +10,14 @@ _SHOWN = 20  # names
 
 
 def number(value: float | None, digits: int = 0) -> str:
-    """Return a number with so many digits after the point; ∞ if it is infinite, a dash if it is None or NaN."""
+    """Return a number with so many digits after the point; ∞ if it is infinite, a dash if it is None or NaN.
+
+    >>> number(-1e-9, 2), number(float("inf")), number(None)
+    ('0.00', '∞', '–')
+    """
     if value is None or math.isnan(value):
         return "–"
-    return f"{value:.{digits}f}".replace("inf", "∞")
+    return f"{round(value, digits) + 0.0:.{digits}f}".replace("inf", "∞")  # + 0.0: no minus before zero
 
 
 def one_line(error: BaseException) -> str:
