@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from dataclasses import replace
 
@@ -98,6 +99,26 @@ def test_a_reader_refuses_the_new_one_of_another_model(tmp_path, model):
     with pytest.raises(ValueError, match="which was built again with other settings; open it again"):
         reader.refresh()
     np.testing.assert_array_equal(reader.codes_of([0, 1, 2]), codes_of(0, 3))
+
+
+def test_files_of_two_folders_are_never_mixed(tmp_path, monkeypatch):
+    """A link that moves between the reading of the manifest and that of the files, which have the same names."""
+    for name, value in (("one", 0), ("two", 1)):
+        index_of(value, 3).save(tmp_path / name)
+    (tmp_path / "now").symlink_to("one")
+    load = LocalIndex._opened
+
+    def moved(*arguments):
+        if os.readlink(tmp_path / "now") == "one":
+            (tmp_path / "now").unlink()
+            (tmp_path / "now").symlink_to("two")
+        return load(*arguments)
+
+    monkeypatch.setattr(LocalIndex, "_opened", moved)
+    index = open_index(tmp_path / "now")
+    assert index.build == identity_of(tmp_path / "two")[0]
+    index.verify()
+    np.testing.assert_array_equal(index.codes_of([0, 1, 2]), codes_of(1, 3))
 
 
 def test_a_service_notices_a_link_that_moves_at_the_same_generation(tmp_path, digits_service):

@@ -170,7 +170,7 @@ class LocalIndex(Index):
 
     def _read(self, folder: Path) -> SegmentState:
         """Return what a folder holds."""
-        while True:
+        while True:  # a writer may remove a file that the manifest names, or a link to the folder may move
             manifest = read_manifest(folder)
             identity = manifest["build"], manifest["generation"]
             schema = schema_from_text(manifest["schema"])
@@ -181,10 +181,14 @@ class LocalIndex(Index):
             try:
                 known = self.state.segments if self.state.build == manifest["build"] else ()
                 segments = self._opened(folder, manifest["segments"], kept, known)
-                return SegmentState(*identity, manifest["next_id"], schema, kept, segments)
-            except FileNotFoundError as error:  # which a writer may have removed meanwhile
+                if identity_of(folder)[0] == manifest["build"]:
+                    return SegmentState(*identity, manifest["next_id"], schema, kept, segments)
+            except FileNotFoundError as error:
                 if identity_of(folder) == identity:
                     raise DamagedIndexError(f"{Path(error.filename).name} is missing") from None
+            except ValueError:
+                if identity_of(folder)[0] == manifest["build"]:
+                    raise
 
     def _opened(
         self,
