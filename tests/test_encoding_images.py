@@ -5,8 +5,6 @@ from __future__ import annotations
 import csv
 import os
 import pickle
-import signal
-import time
 from pathlib import Path
 
 import numpy as np
@@ -25,7 +23,6 @@ from lbhash.models.hash_model import HashModel
 from lbhash.pipeline.embeddings import ImageOptions
 from lbhash.pipeline.encode import encode_folder
 from lbhash.pipeline.encoding.job import EncodingJob
-from lbhash.pipeline.shard_store import CodeShards
 
 pytest.importorskip("transformers")
 
@@ -245,25 +242,21 @@ def test_no_image_at_all(model, backbone_folder, tmp_path):
         read_codes(tmp_path / "codes")
 
 
-def test_what_is_said_of_damage(model, backbone_folder, broken, tmp_path, command, refuse, succeed, monkeypatch):
+def test_what_is_said_of_damage(model, backbone_folder, broken, tmp_path, refuse, succeed, monkeypatch):
     monkeypatch.chdir(tmp_path)
     given = ("--model", model, "--backbone", backbone_folder, "--data", broken, "--workers", 0)
-    status, out, _ = command("encode", *given, "--out", "codes", "--damaged", "skip")
-    assert (status, out.splitlines()) == (
-        0,
-        [
-            "38 codes of 32 bits (152 bytes) are in codes, 1 shards, of which 0 were there before",
-            "38 codes + 12 damaged = 50 images; the damaged ones are named in codes/_damaged.csv",
-        ],
-    )
+    out, _ = succeed("encode", *given, "--out", "codes", "--damaged", "skip")
+    assert out.splitlines() == [
+        "38 codes of 32 bits (152 bytes) are in codes, 1 shards, of which 0 were there before",
+        "38 codes + 12 damaged = 50 images; the damaged ones are named in codes/_damaged.csv",
+    ]
     out, err = succeed("encode", *given, "--out", "base/", "--damaged", "skip", "--split", "base")
     line = next(line for line in err.splitlines() if line.startswith("image 4 of broken.parquet is no image"))
     assert line.endswith(
         "(12 of 50 images are damaged or missing), which changes how splits are sampled; they are skipped"
     )
     assert out.splitlines()[-1] == "3 codes + 0 damaged = 3 images"
-    err = refuse("encode", *given, "--out", "others")
-    assert err.splitlines()[-1].startswith("lbhash: error: image 4 of broken.parquet is no image")
+    assert "error: image 4 of broken.parquet is no image" in refuse("encode", *given, "--out", "others")
 
 
 def test_missing_images_are_named_before_any_work(model, backbone_folder, tmp_path):
@@ -314,27 +307,6 @@ def test_what_cannot_be_read_is_looked_for_once(broken, cache, monkeypatch):
 
 
 # ------------------------------------------------------------------------------------------------- going on
-
-
-def test_killed_in_the_middle(model, backbone_folder, data, tmp_path):
-    """A run with workers is killed by SIGKILL after some shards; the next one leaves the files of one that was not."""
-    encode(model, backbone_folder, data, tmp_path / "whole", shard_rows=3, batch_size=2)
-    out = tmp_path / "codes"
-    write = CodeShards.write
-    child = os.fork()  # which has everything loaded
-    if not child:
-        CodeShards.write = lambda *given: (write(*given), time.sleep(0.2))
-        encode(model, backbone_folder, data, out, shard_rows=3, batch_size=2, workers=1)
-        os._exit(0)
-    while len(list(out.glob("part-*"))) < 4:
-        assert os.waitpid(child, os.WNOHANG) == (0, 0)
-        time.sleep(0.02)
-    os.kill(child, signal.SIGKILL)
-    assert os.waitpid(child, 0)[1] == signal.SIGKILL
-    there = len(list(out.glob("part-*")))
-    assert 4 <= there < 17
-    assert encode(model, backbone_folder, data, out, batch_size=2)["found"] == there
-    assert contents(out) == contents(tmp_path / "whole")
 
 
 def test_changed_images_are_refused(model, backbone_folder, tmp_path):
