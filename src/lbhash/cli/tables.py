@@ -67,14 +67,13 @@ def print_alternatives(metrics: Mapping[str, Any]) -> None:
     if found is None:
         return
     labeled = "neighbors" not in metrics
-    table = Table("stored per row", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
-    for name in ("bytes", *(("mAP", "macro mAP") if labeled else ()), "recall@10"):
-        table.add_column(name, justify="right", no_wrap=True)
-    for one in found["rows"]:
-        means = [f"{one[name]:.3f}" for name in ("map", "map_macro")] if labeled else []
-        table.add_row(one["name"], f"{one['bytes']:,}", *means, f"{one['recall']:.3f}")
+    figures = {"mAP": "map", "macro mAP": "map_macro"} if labeled else {}
+    figures["recall@10"] = "recall"
+    rows = (
+        [one["name"], f"{one['bytes']:,}", *(f"{one[name]:.3f}" for name in figures.values())] for one in found["rows"]
+    )
+    print_table(["stored per row", "bytes", *figures], rows)
     console = Console(highlight=False)
-    console.print(table)
     console.print(_said(found, labeled, "new" if metrics.get("new_rows") else "trained"))
     if found["left_out"]:
         names = ", ".join(name.strip() for name in found["left_out"])
@@ -117,17 +116,15 @@ def _split_lines(metrics: Mapping[str, Any]) -> Iterator[str]:
 
 def print_weakest(classes: Iterable[tuple[Any, float, int]], rows: str) -> None:
     """Print the classes of the lowest mAP: name, mAP and number of rows of each, which are called ``rows``."""
-    table = Table("weakest classes", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
-    for name in ("mAP", rows):
-        table.add_column(name, justify="right", no_wrap=True)
-    for label, precision, count in sorted(classes, key=lambda one: one[1])[:WEAKEST]:
-        table.add_row(str(label), f"{precision:.3f}", f"{count:,}")
-    Console(highlight=False).print(table)
+    weakest = sorted(classes, key=lambda one: one[1])[:WEAKEST]
+    cells = ([str(label), f"{precision:.3f}", f"{count:,}"] for label, precision, count in weakest)
+    print_table(("weakest classes", "mAP", rows), cells)
 
 
-def print_table(names: Sequence[str], rows: Iterable[Sequence[str]], title: str) -> None:
-    """Print cells under the names of their columns; all but "method" are flush right."""
-    columns = [Column(name, justify="left" if name == "method" else "right", no_wrap=True) for name in names]
+def print_table(names: Sequence[str], rows: Iterable[Sequence[str]], title: str | None = None) -> None:
+    """Print cells under the names of their columns; the first column is flush left, the others are flush right."""
+    first, *others = names
+    columns = [Column(first), *(Column(name, justify="right", no_wrap=True) for name in others)]
     table = Table(*columns, title=title, title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
     for row in rows:
         table.add_row(*row)
@@ -172,10 +169,8 @@ def print_choice(compared: Sequence[Mapping[str, Any]]) -> None:
     """Print the methods that were compared on held-out rows, the one that is kept first; nothing if there are none."""
     if not compared:
         return
-    table = Table("on held-out rows", "recall@10", "with 100 candidates re-ranked", box=SIMPLE_HEAD)
-    for one in compared:
-        table.add_row(one["method"], f"{one['recall']:.3f}", f"{one['reranked']:.3f}")
-    Console(highlight=False).print(table)
+    rows = ([one["method"], f"{one['recall']:.3f}", f"{one['reranked']:.3f}"] for one in compared)
+    print_table(("on held-out rows", "recall@10", "with 100 candidates re-ranked"), rows)
 
 
 def print_neighbor_report(report: NeighborReport) -> None:
