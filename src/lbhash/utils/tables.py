@@ -17,7 +17,7 @@ ARROWS = (".arrow", ".feather")
 _SEPARATORS = {"\t": "tabs", ";": "';'", "|": "'|'", ",": "','"}
 _NUMBER = re.compile(r"[-+]?\d*\.\d+(e[-+]?\d+)?")
 _COMMA = re.compile(r"[-+]?\d*,\d+(e[-+]?\d+)?")
-_CODE = r"^[-+]?(0\d+|\d{19,})$"  # digits that are no number: as one they would lose zeros, or exactness
+_CODES = {"int64": r"^[-+]?0\d+$", "double": r"^[-+]?(0\d+|\d{16,})$"}  # as numbers they lose zeros, or last digits
 _HEAD = 1 << 16  # bytes that are looked at
 
 
@@ -95,19 +95,15 @@ def _read_csv(file: Path, said: str, head: bytes) -> Any:
     # Binary is a column with what is not UTF-8.
     if encoding == "utf8" and any(pa.types.is_binary(kind) for kind in table.schema.types):
         encoding, table = "latin-1", read("latin1")
-    if numbers := [one for one in table.column_names if _NUMBER.fullmatch(one) or _COMMA.fullmatch(one)]:
-        raise ValueError(f"{said}, whose first line has the number {numbers[0]} for a name; name all columns there")
+    if wrong := [one for one in table.column_names if _NUMBER.fullmatch(one) or _COMMA.fullmatch(one)]:
+        raise ValueError(f"{said}, whose first line has the number {wrong[0]} for a name; name all columns there")
     # Columns whose names end in a number are of an embedding, whose numbers may have any width.
-    numeric = [one.name for one in table.schema if pa.types.is_integer(one.type) or pa.types.is_floating(one.type)]
-    if digits := [one for one in numeric if not one[-1:].isdigit()]:
-        texts = read(
-            encoding,
-            include_columns=digits,
-            column_types=dict.fromkeys(digits, pa.string()),
-            strings_can_be_null=True,
-        )
-        for name in digits:
-            if pc.any(pc.match_substring_regex(texts[name], _CODE)).as_py():
+    numbers = {one.name: str(one.type) for one in table.schema if not one.name[-1:].isdigit()}
+    if numbers := {name: kind for name, kind in numbers.items() if kind in _CODES}:
+        as_text = dict.fromkeys(numbers, pa.string())
+        texts = read(encoding, include_columns=list(numbers), column_types=as_text, strings_can_be_null=True)
+        for name, kind in numbers.items():
+            if pc.any(pc.match_substring_regex(texts[name], _CODES[kind])).as_py():
                 table = table.set_column(table.column_names.index(name), name, texts[name])
     assumed = [f"its columns are separated by {_SEPARATORS[separator]}"] if separator != usual else []
     assumed += ["its numbers have a decimal comma"] if decimal == "," else []
