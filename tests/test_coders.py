@@ -93,13 +93,6 @@ def test_lsh_has_random_hyperplanes_that_are_orthogonal_in_groups(data):
     assert not found.bias.any()
 
 
-def test_lsh_bits_differ_in_proportion_to_the_angle():
-    a, b = np.eye(2)[0], np.array([np.cos(1.0), np.sin(1.0)])
-    x = np.stack([a, b, -a, -b]).astype(np.float32)  # the mean is 0
-    codes = CODERS["lsh"](4000, seed=0).fit(rows_of(x)).outputs(x) >= 0
-    assert abs((codes[0] != codes[1]).mean() - 1 / np.pi) < 0.03
-
-
 @pytest.mark.parametrize("name", ["pca", "itq"])
 @pytest.mark.parametrize("bits", [3, 7, 12])
 def test_pca_and_itq_turn_the_principal_axes(data, name, bits):

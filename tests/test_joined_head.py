@@ -13,7 +13,6 @@ from lbhash.data import EmbeddingSplit
 from lbhash.models.hash_model import HashModel
 from lbhash.training import posterior
 from lbhash.training.posterior import STRENGTHS, WEIGHTS, _fits, choose
-from training_tools import assert_exported_alike
 
 SMALL = {"bits": 12, "hidden": 16, "epochs": 2, "batch_size": 32, "dropout": 0.1, "lr": 0.01}
 
@@ -54,19 +53,6 @@ def test_outputs_are_those_of_the_slow_formula(several):
     expected = np.array([slow(model, row.astype(float)) for row in x])
     np.testing.assert_allclose(model.encoder().outputs(x), expected, atol=2e-5)
     np.testing.assert_array_equal(model.encoder().encode(x), pack(model.encoder().outputs(x)))
-
-
-def test_a_saved_branch_is_loaded_again(tmp_path):
-    model = made()
-    model.encoder().save(tmp_path)
-    loaded = Hasher.from_pretrained(tmp_path)
-    x = np.random.default_rng(0).normal(size=(70, 5)).astype(np.float32)
-    np.testing.assert_array_equal(loaded.model_.outputs(x), model.encoder().outputs(x))
-    assert loaded.model_.fingerprint() == model.encoder().fingerprint()
-
-
-def test_an_exported_branch_has_the_same_outputs(tmp_path):
-    assert_exported_alike(made(), tmp_path)
 
 
 def test_the_posterior_is_scikit_learns(blobs):

@@ -11,7 +11,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 from lbhash import Hasher
 from lbhash.codes import pack
-from lbhash.models.encoder import Layout, load_encoder
+from lbhash.models.encoder import load_encoder
 from lbhash.models.folder import PICKLES, check_model_folder
 from lbhash.models.hash_model import HashModel
 
@@ -165,22 +165,35 @@ def test_the_fingerprint_never_changes():
 # ------------------------------------------------------------------------------------------------- saved and loaded
 
 
-@pytest.mark.parametrize("hidden", [0, 6])
-@pytest.mark.parametrize("classifier", [0, 3])
-def test_saved_and_loaded(tmp_path, hidden, classifier):
-    model = made(hidden, classifier=classifier, dropout=0.25, metadata={"method": "csq", "data": "a | b"})
+@pytest.mark.parametrize("kind", KINDS)
+def test_saved_and_loaded(tmp_path, kind):
+    model = made(**KINDS[kind], dropout=0.25, metadata={"method": "csq", "data": "a | b"})
     model.save(tmp_path / "new" / "model")
     assert {file.name for file in (tmp_path / "new" / "model").iterdir()} == MODEL_FILES
     loaded = load_encoder(tmp_path / "new" / "model")
     assert loaded.fingerprint() == model.fingerprint()
     np.testing.assert_array_equal(loaded.outputs(X), model.outputs(X))
-    assert loaded.layout == model.layout == Layout(5, 11, hidden, 0.25, classifier)
+    assert loaded.layout == model.layout
     assert loaded.metadata == model.metadata
     card = (tmp_path / "new" / "model" / "README.md").read_text()
     assert "library_name: lbhash" in card
     assert "an embedding of 5 numbers into a binary code of 11 bits" in card
     assert "| method | csq |" in card
     assert "uint8 [n, 2]" in card
+
+
+@pytest.mark.parametrize("kind", ["posterior", "neighborhood"])
+def test_exported_branches_have_the_same_outputs(tmp_path, kind):
+    pytest.importorskip("onnxscript")
+    runtime = pytest.importorskip("onnxruntime")
+    from lbhash.models.onnx import export_model
+
+    model = made(**KINDS[kind])
+    model.save(tmp_path)
+    export_model(tmp_path, tmp_path / "model.onnx")
+    codes, outputs = runtime.InferenceSession(str(tmp_path / "model.onnx")).run(None, {"embeddings": X})
+    np.testing.assert_allclose(outputs, model.outputs(X), atol=1e-4)
+    np.testing.assert_array_equal(codes, pack(outputs))
 
 
 def test_saving_replaces_what_is_there(tmp_path):

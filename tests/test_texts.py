@@ -406,13 +406,3 @@ def test_what_is_not_of_texts(blobs, tmp_path, command, monkeypatch):
     status, _, err = command("encode", "--model", "model", "--data", "rows.npy", "--encoder", FOLDER, "--out", "x.npz")
     assert (status, err.count("\n")) == (2, 1)
     assert "and the model was not trained on texts; leave it out" in err
-
-
-def test_the_extra_is_named(monkeypatch):
-    from lbhash.models import texts
-
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with pytest.raises(
-        ValueError, match=r"an encoder of texts needs the package sentence_transformers: pip install 'lbhash\[text\]'"
-    ):
-        texts.check_encoder_name("a/b")

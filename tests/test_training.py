@@ -170,16 +170,6 @@ def test_a_killed_process_keeps_the_same_best_epoch(tmp_path):
     assert len(epochs) == len(set(epochs)) >= 5  # the kill may fall between a checkpoint and its line
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("method", ["csq", "dsdh", "dbdh"])
-def test_a_process_killed_at_random_moments_resumes_bit_for_bit(tmp_path, method):
-    draw = random.Random(method)
-    kill_after(0, draw.uniform(0, 1), tmp_path / "killed", method, 60)
-    for _ in range(4):
-        kill_after(draw.randrange(1, 6), draw.uniform(0, 0.05), tmp_path / "killed", method, 60)
-    assert train_digits(tmp_path / "killed", method, 60) == train_digits(tmp_path / "whole", method, 60)
-
-
 # --------------------------------------------------------------------------------------------------------- logs
 
 

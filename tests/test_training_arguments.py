@@ -18,25 +18,9 @@ from lbhash.training import TrainingArguments
 from lbhash.training.arguments import arguments, described
 from lbhash.training.recipes import _without_rest, with_recipe
 
-OTHERS = {
-    "bits": 12,
-    "method": "dch",
-    "head": "bits",
-    "pull": "none",
-    "epochs": 3,
-    "seed": 9,
-    "hidden": 8,
-    "dropout": 0.25,
-}
-OTHERS |= {
-    "recipe": "tuned",
-    "centers": "best",
-    "batch_size": 16,
-    "lr": 0.02,
-    "schedule": "cosine",
-    "warmup": 0.5,
-    "precision": "bf16",
-}
+OTHERS = {"bits": 12, "method": "dch", "head": "bits", "pull": "none", "epochs": 3, "seed": 9, "hidden": 8}
+OTHERS |= {"dropout": 0.25, "recipe": "tuned", "centers": "best", "batch_size": 16, "lr": 0.02, "schedule": "cosine"}
+OTHERS |= {"warmup": 0.5, "precision": "bf16"}
 OTHERS |= {"backbone_lr": 0.5, "accumulate": 2, "monitor": "ratio", "patience": 2, "validation": 0.25}
 OTHERS |= {"options": {"gamma": 12.0, "lam": 0.2}, "guidance": {"weight": 0.5}}
 

@@ -425,8 +425,6 @@ def test_another_search_is_not_resumed(train, tmp_path):
         search(small(), train, 4, **options)
     with pytest.raises(ValueError, match=r"percentile is 90.0, and the search in .* was made with "):
         search(small(), train, 4, **options, percentile=90, resume=True)
-    with pytest.raises(ValueError, match=r"held_out is 0.3, and the search in .* was made with "):
-        search(small(), train, 4, **options, held_out=0.3, resume=True)
     with pytest.raises(ValueError, match=r"epochs is 3, and the search in .* was made with 2"):
         search(small(epochs=3), train, 4, **options, resume=True)
     other = part_of(train.embeddings + 1, train.labels)

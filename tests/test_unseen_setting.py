@@ -6,27 +6,15 @@ import json
 
 import numpy as np
 import pytest
-import torch
 
 from lbhash import Hasher
 from lbhash.data import EmbeddingSplit
 from lbhash.data.images import ImageSplit, ImageTable, ListedImages
-from lbhash.models.hash_model import HashModel
 from lbhash.tuning import tune
-from training_tools import assert_exported_alike
 
 SMALL = {"bits": 12, "hidden": 16, "epochs": 2, "batch_size": 32, "dropout": 0.1, "lr": 0.01}
 
 pytestmark = pytest.mark.usefixtures("one_thread")
-
-
-def made():
-    with torch.random.fork_rng():
-        torch.manual_seed(0)
-        model = HashModel(5, 11, 4, neighborhood=True).eval()
-        for tensor in model.neighborhood.buffers():
-            tensor.normal_()
-    return model
 
 
 def slow_directions(x, y, bits, shrinkage=2.0):
@@ -64,19 +52,6 @@ def test_zero_is_the_model_of_before_and_one_knows_no_network(blobs, tmp_path):
     hashers[1].model_.weights["head.2.weight"] *= -1
     np.testing.assert_array_equal(hashers[1].model_.outputs(blobs.query_x), before)
     assert not np.array_equal(hashers[0].encode(blobs.query_x), hashers[1].encode(blobs.query_x))
-
-
-def test_a_saved_hasher_is_loaded_again(blobs, tmp_path):
-    hasher = Hasher(unseen=0.5, **SMALL).fit(blobs.x, blobs.y)
-    hasher.save_pretrained(tmp_path)
-    loaded = Hasher.from_pretrained(tmp_path)
-    assert loaded.unseen == 0.5
-    np.testing.assert_array_equal(loaded.model_.outputs(blobs.query_x), hasher.model_.outputs(blobs.query_x))
-    np.testing.assert_array_equal(loaded.encode(blobs.query_x), hasher.encode(blobs.query_x))
-
-
-def test_an_exported_branch_has_the_same_outputs(tmp_path):
-    assert_exported_alike(made(), tmp_path)
 
 
 def test_an_asymmetric_search_takes_the_sum_as_it_is(blobs):

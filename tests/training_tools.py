@@ -1,4 +1,4 @@
-"""What the tests of training share: watchers, processes, the training loop by hand, and the check of an export."""
+"""What the tests of training share: watchers, processes, and the training loop by hand."""
 
 from __future__ import annotations
 
@@ -7,10 +7,8 @@ import multiprocessing
 from pathlib import Path
 
 import numpy as np
-import pytest
 import torch
 
-from lbhash.codes import pack
 from lbhash.data import EmbeddingSplit
 from lbhash.training import Watcher
 
@@ -27,21 +25,6 @@ def log_of(folder):
 
 def part_of(blobs, rows=None):
     return EmbeddingSplit(blobs.x[:rows], np.arange(len(blobs.x[:rows])), blobs.y[:rows])
-
-
-def assert_exported_alike(model, folder):
-    """Export a model of embeddings, and compare outputs and codes."""
-    pytest.importorskip("onnxscript")
-    runtime = pytest.importorskip("onnxruntime")
-    from lbhash.models.onnx import export_model
-
-    model = model.encoder()
-    model.save(folder)
-    x = np.random.default_rng(0).normal(size=(70, model.dim)).astype(np.float32)
-    export_model(folder, folder / "model.onnx")
-    codes, outputs = runtime.InferenceSession(str(folder / "model.onnx")).run(None, {"embeddings": x})
-    np.testing.assert_allclose(outputs, model.outputs(x), atol=1e-4)
-    np.testing.assert_array_equal(codes, pack(outputs))
 
 
 class Stop(Watcher):
