@@ -79,7 +79,7 @@ def counted(backbone, monkeypatch):
 
 
 def test_embeddings_are_computed_once(table, backbone, cache, counted):
-    made = embed_dataset(table, backbone, batch_size=5)
+    made = embed_dataset(table, backbone)
     assert len(counted) == len(table)
     assert isinstance(made.embeddings, np.memmap)
     assert made.embeddings.dtype == np.float32
@@ -128,6 +128,7 @@ class Colors:
 
 lbhash.pipeline.embeddings.CHUNK = 2
 table = load_images(sys.argv[1])
+table.store.at_once = 1
 read = table.store.read
 
 def reported(self, row):
@@ -137,7 +138,7 @@ def reported(self, row):
     return read(row)
 
 type(table.store).read = reported
-made = lbhash.pipeline.embeddings.embed_dataset(table, Colors(), batch_size=1)
+made = lbhash.pipeline.embeddings.embed_dataset(table, Colors())
 print(made.embeddings.tobytes().hex())
 """
 

@@ -248,12 +248,12 @@ def unpack(codes: npt.ArrayLike, bits: int) -> npt.NDArray[np.int8]:
     return 2 * ones - 1
 
 
-def as_words(codes: npt.ArrayLike, name: str = "codes") -> npt.NDArray[np.uint64]:
+def as_words(codes: npt.ArrayLike) -> npt.NDArray[np.uint64]:
     """Return packed codes as 64-bit words, padded with zero bytes: ``uint64 [n, ceil(bytes / 8)]``.
 
     The padding changes no Hamming distance. The codes are copied only if their width is not a multiple of 8 bytes.
     """
-    array = check_codes(codes, name)
+    array = check_codes(codes)
     if padding := -array.shape[1] % 8:
         array = np.pad(array, ((0, 0), (0, padding)))
     return array.view(np.uint64)

@@ -9,7 +9,6 @@ import numpy.typing as npt
 
 from lbhash.data.table import EmbeddingTable
 from lbhash.utils.system import package_folder
-from lbhash.utils.validation import check_int
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -27,15 +26,15 @@ TIMES = 5  # that each character is drawn in each font
 SIDE, CELL = 28, 56  # pixels of a picture, and of what it is scaled down from
 
 
-def characters(seed: int = 0) -> EmbeddingTable:
+def characters() -> EmbeddingTable:
     """8,000 gray pictures of 100 printed characters, as ``uint8 [8000, 784]``: 28 × 28 values, 255 for full ink.
 
     Each character is drawn 5 times in each of 16 fonts, as a scanner may see it: somewhat shifted, turned, slanted,
     larger or smaller, blurred, faint, and with noise. The class names are the characters; ``c`` and ``C``, or ``l`` and
-    ``I``, are as alike as they are in print. The same seed gives the same bytes with the same versions of NumPy, Pillow
-    and matplotlib; with others gray values may differ a little, and the rows are the same in the same order.
+    ``I``, are as alike as they are in print. With the same versions of NumPy, Pillow and matplotlib the bytes are the
+    same; with others gray values may differ a little, and the rows are the same in the same order.
     """
-    rng = np.random.default_rng(check_int(seed, "seed"))
+    rng = np.random.default_rng(0)
     pictures = [_scanned(glyph, rng) for glyph in _glyphs() for _ in range(TIMES)]
     labels = np.tile(np.repeat(np.arange(len(CHARACTERS)), TIMES), len(FONTS))
     rows = np.stack(pictures).reshape(len(labels), SIDE * SIDE)

@@ -44,6 +44,7 @@ class EmbeddedTexts:
     """
 
     unit = "texts"
+    at_once = SORTED
     ndim = 2
     dtype = np.dtype(np.float32)
 

@@ -17,11 +17,10 @@ from lbhash.codes.shards import Shard, shards_of
 from lbhash.data import SPLITS, Dataset, EmbeddingSplit, EmbeddingTable
 from lbhash.data.images import ImageStore, ImageTable, layout_of, load_images
 from lbhash.data.images.corrupt import Damaged, find_unreadable, report_damaged, report_missing
-from lbhash.data.texts import SORTED, EmbeddedTexts
+from lbhash.data.texts import EmbeddedTexts
 from lbhash.pipeline.shard_store import EmbeddingShards, StoredEmbeddings
 from lbhash.utils.files import cache_folder, exclusive
 from lbhash.utils.progress import counted
-from lbhash.utils.validation import check_choice, check_int
 
 if TYPE_CHECKING:
     from lbhash.hasher import Hasher
@@ -123,7 +122,6 @@ def embed_dataset(
     backbone: Backbone,
     *,
     damaged: Damaged = "refuse",
-    batch_size: int = 32,
     cache: bool = True,
     progress: bool = False,
 ) -> EmbeddingTable:
@@ -136,18 +134,15 @@ def embed_dataset(
     Args:
         damaged: ``refuse`` the table if an image is missing or damaged, or ``skip`` such images and say so: they have
             an embedding of 0, and are ``damaged`` rows of the table that is returned.
-        batch_size: images in a pass through the backbone.
         cache: whether to read and write the cache.
         progress: show a bar on standard error.
 
     Raises:
         ValueError: an image is missing, which is found out before any is embedded, or damaged.
     """
-    damaged = check_choice(damaged, "damaged", ("refuse", "skip"))
-    check_int(batch_size, "batch_size", 1)
     report_missing(images, damaged)
     refuse = partial(_refuse, images, progress) if damaged == "refuse" else None
-    found, faults = _embedded(images.store, backbone, batch_size, refuse, cache, progress)
+    found, faults = _embedded(images.store, backbone, refuse, cache, progress)
     report_damaged(images, faults, damaged)
     return EmbeddingTable(
         found,
@@ -175,7 +170,7 @@ def in_cache(embeddings: npt.NDArray | EmbeddedTexts, *, progress: bool = False)
     if not isinstance(embeddings, EmbeddedTexts):
         return embeddings
     encoder: Any = embeddings.encoder
-    return _embedded(embeddings, encoder, SORTED, None, True, progress)[0]
+    return _embedded(embeddings, encoder, None, True, progress)[0]
 
 
 def embedding_fingerprint(items: ImageStore | EmbeddedTexts, backbone: Backbone | TextEncoder) -> str:
@@ -187,13 +182,12 @@ def embedding_fingerprint(items: ImageStore | EmbeddedTexts, backbone: Backbone 
 def _embedded(
     items: ImageStore | EmbeddedTexts,
     backbone: Backbone | TextEncoder,
-    at_once: int,
     refuse: Callable[[str], None] | None,
     cache: bool,
     progress: bool,
 ) -> StoredEmbeddings:
     """Return the embeddings of images or texts, and the faults of those that cannot be read."""
-    embed = partial(_embed, items, backbone, at_once, refuse, progress)
+    embed = partial(_embed, items, backbone, refuse, progress)
     shards = shards_of(len(items), CHUNK)
     folder = cache_folder() / "embeddings" / embedding_fingerprint(items, backbone)
     try:
@@ -238,7 +232,6 @@ def _fill(
 def _embed(
     items: ImageStore | EmbeddedTexts,
     backbone: Backbone | TextEncoder,
-    at_once: int,
     refuse: Callable[[str], None] | None,
     progress: bool,
     shards: Sequence[Shard],
@@ -249,8 +242,8 @@ def _embed(
         for shard in shards:
             made = np.zeros((len(shard), backbone.dim), np.float32)
             faults: dict[int, str] = {}
-            for first in range(shard.start, shard.stop, at_once):
-                rows = range(first, min(first + at_once, shard.stop))
+            for first in range(shard.start, shard.stop, items.at_once):
+                rows = range(first, min(first + items.at_once, shard.stop))
                 batch: dict[int, Any] = {}
                 for row in rows:
                     try:
@@ -260,7 +253,7 @@ def _embed(
                         if refuse:
                             refuse(faults[row])
                 if batch:
-                    made[list(batch)] = backbone.embed(list(batch.values()), at_once)
+                    made[list(batch)] = backbone.embed(list(batch.values()), items.at_once)
                 advance(len(rows))
             yield shard, made, faults
 

@@ -6,7 +6,7 @@ import json
 import sys
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +15,7 @@ from lbhash.data.images.loading import ImageReader, in_workers
 from lbhash.utils.checksums import checked, with_checksum
 from lbhash.utils.files import cache_folder, write_json
 from lbhash.utils.progress import counted
-from lbhash.utils.validation import check_choice, check_int
+from lbhash.utils.validation import check_int
 
 if TYPE_CHECKING:
     from lbhash.data.images.table import ImageTable
@@ -34,7 +34,6 @@ def check_images(
     images are decoded once; the result stays in the cache folder, so that the next run starts at once.
     """
     check_int(workers, "workers")
-    damaged = check_choice(damaged, "damaged", get_args(Damaged))
     if damaged == "refuse":
         report_missing(images)
     unreadable = find_unreadable(images, workers, progress=progress)

@@ -24,6 +24,7 @@ class ImageStore(ABC):
     """Images that are read one by one; a row is one image."""
 
     unit = "images"
+    at_once = 32  # that a backbone embeds
     name: str  # where the images come from, for messages
 
     @abstractmethod
