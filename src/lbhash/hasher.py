@@ -191,9 +191,6 @@ class Hasher(TrainingArguments):
         known, classes = None, np.arange(0)
         if labels is not None:
             known, classes = numbered_labels(labels, "y")
-            if not has_label(known).all():
-                row = int(np.argmin(has_label(known)))
-                raise ValueError(f"y is missing in row {row}; give a label for each image, or leave such images out")
         elif learns_classes(self.method or METHOD):
             raise ValueError(f"y is not given, and {images.name} has no labels; training needs one for each image")
         check_images(images, workers=self.workers, progress=self.progress)

@@ -62,9 +62,9 @@ class DistributedBatchSampler(Sampler):
     are the batch.
     """
 
-    def __init__(self, batches: Iterable[npt.NDArray[np.int64]], rank: int = 0, world: int = 1, epoch: int = 0) -> None:
+    def __init__(self, batches: Iterable[npt.NDArray[np.int64]], rank: int = 0, world: int = 1) -> None:
         self.batches, self.rank, self.world = batches, rank, world
-        self.set_epoch(epoch)
+        self.set_epoch(0)
 
     def set_epoch(self, epoch: int) -> None:
         """Set the epoch, before each."""

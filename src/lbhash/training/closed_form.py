@@ -97,8 +97,6 @@ def fit_coder(
             if settings.method is None:
                 why = "there are no labels, and methods that need none have their own settings"
             raise ValueError(f"{one.name} is {value!r} and {why}; leave {one.name} out")
-    if not len(split):
-        raise ValueError("split has no row; training needs at least one")
     backbone = views = centers = None
     if isinstance(split, ImageSplit):
         backbone = open_backbone(given)

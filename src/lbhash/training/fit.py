@@ -60,6 +60,8 @@ def fit_split(
     **training: Any,
 ) -> Fitted:
     """Fit a method; arguments and errors are those of ``Hasher.fit_split``."""
+    if not len(split):
+        raise ValueError("split has no row; training needs at least one")
     method = fitted_method(settings.method, split.labels is not None)
     choice: Sequence[Tried] = ()
     if settings.method is None and split.labels is None and isinstance(split, EmbeddingSplit) and len(split) >= FEWEST:

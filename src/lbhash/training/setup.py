@@ -244,8 +244,6 @@ def _check_partly(split: Split, head: str | None, backbone: Backbone | None) -> 
 
 def labeled(split: SplitT, classes: int) -> SplitT:
     """Return the training rows with labels that are checked."""
-    if not len(split):
-        raise ValueError("split has no row; training needs at least one")
     assert split.labels is not None
     missing = len(split) - len(split.labeled())
     if missing:

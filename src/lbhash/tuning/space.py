@@ -98,13 +98,6 @@ def from_entry(entry: Any) -> BaseDistribution:
     return distributions.FloatDistribution(**entry)
 
 
-def to_entry(distribution: Any) -> dict[str, Any]:
-    """Return a distribution as a space file has it."""
-    if hasattr(distribution, "choices"):
-        return {"choices": list(distribution.choices)}
-    return {"low": distribution.low, "high": distribution.high, "log": distribution.log}
-
-
 def with_params(hasher: Hasher, params: Mapping[str, Any]) -> Hasher:
     """Return an unfitted copy of the hasher with these settings, named as in a space."""
     settings: dict[str, Any] = {}

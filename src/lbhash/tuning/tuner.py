@@ -125,8 +125,7 @@ def search(
     }
     settings |= {"by": by, "percentile": percentiles[0], "inter_percentile": percentiles[1], "top_k": top_k}
     settings |= {"compare": compare, "held_out": held_out, "prune": prune}
-    settings |= {"space": {name: spaces.to_entry(values) for name, values in space.items()}}
-    settings |= {"fingerprint of the rows": split.fingerprint()}
+    settings |= {"space": space, "fingerprint of the rows": split.fingerprint()}
     told = {name: str(value) for name, value in settings.items()}
     start = spaces.starting_point(hasher, space)
     study = Study(space, hasher.seed, start, hasher.epochs, prune=prune, settings=told, folder=folder, resume=resume)
