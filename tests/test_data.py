@@ -126,27 +126,18 @@ def test_label_lists_of_several_files_get_as_many_columns(folder, write_parquet)
 )
 @pytest.mark.parametrize("multi", [False, True])
 def test_protocols(name, per_class, sizes, disjoint, multi):
-    classes = 3
-    labels = np.random.default_rng(0).permutation(np.repeat(np.arange(classes), per_class))
-    if multi:
-        labels = np.eye(classes, dtype=np.uint8)[labels]
-    rows = PROTOCOLS[name].split(labels, seed=4)
-    train, base, query = (rows[split] for split in SPLITS)
-    assert (len(train), len(base), len(query)) == tuple(classes * size for size in sizes)
-    if not multi:
-        for split, size in zip(SPLITS, sizes, strict=True):
-            assert np.bincount(labels[rows[split]]).tolist() == [size] * classes
-    for split in SPLITS:
+    y = np.random.default_rng(0).permutation(np.repeat(np.arange(3), per_class))
+    labels = np.eye(3, dtype=np.uint8)[y] if multi else y
+    rows, again, other = (PROTOCOLS[name].split(labels, seed) for seed in (4, 4, 5))
+    for split, size in zip(SPLITS, sizes, strict=True):
+        assert len(rows[split]) == 3 * size
+        assert multi or np.bincount(y[rows[split]]).tolist() == [size] * 3
         assert (np.diff(rows[split]) > 0).all()
-    assert not np.intersect1d(query, base).size
-    assert not np.intersect1d(query, train).size
-    assert np.intersect1d(train, base).size == (0 if disjoint else len(train))
-    used = np.unique(np.concatenate([train, base, query]))
-    assert len(used) == classes * per_class
-
-    again, other = PROTOCOLS[name].split(labels, seed=4), PROTOCOLS[name].split(labels, seed=5)
-    for split in SPLITS:
         np.testing.assert_array_equal(rows[split], again[split])
+    train, base, query = (rows[split] for split in SPLITS)
+    assert not np.intersect1d(query, np.union1d(base, train)).size
+    assert np.intersect1d(train, base).size == (0 if disjoint else len(train))
+    assert len(np.unique(np.concatenate([train, base, query]))) == 3 * per_class
     assert not np.array_equal(query, other["query"])
 
 

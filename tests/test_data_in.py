@@ -341,10 +341,7 @@ FILES = {
     "commas.csv": (lambda frame, file: frame.to_csv(file, sep=";", decimal=",", index=False), "have a decimal comma"),
     "tabs.csv": (lambda frame, file: frame.to_csv(file, sep="\t", index=False), "columns are separated by tabs"),
     "bars.csv": (lambda frame, file: frame.to_csv(file, sep="|", index=False), "columns are separated by '|'"),
-    "latin.csv": (
-        lambda frame, file: frame.to_csv(file, index=False, encoding="latin-1"),
-        "not UTF-8 and read as",
-    ),
+    "latin.csv": (lambda frame, file: frame.to_csv(file, index=False, encoding="latin-1"), "not UTF-8 and read as"),
     "utf16.csv": (lambda frame, file: frame.to_csv(file, index=False, encoding="utf-16"), "it is read as UTF-16"),
     "bom.csv": (lambda frame, file: frame.to_csv(file, index=False, encoding="utf-8-sig"), ""),
     "lines.csv": (lambda frame, file: frame.assign(text='a\n"b", c; d').to_csv(file, index=False), ""),

@@ -126,7 +126,7 @@ def test_the_standardization_is_of_the_untrained_backbones_embeddings(folder, mo
 
     table = load_images(write_stripes(tmp_path / "images", 24))
     backbone = Backbone.from_pretrained(folder)
-    embeddings = backbone.embed([table.read(row) for row in range(24)])
+    embeddings = backbone.embed([table.store.read(row) for row in range(24)])
     part = ImageSplit(table, np.arange(24), table.labels)
     setup = prepare(Hasher(8, "csq", centers="best", seed=3), part, 4, backbone)
     head = setup.model
@@ -173,7 +173,7 @@ def test_labels_of_any_values_and_several_a_image(folder):
 def test_a_table_brings_its_labels(folder, tmp_path, cache):
     table = load_images(write_stripes(tmp_path / "images", 24))
     hasher = Hasher(**SETTINGS, epochs=1, backbone=folder).fit_images(table)
-    images = [table.read(row) for row in range(24)]
+    images = [table.store.read(row) for row in range(24)]
     np.testing.assert_array_equal(hasher.encode(images), hasher.train_codes_)
     np.testing.assert_array_equal(hasher.encode(iter(images)), hasher.train_codes_)
     assert hasher.encode(iter(())).shape == (0, 2)
@@ -203,7 +203,7 @@ def test_centers_are_arranged_by_the_images_as_the_untrained_backbone_sees_them(
     words = class_centers(4, hasher.bits, "best-ratio")
     np.testing.assert_array_equal(hasher.centers_, arrange_centers(words, confusion(part, 4), seed=hasher.seed))
     assert (len(part), classes) == (hasher.model_.metadata["training_rows"], 4) == (16, 4)
-    embeddings = Backbone.from_pretrained(folder).embed([table.read(row) for row in range(24)])
+    embeddings = Backbone.from_pretrained(folder).embed([table.store.read(row) for row in range(24)])
     for row, label in zip(part.embeddings, part.labels, strict=True):
         distance = np.abs(embeddings - row).max(axis=1)
         assert distance.min() < 1e-4

@@ -89,7 +89,7 @@ def test_encode_knows_the_backbone(here, trained, command):
     held = read_codes("base.parquet", "base")
     assert held.rows.tolist() == dataset.base.rows.tolist()
     assert f"{len(dataset.base)}/{len(dataset.base)} images" in err  # and no others are embedded
-    expected = Hasher.from_pretrained("model").encode(table.read(int(row)) for row in dataset.base.rows)
+    expected = Hasher.from_pretrained("model").encode(table.store.read(int(row)) for row in dataset.base.rows)
     np.testing.assert_array_equal(held.codes, expected)
     status, _, err = command(
         "encode", "--model", "model", "--data", "images", "--backbone", "model/backbone", "--out", "all.parquet"

@@ -67,7 +67,7 @@ def test_a_data_set_is_downloaded_once(downloads, cache, pixels, name, protocol)
     assert (len(table), table.test_rows.sum()) == (42, 12)
     for part, of_table in (("train", ~table.test_rows), ("test", table.test_rows)):
         rows = np.flatnonzero(of_table)
-        np.testing.assert_array_equal([np.asarray(table.read(row)) for row in rows], pixels[part])
+        np.testing.assert_array_equal([np.asarray(table.store.read(row)) for row in rows], pixels[part])
         assert table.labels[rows].tolist() == [row % 3 for row in range(SIZES[part])]
     assert downloads == [HUB_DATASETS[name].repository]
     known = table.store.fingerprint()

@@ -57,7 +57,7 @@ def pixels_of(images):
 
 def test_images_in_any_order(parquet, monkeypatch):
     rows = np.array([21, 3, 8, 17, 0])
-    expected = pixels_of(parquet.read(int(row)) for row in rows)
+    expected = pixels_of(parquet.store.read(int(row)) for row in rows)
     spooled = parquet.store.in_any_order(rows)
     monkeypatch.setattr(type(parquet.store), "stored", lambda *_: pytest.fail("the file was read again"))
     for _ in range(2):
@@ -76,7 +76,7 @@ def test_spooled_images_leave_no_file(parquet, tmp_path, monkeypatch):
     assert list((tmp_path / "spool").iterdir()) == []
     monkeypatch.undo()
     copied = pickle.loads(pickle.dumps(spooled))
-    np.testing.assert_array_equal(pixels_of([copied.read(9)]), pixels_of([parquet.read(9)]))
+    np.testing.assert_array_equal(pixels_of([copied.read(9)]), pixels_of([parquet.store.read(9)]))
 
 
 def test_images_that_a_program_holds(tmp_path):
@@ -126,7 +126,7 @@ def test_a_split_of_images(tmp_path):
 def test_images_become_embeddings(backbone, parquet):
     split = part_of(parquet, np.arange(24)[::-3])
     embedded = split.embedded(backbone)
-    expected = backbone.embed([parquet.read(int(row)) for row in split.rows])
+    expected = backbone.embed([parquet.store.read(int(row)) for row in split.rows])
     np.testing.assert_allclose(embedded.embeddings, expected, rtol=1e-5, atol=1e-6)
     np.testing.assert_array_equal(embedded.labels, split.labels)
     assert (split.needs_backbone, embedded.needs_backbone) == (True, False)

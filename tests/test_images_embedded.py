@@ -83,7 +83,7 @@ def test_embeddings_are_computed_once(table, backbone, cache, counted):
     assert len(counted) == len(table)
     assert isinstance(made.embeddings, np.memmap)
     assert made.embeddings.dtype == np.float32
-    one_by_one = [backbone.embed([table.read(row)]) for row in range(len(table))]
+    one_by_one = [backbone.embed([table.store.read(row)]) for row in range(len(table))]
     np.testing.assert_allclose(made.embeddings, np.concatenate(one_by_one), atol=1e-4)
     counted.clear()
     again = embed_dataset(load_images(table.store.folder), backbone)
@@ -156,7 +156,7 @@ def test_killed_runs_and_two_at_once(table, cache):
     assert [run.returncode for run in two] == [0, 0]
     rows = [int(word) for words in said for word in words[:-1]]
     assert rows in (list(range(start, len(table))) for start in (20, 22))  # none twice, by one of the two alone
-    means = np.stack([np.asarray(table.read(row)).mean((0, 1)) for row in range(len(table))]).astype(np.float32)
+    means = np.stack([np.asarray(table.store.read(row)).mean((0, 1)) for row in range(len(table))]).astype(np.float32)
     assert [bytes.fromhex(words[-1]) for words in said] == [means.tobytes()] * 2
 
 
@@ -183,7 +183,7 @@ def test_damaged_images_are_skipped(broken, backbone, cache, capsys, kept):
     assert not set(lost) & set(part.rows.tolist())
     assert len(part) == 40
     for row in part.rows[::7]:  # no row moves
-        np.testing.assert_allclose(part.embeddings[row], backbone.embed([broken.read(row)])[0], atol=1e-4)
+        np.testing.assert_allclose(part.embeddings[row], backbone.embed([broken.store.read(row)])[0], atol=1e-4)
     dataset = made.dataset("holdout")
     assert not set(lost) & {int(row) for split in SPLITS for row in dataset.split(split).rows}
 

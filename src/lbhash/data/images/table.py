@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -15,9 +14,6 @@ from lbhash.data.split import Embedder, EmbeddingSplit, Split, classes_of
 from lbhash.data.table import Table
 from lbhash.utils.fingerprint import fingerprint
 from lbhash.utils.progress import counted
-
-if TYPE_CHECKING:
-    from PIL import Image
 
 
 @dataclass(frozen=True)
@@ -89,10 +85,6 @@ class ImageTable(Table[ImageSplit]):
 
     def __len__(self) -> int:
         return len(self.store)
-
-    def read(self, row: int) -> Image.Image:
-        """Return the image of a row, upright and in RGB (``ImageStore.read``)."""
-        return self.store.read(row)
 
     def where(self, row: int) -> str:
         """Return the name of a row's image for messages."""
