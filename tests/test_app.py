@@ -99,39 +99,6 @@ def test_search_within_a_radius(client, digits_service, hasher, radius):
     assert both.json()["within"] is None
 
 
-@pytest.mark.parametrize("where", [{"label": 3}, {"label": [3, 5]}, {"label": [], "row": 4}])
-def test_search_where(client, digits_service, hasher, where):
-    index, data = open_index(digits_service.index), load_table("digits")
-    wanted = [where["label"]] if isinstance(where["label"], int) else where["label"]
-    code = hasher.encode(data.embeddings[:1])[0]
-    expected = by_hand(code, index, 9, keep=lambda row: data.labels[row] in wanted)
-    fields, image = {"k": "9", "where": json.dumps(where)}, client.get("/row/0/image").content
-    assert found(client.post("/search", json={"row": 0, "k": 9, "where": where})) == expected
-    assert found(client.post("/search", files={"image": image}, data=fields)) == expected
-
-
-def test_k_beyond_the_index_is_all_of_it(tmp_path, digits_service):
-    table = open_index(digits_service.index)
-    ids = table.ids()[:5]
-    build_index(CodeTable(table.codes_of(ids), BITS, ids, None, table.model), tmp_path / "five")
-    with TestClient(create_app(Settings(digits_service.model, tmp_path / "five")), base_url=HOME) as client:
-        embedding = load_table("digits").embeddings[0].tolist()
-        assert sorted(found(client.post("/search", json={"embedding": embedding}))[1]) == ids.tolist()
-        neighbor = client.post("/search", json={"embedding": embedding}).json()["neighbors"][0]
-        assert (neighbor["row"], neighbor["label"]) == (None, None)
-
-
-def test_rerank_by_the_outputs(client, digits_service, hasher):
-    data, index = load_table("digits"), open_index(digits_service.index)
-    outputs = hasher.model_.outputs(data.embeddings[1790:1791])[0]
-    body = client.post("/search", json={"row": 1790, "k": 5, "rerank": "asymmetric", "candidates": 80}).json()
-    scores = [one["score"] for one in body["neighbors"]]
-    _, candidates = by_hand(hasher.encode(data.embeddings[1790:1791])[0], index, 80)
-    signs = 2.0 * np.unpackbits(index.codes_of(candidates), axis=1, bitorder="little")[:, :BITS] - 1
-    np.testing.assert_allclose(scores, np.sort(-(signs @ outputs))[:5], rtol=1e-4)
-    assert scores == sorted(scores)
-
-
 def test_encode(client, hasher):
     data = load_table("digits")
     for row in (0, 1790):
@@ -300,19 +267,6 @@ def test_an_index_that_does_not_answer_is_a_503(client, monkeypatch):
     assert answer.status_code == 503
     assert answer.json() == {"detail": "the index does not answer"}
     assert answer.headers["retry-after"] == "5"
-
-
-@pytest.mark.parametrize("method", ["itq", "spectral"])
-def test_a_coder_is_served(tmp_path, method):
-    x = load_table("digits").embeddings.astype(np.float32)
-    coder = Hasher(BITS, method).fit(x)
-    coder.save_pretrained(tmp_path / "model")
-    table = CodeTable(coder.encode(x), BITS, np.arange(len(x)), model=coder.model_.fingerprint())
-    build_index(table, tmp_path / "index")
-    with TestClient(create_app(Settings(tmp_path / "model", tmp_path / "index", "digits")), base_url=HOME) as client:
-        answer = found(client.post("/v1/search", json={"embedding": x[7].tolist(), "k": 20}))
-        assert answer == by_hand(coder.encode(x[7:8])[0], open_index(tmp_path / "index"), 20)
-        assert client.post("/v1/search", json={"row": 7, "k": 1}).json()["query"]["doubt"] is not None
 
 
 def test_doubt_is_how_far_outputs_are_from_those_of_the_data(client, hasher):

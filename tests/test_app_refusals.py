@@ -240,12 +240,9 @@ def test_pages_of_other_sites_are_refused_without_a_token(digits_service):
     ("change", "part"),
     [
         ({"max_body": 0}, "max_body is 0"),
-        ({"max_pixels": -1}, "max_pixels is -1"),
         ({"concurrency": 0}, "concurrency is 0"),
-        ({"queue": -1}, "queue is -1"),
         ({"queue_seconds": 0.0}, "queue_seconds is 0"),
         ({"token": ""}, "token is empty"),
-        ({"token": "a\nb"}, "token"),
         ({"token": "schlüssel"}, "ASCII"),
     ],
 )

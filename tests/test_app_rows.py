@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import io
-import json
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -119,14 +118,6 @@ def test_a_folder_of_class_folders_is_served(service, images, tmp_path):
         for row in (20, 45):  # which is gone, and which leads out of the folder
             assert_refused(client.get(f"/row/{row}/image"), 404, f"row {row} has no image")
             assert_refused(client.post("/search", json={"row": row}), 422, f"row {row} has no image")
-
-
-def test_names_of_classes_in_the_metadata_of_parquet(tmp_path, images):
-    file = write(tmp_path / "d.parquet", images)
-    about = {"info": {"features": {"label": {"names": ["bird", "cat", "dog"], "_type": "ClassLabel"}}}}
-    table = pq.read_table(file).replace_schema_metadata({"huggingface": json.dumps(about)})
-    pq.write_table(table, file)
-    assert [open_rows(file).label(row) for row in range(4)] == ["bird", "cat", "dog", "bird"]
 
 
 def test_embeddings_beside_the_images_are_used(tmp_path, images):

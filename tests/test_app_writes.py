@@ -70,13 +70,6 @@ def test_what_is_added_is_found_at_once_and_gone_once_it_is_removed(client, sett
     assert open_index(settings.index).ids().tolist() == before.ids().tolist()
 
 
-def test_ids_and_all_columns_can_be_given(client, rows):
-    post(client, "add", embeddings=rows[:1], ids=[2**40], attributes={"label": [3], "row": [5]})
-    (one,) = [one for one in nearest(client, rows[0], 1000, radius=0) if one["id"] == 2**40]
-    assert (one["label"], one["row"]) == (3, 5)
-    assert post(client, "add", embeddings=rows[:1])["ids"] == [2**40 + 1]
-
-
 @pytest.mark.parametrize("ids", [["sku 7, é", "sku-8"], [-(2**63), 2**62 + 1]], ids=["texts", "wide"])
 def test_ids_that_people_have(settings, rows, ids):
     index = open_index(settings.index)

@@ -91,16 +91,6 @@ def test_a_reader_takes_the_new_one_of_the_same_model(tmp_path):
     assert (len(open_index(tmp_path / "i")), reader.build) == (4, open_index(tmp_path / "i").build)
 
 
-@pytest.mark.parametrize("model", ["another", ""])
-def test_a_reader_refuses_the_new_one_of_another_model(tmp_path, model):
-    index_of(0, 3).save(tmp_path / "i")
-    reader = open_index(tmp_path / "i")
-    removed_and_built(index_of(1, 3, model), tmp_path / "i")
-    with pytest.raises(ValueError, match="which was built again with other settings; open it again"):
-        reader.refresh()
-    np.testing.assert_array_equal(reader.codes_of([0, 1, 2]), codes_of(0, 3))
-
-
 def test_files_of_two_folders_are_never_mixed(tmp_path, monkeypatch):
     """A link that moves between the reading of the manifest and that of the files, which have the same names."""
     for name, value in (("one", 0), ("two", 1)):

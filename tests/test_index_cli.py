@@ -290,18 +290,6 @@ def test_bad_searches(inside, command):
         assert_refused(command(*arguments), said)
 
 
-@pytest.mark.parametrize("more", [(), ("--rerank", "asymmetric", "--candidates", 9), ("--asymmetric",)])
-def test_an_index_of_fewer_codes_gives_all_of_them(inside, command, more):
-    build(command, inside / "i")
-    row = ("search", "--index", inside / "i", "--model", "model", "--row", 1, "-k", 9, *more)
-    for kept in (range(3), ()):
-        gone = np.setdiff1d(open_index(inside / "i").ids(), kept)
-        assert json_of(command("index", "remove", "--index", inside / "i", "--ids", ",".join(map(str, gone)), "--json"))
-        (query,) = json_of(command("search", *row[1:], "--json"))["queries"]
-        assert sorted(hit["id"] for hit in query["neighbors"]) == list(kept)
-    assert command(*row)[1].startswith("nothing is near to row 1, label 1: the index is empty, or no code")
-
-
 @pytest.fixture
 def unencoding(monkeypatch):
     """No model may encode: what is refused is refused before."""
@@ -390,22 +378,6 @@ def with_words(inside, write_parquet):
         f"in_{name}": np.isin(np.arange(len(labels)), data.split(name).rows) for name in ("train", "base", "query")
     }
     return write_parquet(inside / "words.parquet", embeddings, label=labels, word=words, half=labels / 2, **flags)
-
-
-def test_columns_of_the_data_travel_with_the_codes(inside, with_words, command):
-    source = ("--model", "model", "--data", with_words, "--split", "base")
-    carry = ("--columns", "word", "--columns", "half")
-    json_of(
-        command("index", "build", *source, *carry, "--store-vectors", "outputs", "--out", inside / "direct", "--json")
-    )
-    command("encode", *source, *carry, "--out", inside / "carried.parquet")
-    json_of(command("index", "build", "--codes", inside / "carried.parquet", "--out", inside / "by-file", "--json"))
-    for name in ("direct", "by-file"):
-        index = open_index(inside / name)
-        held = index.attributes_of(index.ids())
-        assert held["word"].to_pylist() == [f"row {row}" for row in held["row"].to_pylist()]
-        assert held["half"].to_pylist() == [label / 2 for label in held["label"].to_pylist()]
-        assert len(index) == len(load_dataset("digits").base)
 
 
 @pytest.mark.parametrize("form", ["csv", "parts"])

@@ -229,18 +229,6 @@ def test_a_file_that_is_cut_in_place_ends_no_process(whole, tmp_path, to):
         answers(index, queries)
 
 
-def test_what_is_in_memory_stays_as_it_was_read(whole, tmp_path):
-    source, _ = whole["flat"]
-    shutil.copytree(source, tmp_path / "i")
-    index = open_index(tmp_path / "i")
-    queries = index.codes_of(index.ids()[:5])
-    index.load()
-    expected = index.search(queries, 5, where={"label": 1})
-    for file in (tmp_path / "i").glob("0*"):
-        os.truncate(file, 0)
-    np.testing.assert_array_equal(index.search(queries, 5, where={"label": 1}).ids, expected.ids)
-
-
 def test_blocks_are_checked_when_they_are_read(tmp_path, monkeypatch):
     rows = np.random.default_rng(0).integers(0, 256, (3 * BLOCK // 1024 + 5, 1024), dtype=np.uint8)
     entry = write_array(tmp_path / "00000001.0.vectors.npy", rows)

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from lbhash.codes.io import CodeTable
 from lbhash.index import build_index
-from lbhash.index.sizing import parse_bytes, parse_count, shown_bytes, size_of
+from lbhash.index.sizing import parse_bytes, parse_count, size_of
 
 
 def test_what_an_index_takes_on_disk(tmp_path):
@@ -64,31 +64,6 @@ def test_counts():
     for text in ("0", "1.5", "-3", "many", "inf", "nan", ""):
         with pytest.raises(ValueError, match="it must be a whole number of at least 1"):
             parse_count(text)
-
-
-def test_bytes_for_people():
-    assert [shown_bytes(count) for count in (0, 1023, 1024, 16 * 10**9, 2**40, 2**52)] == [
-        "0 B",
-        "1023 B",
-        "1.0 KiB",
-        "14.9 GiB",
-        "1.0 TiB",
-        "4096.0 TiB",
-    ]
-
-
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        ({"bits": 0}, "bits is 0"),
-        ({"count": 0}, "count is 0; it must be at least 1"),
-        ({"attributes": -1}, "attributes is -1; it must be at least 0"),
-        ({"usable": 1.1}, "usable is 1.1; it must be above 0 and at most 1"),
-    ],
-)
-def test_bad_sizes(arguments, said):
-    with pytest.raises(ValueError, match=said):
-        size_of(**{"bits": 64, "count": 10} | arguments)
 
 
 def test_the_table_of_the_docs(command):
