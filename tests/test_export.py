@@ -204,9 +204,6 @@ def tiny(kind):
                 patch_size=16,
             )
         ),
-        "mobilenet_v2": lambda: transformers.MobileNetV2Model(
-            transformers.MobileNetV2Config(depth_multiplier=0.1, image_size=32)
-        ),
     }[kind]
     torch.manual_seed(0)
     model = made().eval()
@@ -313,15 +310,6 @@ def test_images_of_any_size(tmp_path):
         pixels = backbone.processor(images, return_tensors="np")["pixel_values"]
         found = run(tmp_path / "model.onnx", pixels)
         assert_same(found, hasher.encode(embeddings), hasher.model_.outputs(embeddings))
-
-
-@pytest.mark.slow
-def test_sizes_that_cannot_be_exported(tmp_path):
-    # Its padding follows from the size of the image, by Python, and is in the file that of one size.
-    model, vision = model_of_images(tmp_path, "mobilenet_v2", AS_THEY_ARE)
-    with pytest.raises(ValueError, match=r"^the (outputs of the )?exported model .*under onnxruntime"):
-        export_model(model, tmp_path / "model.onnx", backbone=vision)
-    assert not (tmp_path / "model.onnx").exists()
 
 
 # ------------------------------------------------------------------------------------------------- what is refused
