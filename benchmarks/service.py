@@ -78,7 +78,7 @@ class Connection:
 def search_request() -> bytes:
     """A search by a random row."""
     body = json.dumps({"row": random.randrange(ROWS), "k": K}).encode()
-    head = "POST /search HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
+    head = "POST /v1/search HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
     return (head % len(body)).encode() + body
 
 
@@ -201,7 +201,10 @@ def settle(port: int, seconds: float) -> None:
 
     ended = time.monotonic() + seconds
     while time.monotonic() < ended:
-        with urlopen(f"http://127.0.0.1:{port}/map") as drawn, urlopen(f"http://127.0.0.1:{port}/summary") as computed:
+        with (
+            urlopen(f"http://127.0.0.1:{port}/v1/map") as drawn,
+            urlopen(f"http://127.0.0.1:{port}/v1/summary") as computed,
+        ):
             if not json.load(drawn)["pending"] and json.load(computed)["state"] != "computing":
                 return
         time.sleep(0.5)

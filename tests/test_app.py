@@ -42,10 +42,10 @@ def by_hand(code, index, k=None, radius=None, keep=lambda row: True):
 
 
 def test_null_in_a_form_is_a_field_that_is_not_given(client):
-    given = {"files": {"image": client.get("/row/3/image").content}}
-    wanted = found(client.post("/search", **given))
+    given = {"files": {"image": client.get("/v1/row/3/image").content}}
+    wanted = found(client.post("/v1/search", **given))
     for name in ("k", "radius", "where", "rerank"):
-        assert found(client.post("/search", **given, data={name: "null"})) == wanted
+        assert found(client.post("/v1/search", **given, data={name: "null"})) == wanted
 
 
 def test_search_by_row_embedding_code_id_and_image_agree(client, digits_service, hasher):
@@ -61,16 +61,16 @@ def test_search_by_row_embedding_code_id_and_image_agree(client, digits_service,
         {"code": code.tobytes().hex()},
         {"code": code.tobytes().hex().upper()},
     ):
-        answer = client.post("/search", json={**given, "k": 7})
+        answer = client.post("/v1/search", json={**given, "k": 7})
         assert found(answer) == wanted
         assert answer.json()["query"]["code"] == code.tobytes().hex()
-    image = client.get(f"/row/{row}/image").content
-    assert found(client.post("/search", files={"image": image}, data={"k": "7"})) == wanted
+    image = client.get(f"/v1/row/{row}/image").content
+    assert found(client.post("/v1/search", files={"image": image}, data={"k": "7"})) == wanted
 
 
 def test_what_a_neighbor_is(client, digits_service):
     index, labels = open_index(digits_service.index), load_table("digits").labels
-    body = client.post("/search", json={"row": 1790, "k": 3}).json()
+    body = client.post("/v1/search", json={"row": 1790, "k": 3}).json()
     asked = {"bits": BITS, "id": None, "row": 1790, "label": int(labels[1790]), "attributes": {}}
     assert {name: body["query"][name] for name in asked} == asked
     assert [one["rank"] for one in body["neighbors"]] == [1, 2, 3]
@@ -91,10 +91,10 @@ def test_search_within_a_radius(client, digits_service, hasher, radius):
     index = open_index(digits_service.index)
     code = hasher.encode(load_table("digits").embeddings[:1])[0]
     everything = by_hand(code, index, radius=radius)
-    answer = client.post("/search", json={"row": 0, "radius": radius})
+    answer = client.post("/v1/search", json={"row": 0, "radius": radius})
     assert found(answer) == tuple(part[:1000] for part in everything)
     assert answer.json()["within"] == len(everything[0])
-    both = client.post("/search", json={"row": 0, "radius": radius, "k": 20})
+    both = client.post("/v1/search", json={"row": 0, "radius": radius, "k": 20})
     assert found(both) == tuple(part[:20] for part in everything)
     assert both.json()["within"] is None
 
@@ -102,11 +102,11 @@ def test_search_within_a_radius(client, digits_service, hasher, radius):
 def test_encode(client, hasher):
     data = load_table("digits")
     for row in (0, 1790):
-        body = client.post("/encode", json={"row": row}).json()
+        body = client.post("/v1/encode", json={"row": row}).json()
         assert body["code"] == hasher.encode(data.embeddings[row : row + 1])[0].tobytes().hex()
         np.testing.assert_allclose(body["outputs"], hasher.model_.outputs(data.embeddings[row : row + 1])[0], rtol=1e-4)
-        assert client.post("/encode", files={"image": client.get(f"/row/{row}/image").content}).json() == body
-    assert client.post("/encode", json={"code": "0b0c"}).json() == {"code": "0b0c", "bits": BITS, "outputs": None}
+        assert client.post("/v1/encode", files={"image": client.get(f"/v1/row/{row}/image").content}).json() == body
+    assert client.post("/v1/encode", json={"code": "0b0c"}).json() == {"code": "0b0c", "bits": BITS, "outputs": None}
 
 
 @pytest.mark.parametrize("name", ["digits", "characters"])
@@ -127,37 +127,23 @@ def test_health_and_about(client, digits_service, hasher):
     facts = {"generation": index.generation, "codes": len(index), "bits": BITS, "model": hasher.model_.fingerprint()}
     assert client.get("/health").json() == {"ready": True, "build": index.build, **facts}
     assert f'lbhash_index_info{{build="{index.build}"}} 1.0' in client.get("/metrics").text
-    about = client.get("/about").json()
+    about = client.get("/v1/about").json()
     assert facts.items() <= about.items()
     assert (about["dim"], about["rows"], about["pictures"], about["takes_pictures"]) == (64, 1797, True, True)
     assert (about["columns"], about["label"], about["rerank"]) == (["row", "label"], "label", ["asymmetric"])
 
 
-def test_routes_without_a_version_still_answer_and_are_not_in_the_schema(client):
-    paths = client.get("/openapi.json").json()["paths"]
-    old = [path.removeprefix("/v1") for path in paths if path.startswith("/v1/")]
-    assert len(old) == 6
-    assert not set(old) & set(paths)
-    for path in ("/about", "/map", "/summary", "/row/3/image"):
-        assert client.get(path).content == client.get(f"/v1{path}").content
-    assert client.post("/encode", json={"row": 3}).json() == client.post("/v1/encode", json={"row": 3}).json()
-    assert found(client.post("/search", json={"row": 3})) == found(client.post("/v1/search", json={"row": 3}))
-    metrics = client.get("/metrics").text
-    assert 'route="/search"' in metrics
-    assert "/v1" not in metrics
-
-
 def test_row_images(client):
-    answer = client.get("/row/5/image")
+    answer = client.get("/v1/row/5/image")
     assert answer.headers["content-type"] == "image/png"
     pixels = np.asarray(Image.open(io.BytesIO(answer.content)))
     np.testing.assert_array_equal(np.rint(pixels * (16 / 255)).ravel(), load_table("digits").embeddings[5])
     for row, status in (("1797", 404), ("-1", 422), ("x", 422), ("1e3", 422), (str(2**63), 422), (str(2**62), 404)):
-        assert_refused(client.get(f"/row/{row}/image"), status)
+        assert_refused(client.get(f"/v1/row/{row}/image"), status)
 
 
 def test_the_summary_is_an_evaluation_of_the_index(client, digits_service, hasher):
-    body = wait_for(client, "/summary", lambda body: body["state"] != "computing")
+    body = wait_for(client, "/v1/summary", lambda body: body["state"] != "computing")
     dataset = load_dataset("digits")
     codes = [hasher.encode_split(part) for part in (dataset.query, dataset.base)]
     new = ~np.isin(dataset.base.rows, dataset.train.rows)
@@ -181,7 +167,7 @@ def test_the_summary_is_an_evaluation_of_the_index(client, digits_service, hashe
 
 
 def test_the_map_has_a_place_for_every_code(client, digits_service):
-    body = wait_for(client, "/map", lambda body: body["state"] == "ready")
+    body = wait_for(client, "/v1/map", lambda body: body["state"] == "ready")
     ids = open_index(digits_service.index).ids().tolist()
     assert body["ids"] == body["rows"] == ids
     assert body["labels"] == load_table("digits").labels[ids].tolist()
@@ -192,11 +178,11 @@ def test_the_map_has_a_place_for_every_code(client, digits_service):
 
 def test_metrics(digits_service):
     with TestClient(create_app(digits_service), base_url=HOME) as client:
-        client.post("/search", json={"row": 1})
-        client.post("/search", json={"row": -1})
-        client.get("/row/3/image")
+        client.post("/v1/search", json={"row": 1})
+        client.post("/v1/search", json={"row": -1})
+        client.get("/v1/row/3/image")
         client.get("/nothing/of/the/kind")
-        client.request("BREW", "/search")
+        client.request("BREW", "/v1/search")
         lines = client.get("/metrics").text.splitlines()
     values = dict(line.rsplit(" ", 1) for line in lines if not line.startswith("#"))
     assert values['lbhash_requests_total{method="POST",route="/search",status="200"}'] == "1.0"
@@ -228,13 +214,13 @@ def test_the_page_and_its_headers(client):
 def test_without_data_and_backbone(digits_service):
     app = create_app(Settings(digits_service.model, digits_service.index))
     with TestClient(app, base_url=HOME) as client:
-        about = client.get("/about").json()
+        about = client.get("/v1/about").json()
         assert (about["rows"], about["pictures"], about["takes_pictures"]) == (None, False, False)
-        assert_refused(client.post("/search", json={"row": 1}), 422, "no data")
-        assert_refused(client.get("/row/1/image"), 404, "no data")
-        assert_refused(client.post("/search", files={"image": png(np.zeros((8, 8)))}), 422, "no backbone")
-        assert client.post("/search", json={"id": 0}).json()["neighbors"][0]["row"] is None
-        summary = wait_for(client, "/summary", lambda body: body["state"] != "computing")
+        assert_refused(client.post("/v1/search", json={"row": 1}), 422, "no data")
+        assert_refused(client.get("/v1/row/1/image"), 404, "no data")
+        assert_refused(client.post("/v1/search", files={"image": png(np.zeros((8, 8)))}), 422, "no backbone")
+        assert client.post("/v1/search", json={"id": 0}).json()["neighbors"][0]["row"] is None
+        summary = wait_for(client, "/v1/summary", lambda body: body["state"] != "computing")
         assert (summary["map"], summary["confused"]) == (None, None)
         assert len(summary["classes"]) == 10
         assert "no data" in summary["notes"][0]
@@ -248,7 +234,7 @@ def test_an_index_of_queries_alone_is_shown_with_the_figures_of_the_training(tmp
     figures = {"map": 0.5, "map_worst": 0.25, "map_best": 0.75, "map_macro": 0.5, "knn_accuracy": 1.0}
     metrics.write_text(json.dumps({"new_rows": figures, "trained_rows": None, "classes": [{"class": 3, "map": 0.25}]}))
     with TestClient(create_app(Settings(tmp_path / "model", tmp_path / "index", "digits")), base_url=HOME) as client:
-        summary = wait_for(client, "/summary", lambda body: body["state"] != "computing")
+        summary = wait_for(client, "/v1/summary", lambda body: body["state"] != "computing")
     assert summary["trained"] == {"searched": [{"name": "new rows", **figures}], "stored": []}
     assert (summary["codes"], summary["queries"], summary["map"], len(summary["classes"])) == (200, None, None, 10)
     assert [one["map"] for one in summary["classes"]] == [0.25 if label == 3 else None for label in range(10)]
@@ -263,7 +249,7 @@ def test_an_index_that_does_not_answer_is_a_503(client, monkeypatch):
         raise ConnectionError("index is milvus+http://h/c, which does not answer")
 
     monkeypatch.setattr(FlatIndex, "search", lost)
-    answer = client.post("/search", json={"code": "0000"})
+    answer = client.post("/v1/search", json={"code": "0000"})
     assert answer.status_code == 503
     assert answer.json() == {"detail": "the index does not answer"}
     assert answer.headers["retry-after"] == "5"

@@ -82,7 +82,7 @@ def test_search_by_row(page, address):
     assert "1,597 codes of 16 bits" in element(page, "facts").text
     element(page, "row").send_keys("1790\n")
     until(page, "document.querySelectorAll('.card').length == 12")
-    wanted = httpx.post(f"{address}/search", json={"row": 1790, "k": 12}).json()
+    wanted = httpx.post(f"{address}/v1/search", json={"row": 1790, "k": 12}).json()
     for lines, neighbor in zip(cards(page), wanted["neighbors"], strict=True):
         assert lines[0] == f"{neighbor['distance']} bit{'s' * (neighbor['distance'] != 1)}"
         assert lines[1] == str(neighbor["label"])
@@ -104,7 +104,7 @@ def test_the_bits_that_differ_are_highlighted(page, address):
         "...['one', 'zero', 'differs-one', 'differs-zero'].map((kind) => "
         "(bits.querySelector('.' + kind)?.getAttribute('d').match(/M/g) ?? []).length)])",
     )
-    found = httpx.post(f"{address}/search", json={"row": 1790, "k": 60}).json()
+    found = httpx.post(f"{address}/v1/search", json={"row": 1790, "k": 60}).json()
     query = int.from_bytes(bytes.fromhex(found["query"]["code"]), "little")
     for counts, neighbor in zip(shown, found["neighbors"], strict=True):
         code = int.from_bytes(bytes.fromhex(neighbor["code"]), "little")

@@ -56,13 +56,13 @@ FIELD = b"--x\r\nContent-Disposition: form-data"
 )
 def test_searches_that_cannot_be(client, body, parts):
     content = body if isinstance(body, bytes) else json.dumps(body)
-    answer = client.post("/search", content=content, headers={"Content-Type": "application/json"})
+    answer = client.post("/v1/search", content=content, headers={"Content-Type": "application/json"})
     assert_refused(answer, 422, *parts)
     assert len(answer.content) < 1000
 
 
 def test_an_unknown_id_is_not_found(client):
-    assert_refused(client.post("/search", json={"id": 10**9}), 404, "id is 1000000000", "no such code")
+    assert_refused(client.post("/v1/search", json={"id": 10**9}), 404, "id is 1000000000", "no such code")
 
 
 @pytest.mark.parametrize(
@@ -75,12 +75,12 @@ def test_an_unknown_id_is_not_found(client):
     ],
 )
 def test_files_that_are_not_images(client, image, part):
-    assert_refused(client.post("/encode", files={"image": ("a.png", image, "image/png")}), 422, part)
+    assert_refused(client.post("/v1/encode", files={"image": ("a.png", image, "image/png")}), 422, part)
 
 
 def test_an_image_needs_no_good_name(client):
     for name in ("../../etc/passwd", "a\x00b", "é" * 300, ""):
-        answer = client.post("/encode", files={"image": (name, png(np.zeros((8, 8))), "text/html")})
+        answer = client.post("/v1/encode", files={"image": (name, png(np.zeros((8, 8))), "text/html")})
         assert answer.status_code == (200 if name else 422)
 
 
@@ -96,7 +96,7 @@ def test_an_image_needs_no_good_name(client):
     ],
 )
 def test_forms_that_cannot_be(client, fields, part):
-    answer = client.post("/search", files={"image": png(np.zeros((8, 8)))}, data=fields)
+    answer = client.post("/v1/search", files={"image": png(np.zeros((8, 8)))}, data=fields)
     assert answer.status_code in (400, 422)
     assert_refused(answer, answer.status_code, part)
 
@@ -115,17 +115,17 @@ def test_forms_that_cannot_be(client, fields, part):
 )
 def test_bodies_that_are_no_form(client, kind, body, status):
     assert_refused(
-        client.post("/search", content=body, headers={"Content-Type": kind} if kind is not None else {}), status
+        client.post("/v1/search", content=body, headers={"Content-Type": kind} if kind is not None else {}), status
     )
 
 
 def test_two_images_are_too_many(client):
     image = png(np.zeros((8, 8)))
-    assert_refused(client.post("/search", files=[("image", image), ("image", image)]), 400)
-    assert_refused(client.post("/search", files={"picture": image}), 422, "'image'")
+    assert_refused(client.post("/v1/search", files=[("image", image), ("image", image)]), 400)
+    assert_refused(client.post("/v1/search", files={"picture": image}), 422, "'image'")
 
 
-@pytest.mark.parametrize("path", ["/search", "/encode", "/health"])
+@pytest.mark.parametrize("path", ["/v1/search", "/v1/encode", "/health"])
 def test_too_large_a_body_is_refused_while_it_comes_in(digits_service, path):
     sent = 0
 
@@ -148,9 +148,9 @@ def test_json_is_small_however_large_an_image_may_be(client):
     body = b'{"embedding":[' + b"[]," * 175_000 + b"[]]}"
     typed = {"Content-Type": "application/json"}
     for kind in (typed, {"Content-Type": "text/plain"}, {}):
-        assert_refused(client.post("/search", content=body, headers=kind), 413, "262,144 bytes")
-    assert_refused(client.post("/search", content=iter([body[:-2], b"]}"]), headers=typed), 413, "262,144 bytes")
-    assert client.get("/about").json()["limits"]["max_json"] == 262_144
+        assert_refused(client.post("/v1/search", content=body, headers=kind), 413, "262,144 bytes")
+    assert_refused(client.post("/v1/search", content=iter([body[:-2], b"]}"]), headers=typed), 413, "262,144 bytes")
+    assert client.get("/v1/about").json()["limits"]["max_json"] == 262_144
 
 
 @pytest.mark.parametrize(
@@ -171,7 +171,7 @@ def test_one_error_is_made_of_json_full_of_errors(client, monkeypatch, body, par
     made = []
     line_for = requests.line_for
     monkeypatch.setattr(requests, "line_for", lambda error: made.append(error.error_count()) or line_for(error))
-    answer = client.post("/search", content=body, headers={"Content-Type": "application/json"})
+    answer = client.post("/v1/search", content=body, headers={"Content-Type": "application/json"})
     assert_refused(answer, 422, part)
     assert sum(made) <= 20  # a value may be one of several types, which is an error for each
 
@@ -183,25 +183,25 @@ def test_bodies_are_parsed_in_a_thread(client, monkeypatch):
         monkeypatch.setattr(
             requests, name, lambda *given, parse=parse: threads.append(threading.current_thread().name) or parse(*given)
         )
-    assert client.post("/encode", json={"row": 1}).status_code == 200
-    assert client.post("/encode", files={"image": png(np.zeros((8, 8)))}).status_code == 200
+    assert client.post("/v1/encode", json={"row": 1}).status_code == 200
+    assert client.post("/v1/encode", files={"image": png(np.zeros((8, 8)))}).status_code == 200
     assert len(threads) == 2
     assert all(name.startswith("lbhash-request") for name in threads)
 
 
 def test_no_redirect_leads_to_the_host_that_a_request_names(client):
-    for path in ("/health/", "/search/", "/static", "/about/"):
+    for path in ("/health/", "/v1/search/", "/static", "/v1/about/"):
         answer = client.get(path, headers={"Host": "evil.example"}, follow_redirects=False)
         assert_refused(answer, 404)
         assert "evil" not in str(answer.headers)
 
 
 def test_wrong_methods_and_places(client):
-    assert_refused(client.get("/search"), 405)
+    assert_refused(client.get("/v1/search"), 405)
     for path in ("/", "/docs", "/static/app.js", "/health", "/ready", "/metrics", "/v1/about", "/v1/row/3/image"):
         asked, read = client.head(path), client.get(path)
         assert (asked.status_code, asked.headers["content-type"]) == (200, read.headers["content-type"])
-    assert client.head("/search").status_code == 405
+    assert client.head("/v1/search").status_code == 405
     assert_refused(client.post("/health"), 405)
     assert_refused(client.get("/nothing"), 404)
 
@@ -221,11 +221,11 @@ def test_pages_of_other_sites_are_refused_without_a_token(digits_service):
     sites = ("http://evil.example", "null", "", "http://localhost", "http://localhost:8001", "file://localhost:8000")
     body = {"files": {"image": png(np.zeros((8, 8)))}}
     with TestClient(create_app(digits_service), base_url=local) as client:
-        assert client.post("/encode", **body).status_code == 200
+        assert client.post("/v1/encode", **body).status_code == 200
         for origin in (local, "http://LOCALHOST:8000"):
-            assert client.post("/encode", **body, headers={"Origin": origin}).status_code == 200
+            assert client.post("/v1/encode", **body, headers={"Origin": origin}).status_code == 200
         for origin in (*sites, f"{local}.evil.example", f"{local}@evil.example", "localhost:8000"):
-            for path in ("/encode", "/search"):
+            for path in ("/v1/encode", "/v1/search"):
                 assert_refused(client.post(path, **body, headers={"Origin": origin}), 403, "another web site")
         for scheme, host in (("http", "codes.example"), ("https", "codes.example"), ("https", "codes.example:443")):
             headers = {"Origin": f"{scheme}://codes.example", "Host": host}  # a proxy in front may do TLS
@@ -233,7 +233,7 @@ def test_pages_of_other_sites_are_refused_without_a_token(digits_service):
     settings = Settings(digits_service.model, digits_service.index, token="s3cret")
     with TestClient(create_app(settings), base_url=local) as client:
         headers = {"Origin": "http://evil.example", "Authorization": "Bearer s3cret"}
-        assert client.post("/search", json={"id": 0}, headers=headers).status_code == 200
+        assert client.post("/v1/search", json={"id": 0}, headers=headers).status_code == 200
 
 
 @pytest.mark.parametrize(

@@ -62,16 +62,16 @@ def test_images_are_searched_by_the_backbone(service, images):
     settings, hasher = service
     labels, arrays = images
     with TestClient(create_app(settings), base_url=HOME) as client:
-        about = client.get("/about").json()
+        about = client.get("/v1/about").json()
         assert (about["rows"], about["pictures"], about["takes_pictures"]) == (45, True, True)
         for row in (0, 20, 44):
             code = hasher.encode(MeanColor().embed([arrays[row]]))[0].tobytes().hex()
-            by_row = client.post("/search", json={"row": row, "k": 3}).json()
-            by_image = client.post("/search", files={"image": png(arrays[row])}, data={"k": "3"}).json()
+            by_row = client.post("/v1/search", json={"row": row, "k": 3}).json()
+            by_image = client.post("/v1/search", files={"image": png(arrays[row])}, data={"k": "3"}).json()
             assert by_row["query"]["code"] == by_image["query"]["code"] == code
             assert by_row["query"]["label"] == labels[row]
             assert by_row["neighbors"] == by_image["neighbors"]
-            answer = client.get(f"/row/{row}/image")
+            answer = client.get(f"/v1/row/{row}/image")
             assert answer.headers["content-type"] == "image/webp"
             shown = np.asarray(Image.open(io.BytesIO(answer.content)))
             assert shown.shape == arrays[row].shape
@@ -86,9 +86,9 @@ def test_without_the_backbone_images_are_only_shown(service):
     settings, _ = service
     bare = Settings(settings.model, settings.index, settings.data)
     with TestClient(create_app(bare), base_url=HOME) as client:
-        assert client.get("/about").json()["takes_pictures"] is False
-        assert client.get("/row/1/image").status_code == 200
-        assert_refused(client.post("/search", json={"row": 1}), 422, "no backbone")
+        assert client.get("/v1/about").json()["takes_pictures"] is False
+        assert client.get("/v1/row/1/image").status_code == 200
+        assert_refused(client.post("/v1/search", json={"row": 1}), 422, "no backbone")
 
 
 def test_a_folder_of_class_folders_is_served(service, images, tmp_path):
@@ -106,18 +106,18 @@ def test_a_folder_of_class_folders_is_served(service, images, tmp_path):
     (folder / "dog" / "zz.png").symlink_to(tmp_path / "secret.png")
     served = Settings(settings.model, tmp_path / "named", folder, "backbone", concurrency=1)
     with TestClient(create_app(served), base_url=HOME) as client:
-        about = client.get("/about").json()
+        about = client.get("/v1/about").json()
         assert (about["rows"], about["pictures"]) == (46, True)
-        found = client.post("/search", json={"row": 20, "k": 45, "where": "label=bird"}).json()
+        found = client.post("/v1/search", json={"row": 20, "k": 45, "where": "label=bird"}).json()
         assert found["query"]["label"] == "cat"
         assert {(one["attributes"]["label"], one["row"] < 15) for one in found["neighbors"]} == {("bird", True)}
         for row in (0, 20, 44):
-            shown = np.asarray(Image.open(io.BytesIO(client.get(f"/row/{row}/image").content)))
+            shown = np.asarray(Image.open(io.BytesIO(client.get(f"/v1/row/{row}/image").content)))
             np.testing.assert_allclose(shown, arrays[row], atol=6)
         (folder / "cat" / f"{order[20]:02}.png").unlink()
         for row in (20, 45):  # which is gone, and which leads out of the folder
-            assert_refused(client.get(f"/row/{row}/image"), 404, f"row {row} has no image")
-            assert_refused(client.post("/search", json={"row": row}), 422, f"row {row} has no image")
+            assert_refused(client.get(f"/v1/row/{row}/image"), 404, f"row {row} has no image")
+            assert_refused(client.post("/v1/search", json={"row": row}), 422, f"row {row} has no image")
 
 
 def test_embeddings_beside_the_images_are_used(tmp_path, images):
@@ -157,9 +157,9 @@ def test_a_binary_column_and_a_damaged_image(tmp_path, digits_service):
     pq.write_table(pa.table({"image": [png(np.zeros((4, 4))), b"damaged", None]}), tmp_path / "d.parquet")
     settings = Settings(digits_service.model, digits_service.index, tmp_path / "d.parquet")
     with TestClient(create_app(settings), base_url=HOME) as client:
-        assert client.get("/row/0/image").status_code == 200
-        assert_refused(client.get("/row/1/image"), 422, "must be an image")
-        assert_refused(client.get("/row/2/image"), 404, "no image")
+        assert client.get("/v1/row/0/image").status_code == 200
+        assert_refused(client.get("/v1/row/1/image"), 422, "must be an image")
+        assert_refused(client.get("/v1/row/2/image"), 404, "no image")
 
 
 def test_data_that_cannot_be(tmp_path, digits_service, write_parquet):

@@ -50,8 +50,8 @@ def bearer(token):
 
 
 def test_each_allows_what_its_scopes_say(client):
-    asked = [("POST", "/v1/search", {"id": 0}), ("POST", "/search", {"id": 0}), ("POST", "/v1/encode", {"row": 0})]
-    asked += [("GET", path, None) for path in ("/v1/about", "/v1/map", "/v1/summary", "/v1/row/1/image", "/map")]
+    asked = [("POST", "/v1/search", {"id": 0}), ("POST", "/v1/encode", {"row": 0})]
+    asked += [("GET", path, None) for path in ("/v1/about", "/v1/map", "/v1/summary", "/v1/row/1/image")]
     changes = [("POST", "/v1/add", {"embeddings": [[0.0] * 64]}), ("POST", "/v1/remove", {"ids": [0]})]
     for method, path, body in asked:
         assert client.request(method, path, json=body, **bearer("for-the-page")).status_code == 200
@@ -79,8 +79,8 @@ def test_no_token_and_wrong_ones(client):
 
 def test_a_single_token_allows_all(digits_service):
     with TestClient(create_app(replace(digits_service, token="s3cret")), base_url=HOME) as client:
-        assert_refused(client.get("/about"), 401, "needs a token")
-        for path in ("/about", "/metrics", "/map", "/openapi.json"):
+        assert_refused(client.get("/v1/about"), 401, "needs a token")
+        for path in ("/v1/about", "/metrics", "/v1/map", "/openapi.json"):
             assert client.get(path, headers={"Authorization": "bearer s3cret"}).status_code == 200
 
 

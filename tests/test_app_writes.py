@@ -135,10 +135,6 @@ def test_only_a_writable_service_has_them(digits_service):
             assert path not in client.get("/openapi.json").json()["paths"]
 
 
-def test_routes_without_a_version_change_nothing(client):
-    assert_refused(client.post("/remove", json={"ids": [0]}), 404)
-
-
 def test_other_writers_at_the_same_time_lose_nothing(client, settings, rows):
     before = len(open_index(settings.index))
     begin = threading.Barrier(3)

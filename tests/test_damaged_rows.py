@@ -74,13 +74,13 @@ def test_a_damaged_file_is_searched_and_served(damaged, refuse, succeed, tmp_pat
     assert errors.endswith("row is 3, whose embedding is not finite, and so has no code; ask for another row")
 
     with TestClient(create_app(Settings(tmp_path / "m", tmp_path / "index", str(damaged)))) as client:
-        answer = client.post("/search", json={"row": 5, "k": 3})
+        answer = client.post("/v1/search", json={"row": 5, "k": 3})
         assert answer.status_code == 200, answer.text
         assert 0 <= answer.json()["query"]["doubt"] <= 1
-        answer = client.post("/search", json={"row": 3})
+        answer = client.post("/v1/search", json={"row": 3})
         assert answer.status_code == 422
         assert "row is 3, whose embedding is not finite, and so has no code" in answer.text
-        summary = wait_for(client, "/summary", lambda found: found["state"] != "computing")
+        summary = wait_for(client, "/v1/summary", lambda found: found["state"] != "computing")
         assert (summary["state"], summary["queries"]) == ("ready", len(load_dataset(damaged, damaged="skip").query))
 
 

@@ -72,8 +72,8 @@ def test_what_a_bad_server_answers_is_counted_as_what_it_is(bad):
     def ending(path, body=b"{}", **options):
         return judge(bad.ask(request("POST", path, body)), **options)[0]
 
-    assert ending("/search") == "survived"
-    assert ending("/search", refused=True) == "wrong"
+    assert ending("/v1/search") == "survived"
+    assert ending("/v1/search", refused=True) == "wrong"
     assert ending("/fail") == "crashed"
     assert ending("/lines") == "wrong"
     assert ending("/echo", b"short") == "refused"

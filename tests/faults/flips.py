@@ -151,7 +151,7 @@ def answers(client: Any) -> list:
     """Return what a service answers from an index: every code, and those of a label, with their attributes."""
     found = []
     for request in ({"code": "0f3a", "k": 1000}, {"code": "ff00", "k": 1000}, {"code": "0f3a", "where": {"label": 1}}):
-        answer = client.post("/search", json=request)
+        answer = client.post("/v1/search", json=request)
         if answer.status_code in (400, 503) and "damaged" in answer.json()["detail"]:
             raise ValueError(answer.json()["detail"])
         assert answer.status_code == 200, answer.text

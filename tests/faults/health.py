@@ -42,7 +42,7 @@ def ask(port: int, body: bytes | None) -> tuple[int, Any]:
         if body is None:
             connection.request("GET", "/health")
         else:
-            connection.request("POST", "/search", body, {"Content-Type": "application/json"})
+            connection.request("POST", "/v1/search", body, {"Content-Type": "application/json"})
         answer = connection.getresponse()
         return answer.status, json.load(answer)
     except (OSError, http.client.HTTPException, ValueError):

@@ -110,7 +110,7 @@ def post_image(service: Client, rng: random.Random, whole: list[bytes]) -> Endin
     content, kind = form(mutated(image, rng) if how == "image" else image, fields, boundary)
     if how == "form":
         content = mutated(content[:200], rng) + content[200:-100] + mutated(content[-100:], rng)
-    sent = request("POST", rng.choice(["/search", "/encode"]), content, [("Content-Type", kind)])
+    sent = request("POST", rng.choice(["/v1/search", "/v1/encode"]), content, [("Content-Type", kind)])
     outcome, what = judge(service.ask(sent))
     return outcome, what and f"{what} for {kind[:80]} {content[:120]!r}"
 

@@ -161,14 +161,14 @@ def ask(service: Client, rng: random.Random, index: Index, embeddings: np.ndarra
     if kind == "image":
         image = png(np.rint(picture * (255 / 16)))
         content, media = form(image, [(name, json.dumps(option)) for name, option in given.items()])
-        sent = request("POST", "/search", content, [("Content-Type", media)])
+        sent = request("POST", "/v1/search", content, [("Content-Type", media)])
     else:
         if kind == "code":
             value = rng.randbytes(index.rows.codes.shape[1]).hex()
         elif kind == "id":
             value = int(rng.choice(index.states[index.newest].ids.tolist()))
         query = embeddings[row].tolist() if kind == "embedding" else value
-        sent = request("POST", "/search", json.dumps({kind: query, **given}).encode())
+        sent = request("POST", "/v1/search", json.dumps({kind: query, **given}).encode())
     return Asked(kind, value, given, service.ask(sent, source=GOOD, seconds=120), seen)
 
 
@@ -212,7 +212,7 @@ def abuse(port: int, seed: int) -> None:
     from tests.faults.http_inputs import pictures
 
     service, rng, whole = Client(port), random.Random(seed), pictures()
-    name = service.get("/map")["ids"][0]
+    name = service.get("/v1/map")["ids"][0]
     sent = to_leave(service, name)
     ways = [
         lambda: nest(service, rng),

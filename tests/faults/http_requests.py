@@ -70,21 +70,21 @@ def nest(service: Client, rng: random.Random, size: int | None = None) -> Ending
     if rng.random() < 0.2:
         body, kind = form(b"no image", [(rng.choice(["where", "k", "rerank"]), body.decode("latin-1"))])
         headers = [("Content-Type", kind)]
-    return judge(service.ask(request("POST", rng.choice(["/search", "/encode"]), body, headers)))
+    return judge(service.ask(request("POST", rng.choice(["/v1/search", "/v1/encode"]), body, headers)))
 
 
 @attack("http-nested", "JSON of up to 16 MiB: nested, repeated, of wrong types; also in the fields of a form")
 def nested(run: Run) -> None:
     """Every one is refused, in a line that does not repeat what was sent."""
     with served(run) as service:
-        run.count(*judge(service.ask(request("POST", "/search", BODIES[0](BODY))), refused=True))
+        run.count(*judge(service.ask(request("POST", "/v1/search", BODIES[0](BODY))), refused=True))
         at_once(run, 2, lambda rng: nest(service, rng))
 
 
 def send_on(service: Client, rng: random.Random) -> Ending:
     """Send a body or headers without an end, also after the answer."""
     size = rng.choice([1, 100, 1 << 16, 1 << 16])
-    head = f"POST {rng.choice(['/search', '/nowhere'])} HTTP/1.1\r\nHost: 127.0.0.1\r\n"
+    head = f"POST {rng.choice(['/v1/search', '/nowhere'])} HTTP/1.1\r\nHost: 127.0.0.1\r\n"
     kind = rng.choice(["application/json", "multipart/form-data; boundary=x", "text/plain"])
     how = rng.choice(["chunks", "chunks", "length", "headers"])
     if how == "headers":
@@ -116,7 +116,9 @@ def endless(run: Run) -> None:
 @attack("http-trickled", "80 bodies at once that come byte by byte")
 def trickled(run: Run) -> None:
     """Each is refused in time, and others are answered meanwhile."""
-    head = b"POST /search HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nContent-Length: 9999\r\n\r\n"
+    head = (
+        b"POST /v1/search HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nContent-Length: 9999\r\n\r\n"
+    )
     hold_all(run, 80, [(head, b" ")])
 
 
@@ -124,7 +126,7 @@ def trickled(run: Run) -> None:
 def large_bodies(run: Run) -> None:
     """The memory is bounded by all of the bodies, not by each of them."""
     content, kind = form(bytes(BODY))
-    head = request("POST", "/encode", b"", [("Content-Type", kind)])
+    head = request("POST", "/v1/encode", b"", [("Content-Type", kind)])
     head = head.replace(b"Content-Length: 0", b"Content-Length: %d" % BODY)
     hold_all(run, 80, [(head + content[: BODY - 1000], b"x")])
 
@@ -135,7 +137,7 @@ def idle(run: Run) -> None:
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     trickle = (b"GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\nX-A: ", b"a\r\nX-A: ")
-    hold_all(run, 1000, [(b"", b""), (b"GET /hea", b""), trickle, (request("GET", "/about"), b"")])
+    hold_all(run, 1000, [(b"", b""), (b"GET /hea", b""), trickle, (request("GET", "/v1/about"), b"")])
 
 
 @attack("http-few-handles", "300 connections to a service that may have 128 file handles")
@@ -147,7 +149,7 @@ def few_handles(run: Run) -> None:
 @attack("http-unread", "thousands of requests on each of 40 connections, whose answers nobody reads")
 def unread(run: Run) -> None:
     """Answers wait for their reader in a memory that is bounded, and not for ever."""
-    hold_all(run, 40, [(request("GET", "/map") * 20_000, b"")], reads=False)
+    hold_all(run, 40, [(request("GET", "/v1/map") * 20_000, b"")], reads=False)
 
 
 def hold_all(
@@ -235,7 +237,17 @@ TYPES = (
     "multipart/mixed; boundary=x", "application/jsonp", "*/*", "\xe9", "a" * 10_000,
 )  # fmt: skip
 ORIGINS = ("http://evil.example", "https://localhost.evil.example", "null", "http://evil.example:80", "x" * 9999)
-PATHS = ("/health", "/about", "/summary", "/map", "/metrics", "/row/1/image", "/", "/static/page.js", "/openapi.json")
+PATHS = (
+    "/health",
+    "/v1/about",
+    "/v1/summary",
+    "/v1/map",
+    "/metrics",
+    "/v1/row/1/image",
+    "/",
+    "/static/page.js",
+    "/openapi.json",
+)
 
 
 def mislead(service: Client, rng: random.Random, name: int) -> Ending:
@@ -246,20 +258,20 @@ def mislead(service: Client, rng: random.Random, name: int) -> Ending:
         host = rng.choice(HOSTS)
         sent = request("GET", rng.choice(PATHS), host=host)
         if rng.random() < 0.5:
-            sent = request("POST", "/search", good, host=host)
+            sent = request("POST", "/v1/search", good, host=host)
     elif how == "type":
         kind = rng.choice(TYPES)
-        head = f"POST /search HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: {len(good)}\r\n"
+        head = f"POST /v1/search HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: {len(good)}\r\n"
         sent = (head + ("" if kind is None else f"Content-Type: {kind}\r\n") + "\r\n").encode("latin-1") + good
     elif how == "origin":
-        sent = request("POST", "/search", good, [("Origin", rng.choice(ORIGINS)), search])
+        sent = request("POST", "/v1/search", good, [("Origin", rng.choice(ORIGINS)), search])
     elif how == "own":
         own = f"127.0.0.1:{service.port}"
-        sent = request("POST", "/search", good, [("Origin", f"http://{own}"), search], host=own)
+        sent = request("POST", "/v1/search", good, [("Origin", f"http://{own}"), search], host=own)
     elif how == "twice":
         sent = request("GET", "/health", headers=[("Host", "evil.example")])
     else:
-        path = rng.choice(["/health/", "/search/", "/row/1/image/", "//evil.example/", "/static", "/static/.."])
+        path = rng.choice(["/health/", "/v1/search/", "/v1/row/1/image/", "//evil.example/", "/static", "/static/.."])
         sent = request("GET", path, host="localhost:6666")
     answer = service.ask(sent)
     place = answer.headers.get("location", "")
@@ -283,8 +295,8 @@ def _garbage(rng: random.Random) -> list[bytes]:
     """Return what is sent on one connection: no HTTP, or nearly so, or good requests with something in between."""
     health, noise = request("GET", "/health"), rng.randbytes(rng.choice([1, 100, 10_000, 1_000_000]))
     get = b"GET %s HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
-    post = b"POST /search HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
-    good = bytearray(request("POST", "/search", b'{"id":1}'))
+    post = b"POST /v1/search HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
+    good = bytearray(request("POST", "/v1/search", b'{"id":1}'))
     for _ in range(rng.randint(1, 4)):
         good[rng.randrange(len(good))] = rng.randrange(256)
     return rng.choice(
@@ -308,7 +320,7 @@ def _garbage(rng: random.Random) -> list[bytes]:
             [post + b"".join(b"X%d: a\r\n" % n for n in range(10_000)) + b"\r\n"],
             [get % (b"/" + b"a" * 100_000)],
             [b"GET http://evil.example/health HTTP/1.1\r\nHost: evil.example\r\n\r\n"],
-            [get % (b"/row/%s/image" % rng.choice([b"-1", b"9" * 5000, b"%00", b"1e3"]))],
+            [get % (b"/v1/row/%s/image" % rng.choice([b"-1", b"9" * 5000, b"%00", b"1e3"]))],
             [get % (b"/static/%s" % rng.choice([b"../app.py", b"%2e%2e/app.py", b"%00"]))],
             [get.replace(b"GET", rng.choice([b"TRACE", b"CONNECT", b"OPTIONS", b"PUT", b"A" * 9999])) % b"/"],
             [bytes(good)],
@@ -362,8 +374,8 @@ def to_leave(service: Client, name: int) -> list[bytes]:
     """Return requests with large answers, and one with a large body."""
     content, kind = form(bytes(1 << 20))
     search = b'{"id":%d,"k":1000}' % name
-    image = request("POST", "/search", content, [("Content-Type", kind)])
-    return [request("POST", "/search", search), request("GET", "/map"), image]
+    image = request("POST", "/v1/search", content, [("Content-Type", kind)])
+    return [request("POST", "/v1/search", search), request("GET", "/v1/map"), image]
 
 
 @attack("http-disconnects", "connections that break while the body is sent, while the answer is awaited or read")

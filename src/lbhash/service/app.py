@@ -68,7 +68,6 @@ def create_app(settings: Settings) -> FastAPI:
     app.include_router(router, prefix=f"/{VERSION}")
     if settings.writable:
         app.include_router(writes, prefix=f"/{VERSION}")
-    app.include_router(router, include_in_schema=False)  # where it was before it had a version
     app.mount("/static", StaticFiles(directory=STATIC), name="static")
     for path, file in PAGES.items():
         app.add_api_route(path, _page(STATIC / file), include_in_schema=False)

@@ -79,7 +79,7 @@ class Monitor:
 
     def _note(self, scope: Scope, name: str, status: int, seconds: float) -> None:
         # All unknown routes and methods share one label, so that a client cannot create labels without end.
-        # A route has one label with its version and without, as some versions of FastAPI have it anyway.
+        # A label has no version, as in some versions of FastAPI a route's path has none.
         route = (getattr(scope.get("route"), "path", None) or "none").removeprefix("/v1")
         method = scope["method"] if scope["method"] in _METHODS else "other"
         self.requests.labels(route, method, str(status)).inc()
