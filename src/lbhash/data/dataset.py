@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -76,12 +76,14 @@ class Dataset(Generic[SplitT_co]):
     def trained_base(self) -> npt.NDArray[np.bool_]:
         """Return which base rows are trained on, ``bool [n]``.
 
-        Embeddings of several files have no row in common but by their numbers, which are then compared.
+        Images are of one table. Embeddings of several files have no row in common but by their numbers, which are then
+        compared.
         """
-        if self.train.of_one_table(self.base):
-            return np.isin(self.base.rows, self.train.rows)
-        base, train = (_row_hashes(split) for split in (self.base, self.train))
-        return np.isin(base, train)
+        train: Any = self.train
+        base: Any = self.base
+        if train.needs_backbone or train.embeddings is base.embeddings:
+            return np.isin(base.rows, train.rows)
+        return np.isin(_row_hashes(base), _row_hashes(train))
 
     @property
     def multi_label(self) -> bool:

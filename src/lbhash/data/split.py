@@ -68,10 +68,6 @@ class Split(ABC):
         """Return 16 hexadecimal digits that identify the rows and their labels, in their order."""
 
     @abstractmethod
-    def of_one_table(self, other: Split) -> bool:
-        """Return whether another split is of the same table, so that equal numbers are the same row."""
-
-    @abstractmethod
     def input_dim(self, backbone: Embedder | None = None) -> int:
         """Return the length of an embedding; that of images depends on the backbone."""
 
@@ -142,10 +138,6 @@ class EmbeddingSplit(Split):
     def dim(self) -> int:
         """Length of an embedding."""
         return int(self.embeddings.shape[1])
-
-    def of_one_table(self, other: Split) -> bool:
-        """Return whether another split has the same array of embeddings."""
-        return isinstance(other, EmbeddingSplit) and other.embeddings is self.embeddings
 
     def input_dim(self, backbone: Embedder | None = None) -> int:
         """Return the length of an embedding."""

@@ -25,10 +25,6 @@ class ImageSplit(Split):
     labels: npt.NDArray | None
     needs_backbone = True
 
-    def of_one_table(self, other: Split) -> bool:
-        """Return whether another split has the same table of images."""
-        return isinstance(other, ImageSplit) and other.images is self.images
-
     def input_dim(self, backbone: Embedder | None = None) -> int:
         """Return the length of an embedding of the backbone."""
         return _given(backbone).dim
