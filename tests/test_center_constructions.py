@@ -20,7 +20,7 @@ from lbhash.centers.constructions.hadamard_matrix import (
     jacobsthal,
 )
 from lbhash.centers.constructions.levenshtein import hadamard_code, levenshtein_blocks
-from lbhash.centers.constructions.linear import span
+from lbhash.centers.constructions.linear import best_words, span
 from lbhash.centers.constructions.reed_solomon import generator_matrix as rs_generator
 from lbhash.centers.constructions.stored import _stored, linear_codes, shortened_words, stored_blocks
 from lbhash.codes import unpack
@@ -269,3 +269,10 @@ def test_alpha_generates_all_nonzero_elements(m):
     elements = np.arange(1, 2**m)
     assert (field.multiply(elements, field.divide(1, elements)) == 1).all()
     assert not field.divide(0, elements).any()
+
+
+def test_codes_with_too_few_distinct_words_are_passed_over():
+    dependent, independent = np.ones((2, 4), np.uint8), np.eye(2, 4, dtype=np.uint8)
+    assert minimum_distance(best_words([dependent, independent], 3)) == 1
+    with pytest.raises(ValueError, match="classes is 3"):
+        best_words([dependent], 3)

@@ -6,13 +6,12 @@ import csv
 from itertools import product
 
 import numpy as np
-import pytest
 from benchmarks.experiments import arrangement_bound
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lbhash.centers import class_centers
-from lbhash.centers.distance import minimum_distance, pairwise_distances
+from lbhash.centers.distance import minimum_distance
 
 
 @settings(deadline=None, max_examples=20)
@@ -28,13 +27,6 @@ def test_no_words_are_below_the_bound(seed, least):
         if minimum_distance(np.array(bits, np.int8).T) >= least
     )
     assert arrangement_bound.least_energy(wanted, 4, least) <= every + 1e-6
-
-
-def test_wanted_distances_that_words_have_are_reached():
-    words = class_centers(6, 16, kind="best-ratio")
-    wanted = pairwise_distances(words).astype(float)
-    assert arrangement_bound.energy(words, wanted) == 0
-    assert arrangement_bound.least_energy(wanted, 16, 0) == pytest.approx(0, abs=1e-3)
 
 
 def test_the_table(tmp_path):

@@ -63,19 +63,6 @@ def test_independent_bits_lose_nothing():
     assert divergence(correlated, independent_bits(correlated)) > 0.05
 
 
-def test_the_floor_of_two_blocks_is_the_nearest_product():
-    joint = random_joint(3, rng(3))
-    floor = divergence(joint, independent_blocks(joint, 1))
-    # By brute force over a grid of all products of a distribution of bit 1 and one of bits 2 and 3.
-    grid = np.linspace(0, 1, 26)[1:-1]
-    a, b, c = (values.ravel() for values in np.meshgrid(grid, grid, grid))
-    seconds = np.stack([a, b, c, 1 - a - b - c], axis=1)[a + b + c < 0.999]
-    products = (seconds[:, None, :, None] * np.stack([1 - grid, grid], axis=1)[None, :, None]).reshape(-1, 8)
-    lowest = np.min(np.log(joint / products) @ joint)
-    assert floor <= lowest <= floor + 0.02
-    assert floor <= divergence(joint, independent_bits(joint))
-
-
 def test_smoothing():
     counts = np.array([0, 3, 7, 0, 1, 25, 4, 0])
     estimate = dirichlet(counts)

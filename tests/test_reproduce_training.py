@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 import re
 from dataclasses import replace
 
@@ -12,6 +11,7 @@ import pytest
 
 from lbhash import evaluate
 from lbhash.centers import class_centers, minimum_distance
+from lbhash.data import EmbeddingSplit
 from lbhash.evaluation.bound import bound
 from lbhash.evaluation.recognition import classifier_predict
 from lbhash.hasher import Hasher
@@ -116,10 +116,7 @@ def test_settings_are_checked(wrong, said):
 def test_settings_and_the_experiments_own_choice():
     assert Settings().methods_or("csq", "hashnet") == ["hashnet", "csq"]
     assert Settings(methods=("csq", "dch")).methods_or("hashnet") == ["dch", "csq"]
-    assert Settings(workers=3).all_workers() == 3
     assert Settings().training() == {"epochs": 30, "lr": 0.001, "hidden": 1024}
-    assert Settings(lr=0.01).training()["lr"] == 0.01
-    assert 1 <= Settings().all_workers() <= os.cpu_count()
 
 
 # Runs
@@ -242,6 +239,12 @@ def test_regression_by_direct_formulas():
     for at in (-3.0, 0.0, 2.5):
         a = np.array([1, at])
         assert line.band(np.array([at]))[0] == pytest.approx(2.10092204024096 * s * np.sqrt(a @ inverse @ a))
+
+
+def test_regression_of_nothing():
+    assert Regression.of([1, 1, 1, 1], [1, 2, 3, 4]) is None
+    assert Regression.of([1, 2, 3, 4], [1, 1, 1, 1]) is None
+    assert Regression.of([1, 2, np.nan], [1, 2, 3]) is None
 
 
 def test_intervals():
@@ -436,6 +439,14 @@ def test_tsne(settings, labels_file, tmp_path):
     assert np.isfinite(tsne.principal_components(same)).all()
     with pytest.raises(UnsuitableData, match="tsne needs data with one label a row"):
         experiments()["tsne"].run(replace(settings, sources=(Source("mosaic", labels_file),)))
+
+
+def test_tsne_takes_few_rows_of_few_classes():
+    labels = np.arange(3000) % 15
+    rows = tsne.sampled_rows(EmbeddingSplit(np.zeros((3000, 1)), np.arange(3000), labels), 0)
+    assert len(rows) == 1000
+    assert (np.diff(rows) > 0).all()
+    assert set(labels[rows]) == set(range(10))
 
 
 def test_guidance(file, labels_file, folder):
