@@ -69,8 +69,6 @@ class Stored:
         self.close = weakref.finalize(self, self._opened.close)
         self._lock = Lock()
         self._intact: set[int] = set()
-        if 16 * math.ceil(self.size / BLOCK) != len(entry["xxh3"]):
-            raise DamagedIndexError(f"{self.path.name} has not a checksum for each of its blocks")
         if (size := os.fstat(self._opened.fileno()).st_size) != self.size:
             raise DamagedIndexError(f"{self.path.name} has {size} bytes and not {self.size}")
 

@@ -211,7 +211,8 @@ class LocalIndex(Index):
     def ids(self) -> Names:
         """Return all ids, ``[len]``: integers increase, and texts are in the order of a search."""
         state = self.state
-        return state.named(_ids_of(state.segments))
+        parts = [np.empty(0, np.int64), *(segment.ids() for segment in state.segments)]
+        return state.named(np.sort(np.concatenate(parts)))
 
     def _search(self, queries: PackedCodes, k: int, where: Filter) -> Neighbors:
         state = self.state
@@ -277,8 +278,6 @@ class LocalIndex(Index):
             segments = self._opened(self.path, [part.entry for part in segments], state.kept)
         for segment in segments:
             segment.load()
-        if not (np.diff(_ids_of(segments)) > 0).all():
-            raise DamagedIndexError("two codes have the same id")
 
     def _add(self, codes: PackedCodes, ids: MaybeArray, attributes: Columns | None, vectors: MaybeArray) -> None:
         if self.path is None:  # what the caller does to its arrays later must not reach the index
@@ -446,10 +445,6 @@ def locked(folder: Path, patience: float | None = None) -> Iterator[None]:
     busy = f"index is {str(folder)!r}, which another writer has kept locked for {patience:g} s; try again later"
     with exclusive(folder, "index.lock", busy, patience):
         yield
-
-
-def _ids_of(segments: Sequence[Segment]) -> npt.NDArray[np.int64]:
-    return np.sort(np.concatenate([np.empty(0, np.int64), *(segment.ids() for segment in segments)]))
 
 
 def _built_again(folder: Path) -> ValueError:

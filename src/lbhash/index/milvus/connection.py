@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from lbhash.codes import check_bits, code_bytes
+from lbhash.codes import code_bytes
 from lbhash.index.base import OptionRanges
 from lbhash.index.milvus.address import Address
 from lbhash.index.milvus.attributes import FIELD
@@ -106,8 +106,7 @@ def read_settings(client: Any, address: Address) -> dict[str, Any] | None:
         found = client.describe_collection(address.collection, timeout=SECONDS)
     advice = "build the index in another collection"
     described, source = found.get("description", ""), f"index is {address.shown!r}"
-    settings = read_versioned(described, _FORMAT, _VERSION, source, advice) or {}
-    widths = [column.get("params", {}).get("dim") for column in found["fields"] if column["name"] == "code"]
-    if settings.get("kind") not in KINDS or widths != [8 * code_bytes(check_bits(settings.get("bits", 0)))]:
+    settings = read_versioned(described, _FORMAT, _VERSION, source, advice)
+    if settings is None:
         raise ValueError(f"index is {address.shown!r}, a collection that holds no index of lbhash")
     return settings

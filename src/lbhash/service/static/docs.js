@@ -1,15 +1,10 @@
 // The routes of the service, made from its OpenAPI schema, each with a form that sends a request.
 
+import { $, element as make } from "./dom.js";
+
 const SHOWN = 20_000; // characters of an answer
 const JSON_TYPE = "application/json", FORM_TYPE = "multipart/form-data";
-const $ = (id) => document.getElementById(id);
 let described, labels = 0;
-
-function make(tag, properties = {}, ...children) {
-  const node = Object.assign(document.createElement(tag), properties);
-  node.append(...children);
-  return node;
-}
 
 function send(path, options = {}) {
   const headers = new Headers(options.headers), token = sessionStorage.getItem("lbhash-token");
