@@ -472,19 +472,18 @@ def test_folders_that_are_not_whole(model, data, tmp_path):
     refused(f"which is a folder without {MANIFEST}; it must be a file of codes, or a folder that 'lbhash encode' wrote")
 
 
-def test_commands_take_a_folder_as_they_take_a_file(model, data, tmp_path, command, succeed, monkeypatch):
+def test_commands_take_a_folder_as_they_take_a_file(model, data, tmp_path, succeed, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for split in ("base", "query"):
         for out in (split, f"{split}.parquet"):
             arguments = ("--model", model, "--data", data, "--split", split, "--columns", "name", "--out", out)
             succeed("encode", *arguments)
-    of_files = command("evaluate", "--queries", "query.parquet", "--base", "base.parquet", "--json")
-    assert command("evaluate", "--queries", "query", "--base", "base", "--json") == of_files
-    assert of_files[0] == 0
+    of_files = succeed("evaluate", "--queries", "query.parquet", "--base", "base.parquet", "--json")
+    assert succeed("evaluate", "--queries", "query", "--base", "base", "--json") == of_files
     for codes, index in (("base", "one"), ("base.parquet", "two")):
         succeed("index", "build", "--codes", codes, "--out", index)
     search = ("search", "--model", model, "--data", data, "--row", 3, "--json")
-    found = [json.loads(command(*search, "--index", index)[1]) for index in ("one", "two", "base")]
+    found = [json.loads(succeed(*search, "--index", index)[0]) for index in ("one", "two", "base")]
     for answer in found:
         answer.pop("index", None)
     assert found[0] == found[1] == found[2]

@@ -223,27 +223,6 @@ def folder(tmp_path, cache):
     return write_stripes(tmp_path / "images", 24)
 
 
-@pytest.mark.parametrize("workers", [0, 2])
-def test_damaged_images(folder, workers, capsys):
-    sound = (folder / "class2" / "006.png").read_bytes()
-    (folder / "class2" / "006.png").write_bytes(sound[: len(sound) // 2])
-    (folder / "class0" / "000.png").write_bytes(b"junk")
-    table = load_images(folder)
-    said = (
-        r"^image 'class0/000.png' is no image.* \(2 of 24 images are damaged or missing\); mend or remove them, "
-        r"or skip them \(damaged 'skip'\)$"
-    )
-    with pytest.raises(ValueError, match=said):
-        check_images(table, workers=workers)
-    assert capsys.readouterr() == ("", "")
-    kept = check_images(table, damaged="skip", workers=workers)
-    assert np.flatnonzero(kept.damaged).tolist() == [0, table.store.files.index("class2/006.png")]
-    out, err = capsys.readouterr()
-    assert out == ""
-    assert err.startswith("image 'class0/000.png' is no image")
-    assert err.endswith("(2 of 24 images are damaged or missing); they are skipped\n")
-
-
 def test_missing_images_are_named_first(folder, monkeypatch):
     table = load_images(folder)
     assert len(check_images(table).split()) == 24

@@ -16,7 +16,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lbhash.utils.fingerprint import fingerprint
-from lbhash.utils.formatting import one_line
 from lbhash.utils.parallel import in_processes
 from lbhash.utils.system import peak_memory
 from lbhash.utils.validation import check_choice, check_float, check_int
@@ -64,11 +63,6 @@ def test_a_fingerprint_is_that_of_its_parts_in_a_row():
     parts = (b"x", "y", array, array[:, ::2], {"b": 1, "a": None}, np.empty((0, 2)))
     written = b"xy" + array.tobytes() + array[:, ::2].tobytes() + b'{"a": null, "b": 1}'
     assert fingerprint(*parts) == hashlib.sha256(written).hexdigest()[:16]
-
-
-def test_errors_in_one_line():
-    assert one_line(ValueError("first line\n  second line")) == "first line second line"
-    assert one_line(KeyError()) == "KeyError"
 
 
 def test_peak_memory_is_of_this_process_alone():
