@@ -10,7 +10,6 @@ from sklearn.metrics import average_precision_score
 from lbhash.codes import pack
 from lbhash.evaluation.metrics import (
     average_precision,
-    mean_average_precision,
     mean_over_queries,
     precision_at,
     precision_recall_curve,
@@ -145,7 +144,7 @@ def test_curves():
     )
     by_radius = precision_recall_curve(hist)
     assert by_radius.at.tolist() == list(range(9))
-    by_rank = precision_recall_curve(hist, "rank", points=7)
+    by_rank = precision_recall_curve(hist, "rank")
     assert by_rank.at[[0, -1]].tolist() == [1, 50]
     for curve, precision, recall in (
         (by_radius, precision_within, recall_within),
@@ -164,7 +163,7 @@ def test_queries_without_a_relevant_code():
     assert mean_over_queries(values, "zero") == 0.25
     assert math.isnan(mean_over_queries(values[1:]))
     nothing = histogram([(0, False)])
-    assert math.isnan(mean_average_precision(nothing))
+    assert math.isnan(mean_over_queries(average_precision(nothing)))
     assert np.isnan(precision_recall_curve(nothing).recall).all()
 
 

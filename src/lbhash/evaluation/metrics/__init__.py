@@ -10,7 +10,7 @@ Every metric takes a ``RankHistogram``, or a ``Ranking`` of ``stable_rankings``,
 radius is an integer from 0 to the length of a code. Anything else is a ``TypeError`` or ``ValueError``.
 """
 
-from lbhash.evaluation.metrics.average_precision import average_precision, mean_average_precision
+from lbhash.evaluation.metrics.average_precision import average_precision
 from lbhash.evaluation.metrics.common import Empty, Normalize, Ties, mean_over_queries
 from lbhash.evaluation.metrics.curves import Curve, precision_recall_curve
 from lbhash.evaluation.metrics.graded import acg_at, ndcg_at, weighted_average_precision
@@ -31,6 +31,6 @@ from lbhash.evaluation.metrics.precision import (
 )
 
 __all__ = ["Curve", "Empty", "Normalize", "Ties", "acg_at", "average_precision", "average_precision_floor"]
-__all__ += ["empty_within", "f1_at", "largest_misrank", "lowest_average_precision", "mean_average_precision"]
-__all__ += ["mean_misrank", "mean_over_queries", "ndcg_at", "precision_at", "precision_recall_curve"]
+__all__ += ["empty_within", "f1_at", "largest_misrank", "lowest_average_precision", "mean_misrank"]
+__all__ += ["mean_over_queries", "ndcg_at", "precision_at", "precision_recall_curve"]
 __all__ += ["precision_within", "r_precision", "recall_at", "recall_within", "weighted_average_precision"]

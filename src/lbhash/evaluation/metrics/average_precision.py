@@ -8,7 +8,7 @@ import numba
 import numpy as np
 
 from lbhash.evaluation.metrics import common
-from lbhash.evaluation.metrics.common import Empty, Floats, Normalize, Ties
+from lbhash.evaluation.metrics.common import Floats, Normalize, Ties
 from lbhash.evaluation.metrics.sums import harmonic, moment, run
 from lbhash.evaluation.ranking import Ranking
 from lbhash.evaluation.ranking.kernels import KERNELS
@@ -38,17 +38,6 @@ def average_precision(
     and NaN for a query to which no base code is relevant.
     """
     return average_of_grades(hist, hist.relevant, top_k, ties, normalize)
-
-
-def mean_average_precision(
-    hist: Ranking,
-    top_k: int | None = None,
-    ties: Ties = "expected",
-    normalize: Normalize = "retrieved",
-    empty: Empty = "skip",
-) -> float:
-    """Return the mean of ``average_precision``; ``empty`` is as for ``mean_over_queries``."""
-    return common.mean_over_queries(average_precision(hist, top_k, ties, normalize), empty)
 
 
 def average_of_grades(hist: Ranking, grades: Any, top_k: int | None, ties: Ties, normalize: Normalize) -> Floats:

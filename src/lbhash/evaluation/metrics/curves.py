@@ -10,7 +10,7 @@ import numpy.typing as npt
 from lbhash.evaluation.metrics.common import EMPTY, Empty, Floats, all_relevant, check_rank, ratio
 from lbhash.evaluation.metrics.precision import relevant_at
 from lbhash.evaluation.ranking import Ranking
-from lbhash.utils.validation import check_choice, check_int
+from lbhash.utils.validation import check_choice
 
 POINTS = 100
 
@@ -24,18 +24,16 @@ class Curve(NamedTuple):
     recall: Floats
 
 
-def precision_recall_curve(
-    hist: Ranking, by: Literal["radius", "rank"] = "radius", points: int = POINTS, empty: Empty = "skip"
-) -> Curve:
+def precision_recall_curve(hist: Ranking, by: Literal["radius", "rank"] = "radius", empty: Empty = "skip") -> Curve:
     """Return precision and recall by radius or by rank, each averaged over queries.
 
     By radius, a point is ``precision_within`` and ``recall_within`` for every radius from 0 to the length of a code.
-    By rank, it is ``precision_at`` and ``recall_at`` for at most ``points`` ranks, spread evenly by their logarithm,
+    By rank, it is ``precision_at`` and ``recall_at`` for at most ``POINTS`` ranks, spread evenly by their logarithm,
     since the first ones matter most. ``empty`` is as for ``mean_over_queries``.
     """
     by = check_choice(by, "by", ("radius", "rank"))
     check_rank(hist, None)
-    return mean_curve(*(radius_points(hist) if by == "radius" else rank_points(hist, points)), empty)
+    return mean_curve(*(radius_points(hist) if by == "radius" else rank_points(hist)), empty)
 
 
 def radius_points(hist: Ranking) -> Curve:
@@ -45,16 +43,16 @@ def radius_points(hist: Ranking) -> Curve:
     return Curve(np.arange(hist.total.shape[1]), precision, ratio(found, all_relevant(hist)[:, None], np.nan))
 
 
-def rank_points(hist: Ranking, points: int = POINTS) -> Curve:
+def rank_points(hist: Ranking) -> Curve:
     """Return precision and recall of each query at ``curve_ranks``, ``[queries, points]`` each."""
-    ranks = curve_ranks(hist.base, points)
+    ranks = curve_ranks(hist.base)
     found = relevant_at(hist, ranks)
     return Curve(ranks, found / ranks, ratio(found, all_relevant(hist)[:, None], np.nan))
 
 
-def curve_ranks(base: int, points: int = POINTS) -> npt.NDArray[np.int64]:
-    """Return ranks from 1 to ``base``, at most ``points``, spread evenly by their logarithm."""
-    return np.unique(np.geomspace(1, base, check_int(points, "points", 1)).round().astype(np.int64))
+def curve_ranks(base: int) -> npt.NDArray[np.int64]:
+    """Return ranks from 1 to ``base``, at most ``POINTS``, spread evenly by their logarithm."""
+    return np.unique(np.geomspace(1, base, POINTS).round().astype(np.int64))
 
 
 def mean_curve(at: npt.NDArray[np.int64], precision: Floats, recall: Floats, empty: Empty = "skip") -> Curve:

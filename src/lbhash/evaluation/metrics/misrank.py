@@ -10,27 +10,24 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from lbhash.evaluation.metrics.common import TIES, Floats, Ties, all_relevant, check_rank, ratio
+from lbhash.evaluation.metrics.common import Floats, all_relevant, check_rank, ratio
 from lbhash.evaluation.metrics.sums import harmonic
 from lbhash.evaluation.ranking import Ranking
 from lbhash.utils.arrays import as_array
-from lbhash.utils.validation import check_choice
 
 _harmonic = np.vectorize(harmonic, otypes=[np.float64])
 
 
-def mean_misrank(hist: Ranking, ties: Ties = "expected") -> Floats:
-    """Return the mean over a query's relevant base codes of the number of irrelevant ones before them.
+def mean_misrank(hist: Ranking) -> Floats:
+    """Return the mean over a query's relevant base codes of the number of irrelevant ones before them, expected.
 
-    In a random order half of the ``n_d - r_d`` irrelevant codes at its own distance come before a relevant one; none of
-    them in the best order, and all in the worst: ``sum_d r_d (N_d - R_d + (n_d - r_d) / 2) / sum_d r_d``. It is NaN for
-    a query to which no base code is relevant.
+    In a random order half of the ``n_d - r_d`` irrelevant codes at its own distance come before a relevant one:
+    ``sum_d r_d (N_d - R_d + (n_d - r_d) / 2) / sum_d r_d``. It is NaN for a query to which no base code is relevant.
     """
-    ties = check_choice(ties, "ties", TIES)
     check_rank(hist, None)
     relevant = hist.relevant
     wrong = hist.total - relevant
-    before = np.cumsum(wrong, axis=1) - wrong * {"best": 1.0, "expected": 0.5, "worst": 0.0}[ties]
+    before = np.cumsum(wrong, axis=1) - wrong / 2
     return ratio((relevant * before).sum(axis=1), all_relevant(hist), np.nan)
 
 

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from lbhash.centers.targets import centers_fingerprint
 from lbhash.data import Dataset
 from lbhash.evaluation.bound import bound
-from lbhash.evaluation.metrics import mean_average_precision
+from lbhash.evaluation.metrics import average_precision, mean_over_queries
 from lbhash.evaluation.ranking import RankHistogram
 from lbhash.evaluation.recognition import classifier_predict
 from lbhash.evaluation.report import evaluate
@@ -258,7 +258,7 @@ def epoch_metrics(model: Encoder, data: Dataset, top_k: int | None) -> dict[str,
     most = found.at_percentile()
     distances = {"inter": found.inter, "intra": found.intra, "inter_99.9": most.inter, "intra_99.9": most.intra}
     finite = {name: float(value) if math.isfinite(value) else None for name, value in distances.items()}
-    return {"map": mean_average_precision(histogram, top_k), **finite}
+    return {"map": mean_over_queries(average_precision(histogram, top_k)), **finite}
 
 
 def with_setting(about: str, settings: Settings, sources: Iterable[Source] | None = None) -> str:
