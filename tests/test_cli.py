@@ -327,18 +327,6 @@ def test_bad_trainings(inside, command, arguments, said):
     assert_refused(command("train", *TINY, "--out", "new", *arguments), said)
 
 
-def test_a_model_with_a_pickle(work, command, tmp_path, monkeypatch):
-    monkeypatch.chdir(work)
-    for file in ("config.json", "model.safetensors"):
-        (tmp_path / file).write_bytes((work / "model" / file).read_bytes())
-    (tmp_path / "pytorch_model.bin").write_bytes(b"cos\nsystem\n(S'touch ran'\ntR.")
-    said = "which holds a pickle (pytorch_model.bin); lbhash loads safetensors only"
-    assert_refused(command("encode", "--model", tmp_path, "--out", tmp_path / "c.npz"), said)
-    assert_refused(command("search", "--model", tmp_path, "--index", "base.parquet"), said)
-    assert not (tmp_path / "c.npz").exists()
-    assert not (work / "ran").exists()
-
-
 @pytest.fixture(scope="module")
 def others(work, blobs):
     """Codes that do not fit the model: of other bits, of another model, and without labels."""
@@ -455,40 +443,30 @@ def next_step(command, *arguments):
     return shlex.split(line.removeprefix("next: lbhash "))
 
 
-@pytest.mark.parametrize("form", ["folder", "labels", "beside"])
+@pytest.mark.parametrize("form", ["folder", "labels"])
 def test_the_next_step_works_as_it_is_printed(tmp_path, command, monkeypatch, write_parquet, blobs, form):
     home = tmp_path / "a place with spaces"
     home.mkdir()
     monkeypatch.chdir(home)
     parts = {"train": (blobs.x, blobs.y), "base": (blobs.x[:90], blobs.y[:90]), "query": (blobs.query_x, blobs.query_y)}
     for name, (x, y) in parts.items():
-        if form == "beside":
-            np.save(f"{name}.npy", x)
-            np.save(f"{name}_labels.npy", y)
-        else:
-            write_parquet(f"{name}.parquet", x, label=y)
+        write_parquet(f"{name}.parquet", x, label=y)
     np.save("x.npy", blobs.x)
     np.save("the labels.npy", blobs.y)
-    arguments = {
-        "folder": ("--data", home),
-        "labels": ("--data", "x.npy", "--labels", "the labels.npy"),
-        "beside": ("--data", "train.npy", "--base", "base.npy", "--query", "query.npy"),
-    }[form]
+    whole = form == "labels"
+    arguments = ("--data", "x.npy", "--labels", "the labels.npy") if whole else ("--data", home)
     step = next_step(command, *arguments, "--out", "the model")
     status, _, errors = command(*step)
     assert status == 0, errors
-    whole = form == "labels"
     assert len(open_index("index")) == (len(blobs.x) if whole else 90)
     assert ("--split" in step) == whole
     step = [*step[2 : -4 if whole else -2], "--split", "base", "--out", "codes of base.parquet"]
     assert command("encode", *step)[0] == 0
     held = read_codes("codes of base.parquet")
     hasher = Hasher.from_pretrained("the model")
-    if form == "labels":
-        np.testing.assert_array_equal(held.labels, blobs.y[held.rows])
-    else:
+    np.testing.assert_array_equal(held.labels, blobs.y[held.rows])
+    if not whole:
         np.testing.assert_array_equal(held.codes, hasher.encode(blobs.x[:90]))
-        np.testing.assert_array_equal(held.labels, blobs.y[:90])
     assert hasher.model_.metadata["classes"] == [0, 1, 2, 3]
 
 
