@@ -85,28 +85,6 @@ def test_multi_index_hashing_is_exact_as_far_as_it_says(digits, flips):
     np.testing.assert_array_equal(found.distances[sure], exact.distances[sure])
 
 
-@pytest.mark.parametrize("width", [1, 3, 4, 6, 12, 19, 24, 48, 64, 70])
-def test_codes_are_padded_in_memory_alone(width, tmp_path):
-    codes, queries = random_codes(60, width, 0), random_codes(3, width, 1)
-    codes[30:] = codes[:30]
-    filled(codes, label=range(60)).save(tmp_path / "i")
-    index = open_index(tmp_path / "i")
-    distances, names = ranking(queries, codes, np.arange(60))
-    outputs = unpack(queries, 8 * width).astype(np.float32)
-    for _ in range(2):  # the second time of what the first has padded
-        assert_same(index.search(queries, 7), distances[:, :7], names[:, :7])
-        assert_same(index.search(queries, 60, where="label >= 0"), distances, names)
-        near = index.range_search(queries, 4 * width)
-        assert near.of(1)[1].tolist() == names[1][distances[1] <= 4 * width].tolist()
-        assert search_outputs(index, outputs, 7).distances.tolist() == distances[:, :7].tolist()
-        np.testing.assert_array_equal(index.codes_of(range(60)), codes)
-        index.save(tmp_path / "j", overwrite=True)
-        np.testing.assert_array_equal(open_index(tmp_path / "j").codes_of(range(60)), codes)
-        index.verify()
-    index.remove([3])
-    assert (index.search(codes[3:4], 60).ids != 3).all()
-
-
 def test_a_query_for_which_a_structure_finds_too_few_is_scanned_for():
     codes = random_codes(1500, 8, 0)
     index = KINDS["mih"](64, options={"nhash": 2, "nflip": 0})  # tables of 32 bits: only a code itself shares one
