@@ -43,7 +43,7 @@ def assert_exact(index, queries, codes, ids, k, radius, tied=False):
 @given(
     seed=st.integers(0, 2**32 - 1),
     count=st.integers(1, 60) | st.integers(1000, 1300),
-    width=st.integers(1, 17),
+    width=st.integers(1, 17) | st.just(70),
     distinct=st.integers(1, 450),
     removed=st.integers(0, 240),
     few=st.booleans(),
