@@ -50,7 +50,7 @@ def test_the_queue_is_bounded_and_health_is_not_in_it(digits_service, slow):
         text = (await client.get("/metrics")).text
         assert "lbhash_running 2.0" in text
         assert "lbhash_queue_depth 3.0" in text
-        assert "lbhash_refused_total 4.0" in text
+        assert 'route="/search",status="503"} 4.0' in text
         gate.set()
         return await asyncio.gather(*tasks)
 

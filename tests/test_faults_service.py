@@ -20,16 +20,15 @@ BAD = """
 import http.server, sys
 
 class Bad(http.server.BaseHTTPRequestHandler):
-    protocol_version, posts = "HTTP/1.1", 0
+    protocol_version = "HTTP/1.1"
 
     def do_GET(self):
         if self.path == "/traceback":
             print("Traceback (most recent call last):\\n  File\\nKeyError: 'bad'", file=sys.stderr, flush=True)
-        self.answer(200, b'{"ready": true, "posts": %d}' % Bad.posts)
+        self.answer(200, b'{"ready": true}')
 
     def do_POST(self):
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-        Bad.posts += 1
         status, said = {
             "/echo": (422, b'{"detail": "' + body + b'"}'),
             "/lines": (422, b'{"detail": "one\\\\nanother"}'),
@@ -105,23 +104,6 @@ def test_each_limit_is_one(bad, run):
         (finding,) = run.findings
         assert said in finding
         run.findings.clear()
-
-
-def test_health_is_asked_beside_and_a_wrong_search_is_noticed(bad):
-    def ask(expected):
-        program = [sys.executable, http_service.health.__file__, str(bad.port), "{}", expected]
-        watcher = subprocess.Popen(program, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        before = bad.get("/")["posts"]
-        while bad.get("/")["posts"] < before + 2:
-            assert watcher.poll() is None
-        return json.loads(watcher.communicate()[0])
-
-    found = ask("[2]")
-    assert found["unanswered"] == 0
-    assert found["health"]
-    assert found["bare"]
-    assert set(found["searches"]) == {"wrong"}
-    assert set(ask("[1]")["searches"]) == {"right"}
 
 
 def test_an_answer_of_another_state_is_wrong():

@@ -72,9 +72,8 @@ class InvertedFile(LocalIndex):
         quantizer = faiss.IndexBinaryFlat(8 * codes.shape[1])
         index = faiss.IndexBinaryIVF(quantizer, 8 * codes.shape[1], lists)
         threads = faiss.omp_get_max_threads()
-        faiss.omp_set_num_threads(
-            1
-        )  # with more, k-means takes longer: they wait for each other (benchmarks/threads.py)
+        # With more, k-means takes longer: they wait for each other (benchmarks/threads.py).
+        faiss.omp_set_num_threads(1)
         try:
             index.train(codes)
             index.add(codes)

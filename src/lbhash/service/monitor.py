@@ -11,7 +11,7 @@ import time
 from collections import Counter as Counts
 from datetime import datetime, timezone
 
-from prometheus_client import CollectorRegistry, Counter, Enum, Gauge, Histogram, Info, generate_latest
+from prometheus_client import CollectorRegistry, Counter, Enum, Gauge, Histogram, generate_latest
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -33,24 +33,20 @@ class Monitor:
         self._engine, self._registry = engine, (own := CollectorRegistry())
         self.requests = Counter("lbhash_requests", "Requests answered.", ["route", "method", "status"], registry=own)
         self.seconds = Histogram("lbhash_request_seconds", "Time to answer.", ["route"], buckets=_BUCKETS, registry=own)
-        self.refused = Counter("lbhash_refused", "Requests answered with 503.", registry=own)
         self.reloads = Counter("lbhash_index_reloads", "Newer indexes, loaded or not.", ["outcome"], registry=own)
         for outcome in ("loaded", "failed"):
             self.reloads.labels(outcome)
         for name, help_text, value in (
             ("queue_depth", "Requests that wait for a thread.", lambda: admission.taken - admission.running),
             ("running", "Requests that are being computed.", lambda: admission.running),
-            ("index_codes", "Codes of the index.", lambda: len(engine.index)),
             ("index_generation", "Generation of the index.", lambda: engine.index.generation),
         ):
             Gauge(f"lbhash_{name}", help_text, registry=own).set_function(value)
-        self._index = Info("lbhash_index", "The build of the index.", registry=own)
         states, about = ["running", "intact", "damaged"], "Comparison of the index's files with their checksums."
         self._check = Enum("lbhash_index_check", about, states=states, registry=own)
 
     def text(self) -> bytes:
         """Return the metrics in the text format of Prometheus."""
-        self._index.info({"build": self._engine.index.build})
         self._check.state(self._engine.check)
         return generate_latest(self._registry)
 
@@ -84,7 +80,6 @@ class Monitor:
         method = scope["method"] if scope["method"] in _METHODS else "other"
         self.requests.labels(route, method, str(status)).inc()
         self.seconds.labels(route).observe(seconds)
-        self.refused.inc(status == 503)
         facts = {"request_id": name, "method": method, "route": route, "status": status}
         facts |= {"ms": round(1e3 * seconds, 3), "token": getattr(scope.get("token"), "name", None)}
         level = logging.WARNING if status in (429, 503) else logging.ERROR if status >= 500 else logging.INFO
