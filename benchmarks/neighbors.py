@@ -21,13 +21,13 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from benchmarks.experiments.data import Data, parsed
 
 from lbhash import Hasher
 from lbhash.codes.io import CodeTable
 from lbhash.data import load_table
 from lbhash.evaluation.neighbors import nearest_by_cosine, unit_rows
 from lbhash.index import build_index, rerank
+from lbhash.reproduce.runs import Source
 
 Floats = npt.NDArray[np.float32]
 NEAREST, QUERIES, THREADS = 10, 1_000, 2
@@ -136,7 +136,7 @@ def usearch_ways(base: Floats, query: Floats) -> Iterator[Stored]:
     yield Stored("usearch graph, int8", index.memory_usage / len(base), 0, build, search)
 
 
-def table(data: Data, rows: int, seed: int, folder: Path) -> None:
+def table(data: Source, rows: int, seed: int, folder: Path) -> None:
     """Print the table of a data set."""
     import faiss
 
@@ -176,11 +176,11 @@ def measured(way: Stored, nearest: npt.NDArray[np.int64]) -> tuple[Stored, float
 def main() -> None:
     """Print a table for each data set."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", action="append", required=True, metavar="NAME=FILE")
+    parser.add_argument("--data", action="append", required=True, metavar="NAME=FILE", type=Source.of)
     parser.add_argument("--rows", type=int, default=200_000)
     parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args()
-    for data in parsed(parser, given.data):
+    for data in given.data:
         with tempfile.TemporaryDirectory() as folder:
             table(data, given.rows, given.seed, Path(folder))
 

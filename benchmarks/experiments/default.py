@@ -23,9 +23,9 @@ from statistics import fmean
 from typing import Any
 
 import numpy as np
-from benchmarks.experiments.data import parsed
 from benchmarks.experiments.page import check_part, markdown_table, replace_part, write_csv
 
+from lbhash.reproduce.runs import Source
 from lbhash.utils.files import replacing
 from lbhash.utils.parallel import run_missing
 
@@ -79,7 +79,7 @@ def execute(file: str, held_out: bool, fit: str, bits: int, seed: int) -> Run:
 def main(arguments: list[str] | None = None) -> None:
     """Run what is missing, and write the table and the CSV."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", action="append", required=True, metavar="NAME=FILE")
+    parser.add_argument("--data", action="append", required=True, metavar="NAME=FILE", type=Source.of)
     parser.add_argument("--bits", nargs="+", type=int, default=list(BITS))
     parser.add_argument("--seeds", type=int, default=3, help="how many, from 0")
     parser.add_argument("--held-out", action="store_true", help="ask held-out training rows, not the queries")
@@ -87,17 +87,16 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--page", type=Path, help="page whose part becomes the table")
     parser.add_argument("--workers", type=int, default=1, help="runs at a time, one thread each")
     given = parser.parse_args(arguments)
-    sources = parsed(parser, given.data)
     if given.page is not None:
         check_part(given.page, PART)
-    keys = list(product(sources, given.bits, range(given.seeds), dict.fromkeys(WAYS.values())))
+    keys = list(product(given.data, given.bits, range(given.seeds), dict.fromkeys(WAYS.values())))
     runs = {
         f"{source.name}-{fit}-{bits}bits-seed{seed}": (source.file, given.held_out, fit, bits, seed)
         for source, bits, seed, fit in keys
     }
     results, _ = run_missing(runs, execute, given.out, given.workers, said)
     lines = []
-    for source, bits, way in product(sources, given.bits, WAYS):
+    for source, bits, way in product(given.data, given.bits, WAYS):
         names = [f"{source.name}-{WAYS[way]}-{bits}bits-seed{seed}" for seed in range(given.seeds)]
         found = [results[name][way] for name in names]
         line = {"data": source.name, "bits": bits, "way": way, "seeds": given.seeds}

@@ -23,12 +23,12 @@ from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
-from benchmarks.experiments.data import Data
 from benchmarks.experiments.page import check_part, markdown_table, read_csv, replace_part, write_csv
 from benchmarks.experiments.seeds import fit_seeds
 
 from lbhash.losses import METHODS
 from lbhash.reproduce.results import Interval, plots
+from lbhash.reproduce.runs import Source
 from lbhash.training.coders import CODERS, LABEL_FREE
 from lbhash.utils.files import replacing
 from lbhash.utils.parallel import in_processes, print_progress
@@ -92,6 +92,15 @@ def execute(file: str, cell: Row) -> Row:
     return {**cell, **shown, "seconds": f"{seconds:.1f}"}
 
 
+def parsed(given: str) -> tuple[str, str, str]:
+    """Return name, R and file of a data set that is typed as NAME=FILE or NAME@R=FILE; R is "" without one."""
+    names, _, file = given.partition("=")
+    name, several, rank = names.partition("@")
+    if several and not (rank.isdecimal() and int(rank) > 0):
+        raise ValueError(f"data is {given!r}; its R must be an integer of at least 1")
+    return Source.of(f"{name}={file}").name, rank, file
+
+
 def main(arguments: list[str] | None = None) -> None:
     """Run what is missing, and write the tables, the pictures and the CSV."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -111,14 +120,16 @@ def main(arguments: list[str] | None = None) -> None:
         lines = read_csv(table)
         done = {tuple(line[name] for name in KEY): line for line in lines}
         wanted = [name for name in forms() if name.removesuffix("_d") in given.methods]
-        for source, bits, protocol, method in product(map(Data.of, given.data), given.bits, given.protocols, wanted):
+        for (name, at, file), bits, protocol, method in product(
+            map(parsed, given.data), given.bits, given.protocols, wanted
+        ):
             rule = UNSEEN if protocol == UNSEEN else ""
-            _dataset(source.file, rule or None)
-            cell = (source.name, str(source.at or ""), rule, method, str(bits), str(given.epochs))
+            _dataset(file, rule or None)
+            cell = (name, at, rule, method, str(bits), str(given.epochs))
             before = done.get(cell)
             if before is None or int(before["seeds"]) < given.seeds:
                 task = dict(zip(KEY, cell, strict=True)) | {"seeds": str(given.seeds)}
-                tasks[" ".join(filter(None, cell))] = source.file, task
+                tasks[" ".join(filter(None, cell))] = file, task
     except (TypeError, ValueError) as error:
         parser.error(str(error))
     found = print_progress(
