@@ -1,15 +1,11 @@
 from __future__ import annotations
 
-import builtins
 import json
 import os
 import pickle
 import re
 import shutil
-import sys
 from dataclasses import replace
-from io import BytesIO
-from types import ModuleType
 
 import numpy as np
 import pyarrow as pa
@@ -19,20 +15,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
+from image_tools import stored
 from lbhash.data import SPLITS, TRAIN_TEST_PROTOCOLS
 from lbhash.data.images import holds_images, load_images
 from lbhash.data.images.cifar import read_pickle
 from lbhash.pipeline.columns import ImagePaths
 
 
-def image(shade):
-    return Image.new("RGB", (4, 4), (shade, 0, 255 - shade))
-
-
 def data_of(shade):
-    held = BytesIO()
-    image(shade).save(held, "PNG")
-    return held.getvalue()
+    return stored(Image.new("RGB", (4, 4), (shade, 0, 255 - shade)))
 
 
 def put(path, shade):
@@ -296,23 +287,16 @@ class Evil:
         return os.system, ("touch ran",)
 
 
-class Import:
-    def __reduce__(self):
-        return builtins.__import__, ("lbhash_evil",)
-
-
 @pytest.mark.parametrize(
     ("held", "said"),
     [
         (Evil(), r"it would run posix.system, which no batch needs"),
-        (Import(), r"it would run (__builtin__|builtins).__import__"),
         ({"data": np.array([Evil()])}, r"it would run (numpy|posix)"),
     ],
 )
 @pytest.mark.parametrize("protocol", [0, 2, 4])
 def test_a_pickle_that_would_run_something(tmp_path, monkeypatch, held, said, protocol):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setitem(sys.modules, "lbhash_evil", ModuleType("lbhash_evil"))
     write_cifar10(tmp_path / "c")
     (tmp_path / "c" / "data_batch_3").write_bytes(pickle.dumps(held, protocol=protocol))
     with pytest.raises(ValueError, match=rf"^batch '.*data_batch_3' is damaged, or no batch of CIFAR: .*({said})"):

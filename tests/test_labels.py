@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lbhash import Hasher, bound, evaluate
-from lbhash.codes import as_packed, check_codes, pack
+from lbhash.codes import as_packed, pack
 from lbhash.data import check_embeddings
 from lbhash.utils.labels import check_label_pair, check_labels, label_value, one_hot, read_label_pair, read_labels
 
@@ -38,14 +38,12 @@ def test_masked_values_are_refused():
     y, x = np.ma.masked_equal([0, 1, 9], 9), np.ma.masked_equal([[0.5, 1], [2, 999], [0, 1]], 999)
     hasher = Hasher(bits=8, hidden=0, epochs=1).fit([[0.0, 1], [1, 0], [1, 1]], [0, 1, 0])
     for name, row, call in [
-        ("y", 2, lambda: check_labels(y, "y")),
         ("y", 2, lambda: hasher.fit(x.data, y)),
         ("y", 2, lambda: hasher.score(x.data, y)),
         ("X", 1, lambda: hasher.fit(x, y.data)),
         ("X", 1, lambda: hasher.encode(x)),
         ("X", 1, lambda: hasher.encode(list(x))),
         ("query_labels", 2, lambda: evaluate(np.zeros((3, 1), np.uint8), y, np.zeros((3, 1), np.uint8), y.data)),
-        ("codes", 0, lambda: check_codes(np.ma.masked_equal(np.zeros((3, 1), np.uint8), 0))),
         ("codes", 1, lambda: as_packed(x)),
         ("signs", 1, lambda: pack(x)),
         ("embeddings", 1, lambda: check_embeddings(x)),
