@@ -68,8 +68,8 @@ def test_pairs_of_many_classes_are_told_apart(method):
 
 
 @pytest.mark.parametrize("guided", [True, False])
-@pytest.mark.parametrize("method", METHODS)
-def test_every_method_takes_several_labels_a_row_and_none(blobs, method, guided):
+@pytest.mark.parametrize("method", ["csq", "dsdh", "hyp2", "talr"])  # the losses of all are tested by themselves
+def test_every_kind_of_method_takes_several_labels_a_row_and_none(blobs, method, guided):
     hot = blobs.hot.copy()
     hot[:40] = 0
     hasher = Hasher(method=method, guided=guided, **{**SMALL, "epochs": 1, "batch_size": 4}).fit(blobs.x[:80], hot[:80])

@@ -131,28 +131,6 @@ def test_the_standardization_is_part_of_the_model():
     np.testing.assert_allclose(model.encoder().outputs(X * [2, 2, 2, 2, 1] + 3), before, atol=1e-5)
 
 
-def test_dropout_is_for_training_only():
-    model = module(dropout=0.5)
-    torch.testing.assert_close(model(torch.from_numpy(X)), model(torch.from_numpy(X)))
-    outputs = model.encoder().outputs(X)
-    model.train()
-    assert not torch.equal(model(torch.from_numpy(X)), model(torch.from_numpy(X)))
-    np.testing.assert_array_equal(model.encoder().outputs(X), outputs)
-    assert model.training
-
-
-def test_the_fingerprint_is_that_of_the_weights():
-    print_ = made().fingerprint()
-    assert len(print_) == 16
-    assert int(print_, 16) >= 0
-    assert made(metadata={"note": "other"}).fingerprint() == print_
-    assert made(seed=1).fingerprint() != print_
-    for name in ("mean", "scale", "head.0.weight", "head.2.bias"):
-        model = made()
-        model.weights[name].flat[0] += 1e-3
-        assert model.fingerprint() != print_, name
-
-
 def test_the_fingerprint_never_changes():
     """Stored models hold it."""
     model = HashModel(5, 11, hidden=3, classifier=2)
@@ -194,13 +172,6 @@ def test_exported_branches_have_the_same_outputs(tmp_path, kind):
     codes, outputs = runtime.InferenceSession(str(tmp_path / "model.onnx")).run(None, {"embeddings": X})
     np.testing.assert_allclose(outputs, model.outputs(X), atol=1e-4)
     np.testing.assert_array_equal(codes, pack(outputs))
-
-
-def test_saving_replaces_what_is_there(tmp_path):
-    for seed in range(2):
-        made(seed=seed).save(tmp_path)
-        assert {file.name for file in tmp_path.iterdir()} == MODEL_FILES
-    assert load_encoder(tmp_path).fingerprint() == made(seed=1).fingerprint()
 
 
 def test_a_fresh_process_gives_the_same_codes(saved, tmp_path, python_script):

@@ -6,12 +6,9 @@ import json
 import math
 
 import numpy as np
-import pandas
 import pyarrow as pa
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 from sklearn.linear_model import LogisticRegression
 
 from lbhash import Hasher
@@ -26,7 +23,6 @@ from lbhash.utils.labels import UNLABELED, has_label, read_labels, renumbered
 from training_tools import Stop
 
 SMALL = {"bits": 8, "epochs": 2, "hidden": 0, "centers": "best"}
-MISSING = [None, float("nan"), np.float32("nan"), "", pandas.NA]
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -50,26 +46,6 @@ def file(blobs, some, write_parquet, tmp_path):
 
 
 # ---------------------------------------------------------------------------------------------------------- reading
-
-
-@given(
-    st.lists(st.sampled_from("abc"), min_size=1, max_size=8),
-    st.data(),
-    st.sampled_from(range(len(MISSING))),
-    st.booleans(),
-)
-def test_labels_of_which_some_are_missing(names, data, which, numbers):
-    known = data.draw(st.lists(st.booleans(), min_size=len(names), max_size=len(names)))
-    values = ["abc".index(one) for one in names] if numbers else names
-    there = [value for value, one in zip(values, known, strict=True) if one]
-    found, classes = read_labels(
-        np.array([v if k else MISSING[which] for v, k in zip(values, known, strict=True)], object)
-    )
-    np.testing.assert_array_equal(has_label(found), known)
-    if there:
-        wanted, names = read_labels(there)
-        np.testing.assert_array_equal(found[known], wanted)
-        assert classes == names
 
 
 def test_minus_one_is_a_class_and_no_missing_label(capsys):

@@ -266,6 +266,13 @@ def test_equal_codes_are_worth_nothing():
     assert evaluate_epoch("loss", 0.5, EQUAL, None).monitored == 0.5
 
 
+def test_a_map_without_relevant_rows_is_no_value():
+    alone = coded([[1] * 8, [-1] * 8], [0, 1])
+    metrics = evaluate_epoch("map", 0.5, APART, alone)
+    assert metrics.values["validation_map"] == 0
+    assert metrics.monitored is None
+
+
 def test_classes_that_share_codes_have_collapsed():
     """Three classes on two codes, of which the second is shared: most pairs are far apart, and D_intra is 0."""
     shared = coded([[1] * 8] * 2 + [[-1] * 8] * 4, [0, 0, 1, 1, 2, 2])
