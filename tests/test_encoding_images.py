@@ -149,10 +149,7 @@ def test_mixed_precision_is_said(model, backbone_folder, data, tmp_path, expecte
     found = np.unpackbits(read_codes(tmp_path / "codes").codes ^ expected).mean()
     assert found < 0.05  # bits that come out otherwise
     assert read_manifest(tmp_path / "codes")["precision"] == "bf16"
-    with pytest.raises(
-        ValueError,
-        match=r"whose codes differ from this run's in the precision of the backbone \(bf16 there, 32 here\); give",
-    ):
+    with pytest.raises(ValueError, match=r"in the precision of the backbone \(bf16 there, 32 here\); give another"):
         encode(model, backbone_folder, data, tmp_path / "codes")
 
 
@@ -289,9 +286,7 @@ def test_a_split_is_sampled_as_for_training(model, backbone_folder, broken, tmp_
         found = read_codes(out)
         np.testing.assert_array_equal(found.rows, trained.split(split).rows)
         np.testing.assert_array_equal(found.codes, expected[found.rows])
-    with pytest.raises(
-        ValueError, match=r"^image 4 of broken.parquet is no image.*\(12 of 50 images are damaged or missing\), "
-    ):
+    with pytest.raises(ValueError, match=r"^image 4 of broken.parquet is no image.*\(12 of 50 images are damaged"):
         encode(model, backbone_folder, broken, tmp_path / "refused", **given)
 
 
@@ -313,9 +308,6 @@ def test_changed_images_are_refused(model, backbone_folder, tmp_path):
     root = write_folder(tmp_path / "images", images())
     encode(model, backbone_folder, root, tmp_path / "codes", shard_rows=20)
     os.utime(root / "class0" / "000.png", (1, 1))
-    with pytest.raises(
-        ValueError,
-        match=r"whose codes differ from this run's in the fingerprint of the data .*; give another folder, or --ove",
-    ):
+    with pytest.raises(ValueError, match=r"differ from this run's in the fingerprint of the data .*; give another"):
         encode(model, backbone_folder, root, tmp_path / "codes")
     assert MANIFEST in contents(tmp_path / "codes")

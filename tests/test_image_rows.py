@@ -133,9 +133,6 @@ def test_images_become_embeddings(backbone, parquet):
     assert split.input_dim(backbone) == embedded.dim == backbone.dim
     assert [len(chunk) for chunk in split.chunks(backbone, size=3)] == [3, 3, 2]
     assert len(split.where(np.zeros(8, bool)).embedded(backbone)) == 0
-    for call in (split.embedded, split.input_dim):
-        with pytest.raises(ValueError, match=r"^backbone is not given, and the split holds images, which need one"):
-            call()
 
 
 def test_rows_that_validate_are_preprocessed(backbone):

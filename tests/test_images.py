@@ -119,9 +119,7 @@ def test_a_bomb_is_refused_by_its_header(width, height, monkeypatch):
     from PIL import ImageFile
 
     monkeypatch.setattr(ImageFile.ImageFile, "load", lambda self: pytest.fail("it was decoded"))
-    with pytest.raises(
-        ValueError, match=r"^image has (too many pixels|[0-9,]+ × [0-9,]+ pixels); it may have 50,000,000"
-    ):
+    with pytest.raises(ValueError, match=r"^image has (too many pixels|[0-9,]+ × [0-9,]+ pixels); it may have 50,000"):
         decode_image(png(width, height))
 
 

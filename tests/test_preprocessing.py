@@ -69,9 +69,7 @@ def test_sizes_and_values_of_pixels(kind, with_processor):
     backbone = with_processor(name, **config)
     before = backbone.preprocessing()
     if side is None:
-        with pytest.raises(
-            ValueError, match=r"^the preprocessing of backbone '.*' leaves images in sizes of their own"
-        ):
+        with pytest.raises(ValueError, match=r"^the preprocessing of backbone '.*' leaves images in sizes of their"):
             input_size(backbone)
     else:
         assert input_size(backbone) == (side, side)

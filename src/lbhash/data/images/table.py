@@ -27,13 +27,14 @@ class ImageSplit(Split):
 
     def input_dim(self, backbone: Embedder | None = None) -> int:
         """Return the length of an embedding of the backbone."""
-        return _given(backbone).dim
+        assert backbone is not None
+        return backbone.dim
 
     def chunks(
         self, backbone: Embedder | None = None, *, size: int = 32, workers: int = 0, progress: str = ""
     ) -> Iterator[npt.NDArray[np.float32]]:
         """Yield the images' embeddings in order, ``float32 [up to size, dim]`` at a time."""
-        backbone = _given(backbone)
+        assert backbone is not None
         reader = ImageReader(self.images.store.in_order(), backbone.processor, backbone.name)
         batches = [self.rows[start : start + size] for start in range(0, len(self), size)]
         with counted(progress, len(self), "images", show=bool(progress)) as advance:
@@ -94,9 +95,3 @@ class ImageTable(Table[ImageSplit]):
         """Return these rows as a split; if None, all that are not damaged."""
         rows = self.sound() if rows is None else rows
         return ImageSplit(self, rows, None if self.labels is None else self.labels[rows])
-
-
-def _given(backbone: Embedder | None) -> Embedder:
-    if backbone is None:
-        raise ValueError("backbone is not given, and the split holds images, which need one")
-    return backbone
