@@ -274,7 +274,6 @@ def test_a_base_in_parts_has_the_report_of_the_whole(seed, queries, kind, chunk)
     whole = evaluate(*asked, base, named, **options)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("lbhash.evaluation.parts.CHUNK", chunk)
-        patch.setattr("lbhash.evaluation.report.CHUNK", chunk)
         assert_same_report(evaluate_parts(*asked, parts, **options), whole)
 
 

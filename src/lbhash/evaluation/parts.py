@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -18,15 +17,11 @@ Classes = npt.NDArray[np.int64]
 """The class numbers that a base has, in order, or the columns of multi-hot labels."""
 
 
-@dataclass
-class Part:
+class Part(NamedTuple):
     """Checked codes and labels of a base, or of a part of it; class numbers are read as positions in ``classes``."""
 
     codes: PackedCodes
     labels: Labels
-    keep: bool = False
-    """Whether to keep what ``compressed`` yields if it is one chunk, which several figures need."""
-    _kept: list[Compressed] = field(default_factory=list)
 
     def chunks(self, classes: Classes, rows: int | None = None) -> Iterator[tuple[PackedCodes, Labels]]:
         """Yield codes and labels of so many rows at a time, ``CHUNK`` by default."""
@@ -36,12 +31,8 @@ class Part:
             yield self.codes[some], positions(self.labels[some], classes)
 
     def compressed(self, classes: Classes) -> Iterator[Compressed]:
-        """Yield what ``compress`` makes of each chunk."""
-        found = self._kept or (compress(as_words(codes), labels) for codes, labels in self.chunks(classes))
-        for chunk in found:
-            if self.keep and len(self.codes) <= CHUNK:
-                self._kept = [chunk]
-            yield chunk
+        """Return what ``compress`` makes of each chunk."""
+        return (compress(as_words(codes), labels) for codes, labels in self.chunks(classes))
 
 
 Share = Callable[[Callable[[Part], Any]], list[Any]]

@@ -18,7 +18,7 @@ from lbhash.evaluation.bound import Bound, bound_of_parts
 from lbhash.evaluation.metrics import Curve, Empty, Normalize, curves
 from lbhash.evaluation.metrics.common import EMPTY, NORMALIZE, Floats
 from lbhash.evaluation.parts import Classes, Part, Share, class_numbers, in_turn, positions
-from lbhash.evaluation.ranking import CHUNK, RankHistogram, Ranking, check_lengths, stable_rankings
+from lbhash.evaluation.ranking import RankHistogram, Ranking, check_lengths, stable_rankings
 from lbhash.evaluation.recognition import linear_probe_predict, predict_from_counts
 from lbhash.utils.formatting import number
 from lbhash.utils.labels import Labels, check_label_pair, read_label_pair, rows_with_label
@@ -353,8 +353,6 @@ def _check(
             check_lengths(rows, named, which)
         length = check_width(codes, bits, "base_codes")
         base.append(Part(codes, labels))
-    if len(base) == 1:
-        base[0].keep = True
     for count, which in ((len(queries), "query"), (sum(len(part.codes) for part in base), "base")):
         if count == 0:
             raise ValueError(f"{which}_codes is empty; it must have at least one row")
@@ -363,10 +361,6 @@ def _check(
 
 def _count_ranks(queries: PackedCodes, wanted: Labels, bits: int, classes: Classes, part: Part) -> RankHistogram:
     histogram = RankHistogram(queries, wanted, bits)
-    if part.labels.ndim == 1 and len(part.codes) <= CHUNK:  # the vote needs these, too
-        for chunk in part.compressed(classes):
-            histogram.count_compressed(chunk)
-        return histogram
     for codes, labels in part.chunks(classes):
         histogram.update(codes, labels)
     return histogram

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lbhash.codes import PackedCodes, as_words, check_codes, check_width
-from lbhash.codes.distinct import Compressed, compress, unique_rows
+from lbhash.codes.distinct import compress, unique_rows
 from lbhash.evaluation.ranking import kernels
 from lbhash.evaluation.ranking.kernels import KERNELS, Words, by_word, split
 from lbhash.utils.arrays import as_array
@@ -168,7 +168,7 @@ class RankHistogram(Ranking):
         elif base_labels.ndim == 2:
             self._count_shared(codes, base_labels)
         else:
-            self.count_compressed(compress(as_words(codes), base_labels))
+            self._count_classes(*compress(as_words(codes), base_labels))
         return self
 
     def merge(self, other: RankHistogram) -> RankHistogram:
@@ -184,10 +184,8 @@ class RankHistogram(Ranking):
         merged.graded[:, : small.shape[1]] += small
         return merged
 
-    def count_compressed(self, chunk: Compressed) -> None:
-        """Add a chunk of the base that ``compress`` brought into the order of its class numbers, without checks."""
-        # The codes relevant to a query are one run: the kernel reads no labels at all.
-        words, ordered, weights = chunk
+    def _count_classes(self, words: Words, ordered: Labels, weights: npt.NDArray[np.int32]) -> None:
+        """Add codes in the order of their class numbers, so that those relevant to a query are one run."""
         wanted = self._labels[self.unique]
         first, last = (np.searchsorted(ordered, wanted, side=side) for side in ("left", "right"))
         total, relevant = self._runs(words, weights, first, last)
