@@ -6,8 +6,6 @@ quantization.
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
-
 import numba
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +16,7 @@ from lbhash.index.base import Index
 from lbhash.index.rerank import Reranked, check_real
 from lbhash.index.store import LocalIndex
 from lbhash.index.where import Where, conditions
-from lbhash.utils.system import usable_cores
+from lbhash.utils.threads import in_threads
 
 Floats = npt.NDArray[np.float32]
 
@@ -73,8 +71,7 @@ def agreeing(outputs: Floats, queries: PackedCodes, codes: PackedCodes, k: int) 
         places[row], scores[row], distances[row] = near, found[near], hamming_distances(queries[row, None], codes[near])
 
     if k:
-        with ThreadPoolExecutor(usable_cores()) as pool:
-            list(pool.map(search, range(len(outputs))))
+        in_threads(search, range(len(outputs)))
     return Reranked(scores, distances, places)
 
 
