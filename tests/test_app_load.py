@@ -62,7 +62,7 @@ def test_the_queue_is_bounded_and_health_is_not_in_it(digits_service, slow):
             assert answer.headers["retry-after"] == "1"
 
 
-def test_nobody_waits_for_ever(digits_service, slow):
+def test_nobody_waits_for_ever(digits_service, slow, monkeypatch):
     gate, entered = slow
 
     async def play(client):
@@ -72,13 +72,14 @@ def test_nobody_waits_for_ever(digits_service, slow):
         gate.set()
         return (await first).status_code, second
 
-    settings = Settings(digits_service.model, digits_service.index, concurrency=1, queue_seconds=0.2)
+    monkeypatch.setattr("lbhash.service.state.QUEUE_SECONDS", 0.2)
+    settings = Settings(digits_service.model, digits_service.index, concurrency=1)
     first, second = asynchronous(settings, play)
     assert first == 200
     assert_refused(second, 503, "waited")
 
 
-def test_a_body_that_does_not_come_is_not_waited_for(digits_service):
+def test_a_body_that_does_not_come_is_not_waited_for(digits_service, monkeypatch):
     async def play(client):
         async def dripping():
             for _ in range(100):
@@ -87,8 +88,8 @@ def test_a_body_that_does_not_come_is_not_waited_for(digits_service):
 
         return await client.post("/v1/search", content=dripping(), headers={"Content-Type": "application/json"})
 
-    settings = Settings(digits_service.model, digits_service.index, body_seconds=0.3)
-    assert_refused(asynchronous(settings, play), 408, "0.3 seconds")
+    monkeypatch.setattr("lbhash.service.middleware.BODY_SECONDS", 0.3)
+    assert_refused(asynchronous(digits_service, play), 408, "0.3 seconds")
 
 
 def test_a_body_that_does_not_come_takes_no_place(digits_service):
@@ -155,10 +156,11 @@ def test_a_model_of_another_index_is_refused(tmp_path, digits_service):
 
 
 @pytest.fixture
-def copied(tmp_path, digits_service):
+def copied(tmp_path, digits_service, monkeypatch):
     """The settings of a service over a copy of the index, which a test may damage."""
     shutil.copytree(digits_service.index, tmp_path / "i")
-    return replace(digits_service, index=tmp_path / "i", reload_seconds=0.05)
+    monkeypatch.setattr("lbhash.service.state.RELOAD_SECONDS", 0.05)
+    return replace(digits_service, index=tmp_path / "i")
 
 
 @pytest.fixture

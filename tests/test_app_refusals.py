@@ -241,7 +241,6 @@ def test_pages_of_other_sites_are_refused_without_a_token(digits_service):
     [
         ({"max_body": 0}, "max_body is 0"),
         ({"concurrency": 0}, "concurrency is 0"),
-        ({"queue_seconds": 0.0}, "queue_seconds is 0"),
         ({"token": ""}, "token is empty"),
         ({"token": "schlüssel"}, "ASCII"),
     ],

@@ -25,10 +25,11 @@ pytestmark = pytest.mark.usefixtures("quiet")
 
 
 @pytest.fixture
-def settings(tmp_path, digits_service):
+def settings(tmp_path, digits_service, monkeypatch):
     """The settings of a service over a copy of the index, which requests may change."""
     shutil.copytree(digits_service.index, tmp_path / "i")
-    return replace(digits_service, index=tmp_path / "i", reload_seconds=0.05, writable=True)
+    monkeypatch.setattr("lbhash.service.state.RELOAD_SECONDS", 0.05)
+    return replace(digits_service, index=tmp_path / "i", writable=True)
 
 
 @pytest.fixture
@@ -162,8 +163,9 @@ def test_other_writers_at_the_same_time_lose_nothing(client, settings, rows):
     assert client.get("/health").json()["codes"] == before + 19
 
 
-def test_a_change_does_not_wait_long_for_a_command(settings, rows):
-    with TestClient(create_app(replace(settings, queue_seconds=0.05)), base_url=HOME) as client:
+def test_a_change_does_not_wait_long_for_a_command(client, settings, rows, monkeypatch):
+    with monkeypatch.context() as short:
+        short.setattr("lbhash.service.engine.QUEUE_SECONDS", 0.05)
         with store.locked(settings.index):
             refused = client.post("/v1/add", json={"embeddings": rows[:1]})
             assert_refused(refused, 503, "another writer", "0.05 s")

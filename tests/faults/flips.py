@@ -164,9 +164,10 @@ def serving(model: Path, index: Path | str) -> Iterator[Any]:
     """Run a service within this process, and give a client of it."""
     from starlette.testclient import TestClient
 
-    from lbhash.service import Settings, create_app
+    from lbhash.service import Settings, create_app, state
 
-    service = create_app(Settings(model=model, index=index, reload_seconds=3600))
+    state.RELOAD_SECONDS = 3600
+    service = create_app(Settings(model=model, index=index))
     with TestClient(service, raise_server_exceptions=False) as client:
         yield client
 

@@ -27,7 +27,7 @@ from lbhash.service import schemas
 from lbhash.service.decoding import Decoder
 from lbhash.service.errors import ServiceError, blame_request
 from lbhash.service.rows import GrayRows, ImageRows, Rows, Usual, open_rows
-from lbhash.service.settings import MAX_BATCH, MAX_JSON, MAX_K, Settings
+from lbhash.service.settings import MAX_BATCH, MAX_JSON, MAX_K, QUEUE_SECONDS, Settings
 from lbhash.training.arguments import PULL_MARKS
 from lbhash.utils.files import LockedError
 from lbhash.utils.formatting import one_line
@@ -213,7 +213,7 @@ class Engine:
             try:
                 index = self._open(None if self.damage else self.index)
                 assert isinstance(index, LocalIndex)
-                index.patience = self.settings.queue_seconds
+                index.patience = QUEUE_SECONDS
                 index.load()  # nothing is added to what is damaged
             except ValueError as error:
                 raise ServiceError(503, one_line(error)) from None

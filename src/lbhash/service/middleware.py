@@ -17,7 +17,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from lbhash.service.admission import Bodies
 from lbhash.service.errors import ServiceError
 from lbhash.service.requests import FORM, media_type
-from lbhash.service.settings import MAX_JSON, Settings
+from lbhash.service.settings import BODY_SECONDS, MAX_JSON, Settings
 from lbhash.service.tokens import Token, find_token
 
 _HOST = re.compile(r"(\[[0-9a-f:.]+\]|[^][:/?#@\s]+)(?::([0-9]*))?")
@@ -49,7 +49,7 @@ class Security:
     def __init__(self, app: ASGIApp, settings: Settings, tokens: Sequence[Token]) -> None:
         self.app, self._tokens = app, tokens
         self._hosts, self._max_body = [host.lower() for host in settings.hosts], settings.max_body
-        self._bodies = Bodies(3 * settings.max_body, settings.body_seconds)
+        self._bodies = Bodies(3 * settings.max_body, BODY_SECONDS)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""

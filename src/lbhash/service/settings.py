@@ -5,12 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from lbhash.utils.validation import check_choice, check_float, check_int
+from lbhash.utils.validation import check_choice, check_int
 
 MAX_K = 1000  # neighbors in one answer
 MAX_BATCH = 100  # embeddings in one search, or in one change
 MAX_FOUND = 10_000  # neighbors in the answer to several embeddings: 1 to 2 MiB of JSON
 MAX_JSON = 256 << 10  # bytes of a body of JSON: 10,000 numbers with all of their digits
+QUEUE_SECONDS = 10.0  # for which a request may wait for a thread, or for another writer, before it gets status 503
+BODY_SECONDS = 30.0  # in which a body must arrive
+DECODE_SECONDS = 10.0  # in which an image must be decoded
+RELOAD_SECONDS = 1.0  # between two looks for a newer index
 
 
 @dataclass(frozen=True)
@@ -31,10 +35,6 @@ class Settings:
         max_pixels: the largest image, in pixels.
         concurrency: how many requests are computed at once. If None, it is the number of usable cores.
         queue: how many requests may wait for a thread; any more get status 503.
-        queue_seconds: how long a request may wait for a thread before it gets status 503.
-        body_seconds: how long a body may take to arrive.
-        decode_seconds: how long an image may take to decode.
-        reload_seconds: how often to look for a newer index.
         writable: whether requests may add codes to the index and remove them; it must be in a folder.
         verify: when all files of the index are compared with their checksums: ``"background"``, beside the first
             requests, which wait for what they need; or ``"before-serving"``. A small index is compared before.
@@ -51,10 +51,6 @@ class Settings:
     max_pixels: int = 25_000_000
     concurrency: int | None = None
     queue: int = 64
-    queue_seconds: float = 10.0
-    body_seconds: float = 30.0
-    decode_seconds: float = 10.0
-    reload_seconds: float = 1.0
     writable: bool = False
     verify: str = "background"
 
@@ -64,8 +60,6 @@ class Settings:
             check_int(getattr(self, name), name, least)
         if self.concurrency is not None:
             check_int(self.concurrency, "concurrency", 1)
-        for name in ("queue_seconds", "body_seconds", "decode_seconds", "reload_seconds"):
-            check_float(getattr(self, name), name, above=0)
         if self.token is not None:
             check_token(self.token, "token")
             if self.tokens is not None:

@@ -13,7 +13,7 @@ from lbhash.service.background import Background
 from lbhash.service.decoding import Decoder
 from lbhash.service.engine import Engine
 from lbhash.service.monitor import Monitor
-from lbhash.service.settings import Settings
+from lbhash.service.settings import DECODE_SECONDS, QUEUE_SECONDS, RELOAD_SECONDS, Settings
 from lbhash.service.tokens import tokens_of
 from lbhash.utils.system import usable_cores
 
@@ -24,13 +24,13 @@ class Service:
     """Everything that the routes use: engine, admission, background work and metrics."""
 
     def __init__(self, settings: Settings) -> None:
-        self.settings, self.tokens = settings, tokens_of(settings)
+        self.tokens = tokens_of(settings)
         threads = settings.concurrency or usable_cores()
-        self.decoder = Decoder(threads, settings.decode_seconds, settings.max_body, settings.max_pixels)
+        self.decoder = Decoder(threads, DECODE_SECONDS, settings.max_body, settings.max_pixels)
         self.engine = Engine(settings, self.decoder)
-        self.admission = Admission(threads, settings.queue, settings.queue_seconds)
+        self.admission = Admission(threads, settings.queue, QUEUE_SECONDS)
         # Changes wait for each other, and for other programs that change the index, and never keep a search waiting.
-        self.writing = Admission(1, settings.queue, settings.queue_seconds)
+        self.writing = Admission(1, settings.queue, QUEUE_SECONDS)
         self.background = Background(self.engine)
         self.monitor = Monitor(self.engine, self.admission)
 
@@ -64,10 +64,10 @@ class Service:
 
     async def _reload(self) -> None:
         """Load a newer index whenever there is one; running requests end with the index that they began with."""
-        reported, pause = "", self.settings.reload_seconds
+        reported, pause = "", RELOAD_SECONDS
         while True:
             await asyncio.sleep(pause)
-            started, pause = time.perf_counter(), self.settings.reload_seconds
+            started, pause = time.perf_counter(), RELOAD_SECONDS
             try:
                 if await asyncio.to_thread(self.engine.refresh):
                     reported = ""
