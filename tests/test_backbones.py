@@ -228,6 +228,13 @@ def test_missing_weights_are_not_drawn(tmp_path):
     refused(tmp_path, r"could not be loaded: it has no weights for layernorm.bias \(1 are missing\)")
 
 
+def test_damaged_weights(tmp_path):
+    save(tiny("vit"), tmp_path)
+    file = tmp_path / "model.safetensors"
+    file.write_bytes(file.read_bytes()[:200])
+    refused(tmp_path, r"which could not be loaded: ")
+
+
 def test_a_model_of_text(tmp_path):
     t = transformers
     small = {

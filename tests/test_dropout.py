@@ -49,6 +49,13 @@ def test_shape_type_and_values(probability, shape, dtype):
     assert ((mask == 0) | torch.isclose(mask, like.new_tensor(1 / (1 - probability)))).all()
 
 
+def test_probability_zero_has_no_mask_and_draws_nothing():
+    state = torch.get_rng_state()
+    assert keep_mask(0, (3, 4), torch.empty(0)) is None
+    assert keep_mask(0.0, (3, 4), torch.empty(0)) is None
+    assert torch.equal(torch.get_rng_state(), state)
+
+
 @pytest.mark.parametrize("probability", [0.5, 0.2])
 def test_module_in_training_is_the_mask(probability):
     x = torch.randn(20, 30, requires_grad=True)

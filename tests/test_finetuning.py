@@ -306,6 +306,19 @@ def test_a_save_that_was_cut_short(tuned, folder, tmp_path):
         Hasher.from_pretrained(half).encode(stripes(1)[0])
 
 
+def test_a_full_disk_leaves_the_old_backbone(tuned, tmp_path, monkeypatch):
+    hasher, model = tuned
+
+    def full(self, folder):
+        raise OSError(28, "No space left on device", str(folder))
+
+    monkeypatch.setattr(Backbone, "save_pretrained", full)
+    whole = shutil.copytree(model, tmp_path / "whole")
+    with pytest.raises(OSError, match="No space left on device"):
+        hasher.save_pretrained(whole)
+    assert sorted(file.name for file in whole.iterdir()) == sorted(file.name for file in model.iterdir())
+
+
 def test_a_model_of_embeddings_takes_the_place_of_a_tuned_one(tuned, tmp_path, blobs):
     _, model = tuned
     place = shutil.copytree(model, tmp_path / "model")

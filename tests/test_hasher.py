@@ -158,6 +158,12 @@ def test_parts_that_cannot_be_learned_from(blobs):
 # --------------------------------------------------------------------------------------------------- scikit-learn
 
 
+def test_codes_of_no_row(blobs):
+    hasher = Hasher(**SMALL).fit(blobs.x, blobs.y)
+    codes = hasher.encode_split(EmbeddingSplit(blobs.x, np.arange(0), None))
+    assert (codes.dtype, codes.shape) == (np.uint8, (0, 2))
+
+
 def test_pipeline(blobs):
     pipeline = make_pipeline(StandardScaler(), Hasher(**{**SMALL, "epochs": 16}), KNeighborsClassifier(5))
     pipeline.fit(blobs.x.astype(np.float64), blobs.y)

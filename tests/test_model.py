@@ -187,6 +187,12 @@ np.save(sys.argv[2] + "/codes.npy", Hasher.from_pretrained(sys.argv[1]).encode(n
     np.testing.assert_array_equal(np.load(tmp_path / "codes.npy"), expected)
 
 
+def test_a_module_of_a_model_leaves_the_random_generator_alone():
+    before = torch.random.get_rng_state()
+    HashModel.of(made())
+    assert torch.equal(torch.random.get_rng_state(), before)
+
+
 def test_about_is_kept_in_pythons_own_types(tmp_path):
     about = {"a": np.float32(0.5), "b": {"c": np.int64(3), "d": (np.bool_(True), None, "e")}}
     model = made(metadata=about)

@@ -155,17 +155,17 @@ def test_losses_and_their_gradients(bits, block_bits, labeling, dropout):
     keep = keep_mask(dropout or 0, (surrogate.blocks, N, HIDDEN), logits)
     torch.manual_seed(11)
     fit, pull = surrogate.losses(logits, codes, surrogate.block_index(centers)[classes], rows)
-    (fit + pull).backward()
+    (2 * fit + 3 * pull).backward()  # so that each gradient has the weight of its own loss
 
     expected_fit = reference.loss(values, reference.indices(values), torch.arange(N), keep)
     torch.testing.assert_close(fit, expected_fit)
-    expected_fit.backward()
+    (2 * expected_fit).backward()
     reference.check_weight_gradients()
 
     held = values.clone().requires_grad_()
     expected_pull = reference.loss(held, reference.indices(centers)[classes], rows, keep)
     torch.testing.assert_close(pull, expected_pull)
-    (expected_gradient,) = torch.autograd.grad(expected_pull, held)
+    (expected_gradient,) = torch.autograd.grad(3 * expected_pull, held)
     torch.testing.assert_close(logits.grad, expected_gradient)
     unlabeled = [row for row in range(N) if row not in rows.tolist()]
     assert not logits.grad[unlabeled].any()

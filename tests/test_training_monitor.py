@@ -132,6 +132,19 @@ def test_collapsed_codes_are_never_the_best(blobs, tmp_path):
 # ------------------------------------------------------------------------------------------------ the validation rows
 
 
+def test_where_all_codes_have_collapsed_the_last_epoch_stays(blobs, tmp_path):
+    class Collapsed(CSQ):
+        def forward(self, logits, labels, index):
+            return (logits - 9).square().mean()
+
+    recorder = Recorder()
+    hasher = fitted(blobs, method=Collapsed, lr=0.2, patience=4, watchers=[recorder], dropout=0.0)
+    trained = hasher.trained_
+    assert (trained.epoch, trained.epochs, trained.value, trained.stopped_early) == (3, 4, None, True)
+    kept = weights_of(recorder, 3)
+    assert all(np.array_equal(weight, kept[name]) for name, weight in hasher.model_.weights.items())
+
+
 def test_validation_rows_are_cut_from_the_training_rows_and_judged_after_the_epoch(blobs, tmp_path):
     class Codes(Recorder):
         """Encodes the validation rows after every epoch."""
