@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import base64
 import json
 import threading
 
@@ -24,12 +23,10 @@ FIELD = b"--x\r\nContent-Disposition: form-data"
         ({"row": 2**63}, ("row is 9223372036854775808; it must be below",)),
         ({"code": "abc"}, ("code is 'abc'", "4 hexadecimal digits")),
         ({"code": "0" * 100000}, ("code is", "…")),
-        ({"embedding": [1.0] * 63}, ("63 numbers", "takes 64")),
         ({"embedding": [1e39] * 64}, ("not finite",)),
         ({"row": 1, "k": 1001}, ("k is 1001; it must be at most 1000",)),
         ({"row": 1, "radius": 17}, ("radius is 17", "(16)")),
         ({"row": 1, "where": {"label": None}}, ("where: label must be a text, a number of 64 bits, true or false",)),
-        ({"row": 1, "where": {"row": {"<": 9}}}, ("where: row must be", "is a text, such as 'price < 20'")),
         ({"row": 1, "where": "row < "}, ("where is 'row < '; it must be conditions such as",)),
         ({"row": 1, "where": "row < x"}, ("where wants 'row' to be < 'x'; the column holds int64",)),
         ({"row": 1, "where": ", ".join(["row < 9"] * 17)}, ("where: 17 columns are given; there may be 16",)),
@@ -37,8 +34,8 @@ FIELD = b"--x\r\nContent-Disposition: form-data"
         ({"row": 1, "rerank": "magic"}, ("rerank is 'magic'; it must be", "asymmetric")),
         ({"row": 1, "rerank": "outputs"}, ("outputs",)),
         ({"code": "0000", "rerank": "asymmetric"}, ("rerank is 'asymmetric'", "by embedding, row or image")),
-        *(({"embedding": text}, ("embedding",)) for text in ("", "AAAA" * 16, "AAA", "é")),
-        ({"embedding": base64.b64encode(np.full(64, np.nan, "<f4")).decode()}, ("embedding.0", "finite")),
+        ({"embedding": "AAAA" * 16}, ("embedding has 12 numbers; the model takes 64",)),
+        ({"embedding": "é"}, ("embedding: it is text, but not the base64 of float32",)),
         ([], ("",)),
         # What follows must be short and writable, too, however long or strange the body is.
         ({"row": 1, "x" * 100_000: 1}, ("",)),
