@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import json
-import math
 import re
-from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from lbhash.codes.io import CodeTable
 from lbhash.index import build_index
@@ -27,22 +23,6 @@ def test_what_an_index_takes_on_disk(tmp_path):
         size = size_of(bits, 500, ids=each)
         assert 0 <= info["bytes"] - size.total <= 2 * 128  # the header of a NumPy file
         assert size.codes == codes.nbytes
-
-
-@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(
-    st.integers(1, 1024),
-    st.integers(1, 10**12),
-    st.integers(0, 100),
-    st.integers(2**20, 2**40),
-    st.floats(0.01, 1.0),
-)
-def test_the_shards_are_enough_and_no_more(bits, count, attributes, memory, usable):
-    size = size_of(bits, count, attributes=attributes, memory=memory, usable=usable)
-    assert size.row == math.ceil(bits / 8) + 8 + attributes
-    assert size.total == count * size.row
-    room = memory * Fraction(usable)
-    assert (size.shards - 1) * room < size.total <= size.shards * room
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import dataclass
-from fractions import Fraction
 
 from lbhash.codes import check_bits, code_bytes
 from lbhash.utils.validation import check_float, check_int
@@ -57,7 +56,7 @@ def size_of(
     check_float(usable, "usable", above=0, most=1)
     shards = None
     if memory is not None:
-        shards = math.ceil(row * count / (check_int(memory, "memory", 1) * Fraction(usable)))  # exact
+        shards = math.ceil(row * count / (check_int(memory, "memory", 1) * usable))
     return Size(bits, count, row, row * count, width * count, shards)
 
 
