@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import csv
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -24,24 +26,7 @@ from lbhash.centers import (
     minimum_distance,
     store,
 )
-from lbhash.centers.bounds import upper_bound
-from lbhash.centers.constructions.linear import dimension_for
 from lbhash.centers.distance import maximum_distance
-
-BITS = (8, 12, 16, 24, 32, 48, 64)
-
-LINEAR = {
-    # The largest known d of a binary linear [n, k, d] code, n of BITS by k: Brouwer's table (Handbook of Coding Theory,
-    # 1998) as of May 2006, in the tables of GAP's package GUAVA.
-    1: (8, 12, 16, 24, 32, 48, 64),
-    4: (4, 6, 8, 12, 16, 24, 33),
-    5: (2, 4, 8, 12, 16, 24, 32),
-    7: (2, 4, 6, 10, 14, 22, 32),
-    8: (1, 3, 5, 8, 13, 22, 29),
-    9: (None, 2, 4, 8, 12, 20, 28),
-    10: (None, 2, 4, 8, 12, 20, 28),
-    14: (None, None, 2, 6, 8, 16, 24),
-}
 
 REACHED = {
     # Smallest distances of commit 719e62a that are above the best linear code's, by classes and bits.
@@ -73,21 +58,13 @@ def test_distances_that_are_reached(cell):
     assert minimum_distance(class_centers(*cell)) == REACHED[cell]
 
 
-@pytest.mark.parametrize("classes", [2, 10, 21, 77, 150, 365, 1000, 10_000])
-def test_little_worse_than_the_best_known_linear_codes(classes):
-    for bits, known in zip(BITS, LINEAR[dimension_for(classes)], strict=True):
-        if known is not None:
-            made = design_centers(classes, bits)
-            assert made.upper_bound >= made.minimum_distance >= known - 2 * (classes > 1024)
-
-
-@pytest.mark.parametrize("classes", [2, 3, 5, 8, 10, 13, 16, 20, 21])
-@pytest.mark.parametrize("bits", [8, 12, 16, 24, 32, 64, 96, 256])
-def test_few_centers_are_proven_optimal(classes, bits):
-    made = design_centers(classes, bits)
-    assert made.optimal
-    assert made.minimum_distance == minimum_distance(made.centers)
-    assert (made.upper_bound, made.bound) == tuple(upper_bound(classes, bits))
+def test_the_distances_of_the_docs():
+    with (Path(__file__).parents[1] / "docs" / "center-distances.csv").open(newline="") as lines:
+        for line in csv.DictReader(lines):
+            classes, bits = int(line["classes"]), int(line["bits"])
+            if classes <= 1000:
+                made = design_centers(classes, bits)
+                assert (made.minimum_distance, made.upper_bound) == (int(line["distance"]), int(line["bound"])), line
 
 
 @given(st.data())

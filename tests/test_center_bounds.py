@@ -135,22 +135,6 @@ def test_stored_bounds_fit_each_other_and_prove_more():
 # The distance
 
 
-BITS = [8, 12, 16, 24, 32, 48, 64, 96, 128, 256]
-
-
-@pytest.mark.parametrize(
-    ("classes", "expected"),
-    [
-        (2, BITS),
-        (10, [4, 6, 8, 12, 17, 26, 35, 52, 70, 142]),
-        (21, [2, 6, 8, 12, 16, 24, 33, 50, 66, 134]),
-        (100, [2, 4, 6, 10, 14, 23, 32, 48, 64, 128]),
-    ],
-)
-def test_distances_of_so_many_classes(classes, expected):
-    assert [upper_bound(classes, bits).distance for bits in BITS] == expected
-
-
 def test_the_simplest_bound_is_named():
     assert upper_bound(1, 5) == (5, "one word has no pair")
     assert upper_bound(2, 5) == (5, "Singleton")
