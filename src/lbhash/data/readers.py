@@ -151,7 +151,7 @@ def _read_table(
         if len(rows) == len(table):
             raise ValueError(f"{said}; no row is left")
         print(f"{said} of {len(table):,}; they are left out", file=sys.stderr)
-        table = replace(table, damaged=np.isin(np.arange(len(table)), rows))
+        table = table.without(rows)
     if not len(table):
         raise ValueError(f"{name} is {str(path)!r}, which has no row")
     if table.labels is not None and not has_label(table.labels).any():

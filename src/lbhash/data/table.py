@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field
-from typing import Any, Generic
+from collections.abc import Collection
+from dataclasses import dataclass, field, replace
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -16,29 +17,33 @@ from lbhash.data.split import EmbeddingSplit, SplitT
 from lbhash.utils.labels import has_label
 from lbhash.utils.validation import check_choice, check_int
 
+TableT = TypeVar("TableT", bound="Table[Any]")
 
+
+@dataclass(frozen=True)
 class Table(ABC, Generic[SplitT]):
     """Rows of embeddings or of images, as a file or a folder holds them."""
 
+    content: Any  # embeddings [n, dim], or where images lie
     labels: npt.NDArray | None  # int64 [n] (a row may be UNLABELED), or multi-hot uint8 [n, C]; None if there are none
     name: str  # where the rows come from, for messages
-    flags: dict[str, npt.NDArray[np.bool_]]  # of each split bool [n], if the data say which rows are in it
-    damaged: npt.NDArray[np.bool_] | None = None  # [n], rows that are in no split
+    flags: dict[str, npt.NDArray[np.bool_]] = field(default_factory=dict)  # of each split [n], if the data say its rows
     test_rows: npt.NDArray[np.bool_] | None = None  # [n], the test or validation set that the data were published with
-    class_names: tuple[str, ...] = ()  # by number, if the classes have names
     protocol: str = "holdout"  # if neither flags nor the user say which rows are train, base and query
+    class_names: tuple[str, ...] = ()  # by number, if the classes have names
+    damaged: npt.NDArray[np.bool_] | None = None  # [n], rows that are in no split
 
-    @abstractmethod
-    def __len__(self) -> int: ...
+    def __len__(self) -> int:
+        return len(self.content)
 
     @property
     def has_splits(self) -> bool:
         """Whether the data themselves say which rows are train, base and query, by flags or as they were published."""
         return bool(self.flags) or self.test_rows is not None or self.protocol != "holdout"
 
-    @abstractmethod
     def where(self, row: int) -> str:
         """Return the name of a row for messages."""
+        return f"row {row} of {self.name}"
 
     @abstractmethod
     def split(self, rows: npt.NDArray[np.int64] | None = None) -> SplitT:
@@ -100,6 +105,10 @@ class Table(ABC, Generic[SplitT]):
             self.name, chosen, **{split: self.split(rows[split]) for split in SPLITS}, class_names=self.class_names
         )
 
+    def without(self: TableT, damaged: Collection[int]) -> TableT:
+        """Return the same rows, of which these are damaged."""
+        return replace(self, damaged=np.isin(np.arange(len(self)), list(damaged)))
+
     def sound(self) -> npt.NDArray[np.int64]:
         """Return the rows that are not damaged."""
         return np.arange(len(self)) if self.damaged is None else np.flatnonzero(~self.damaged)
@@ -126,21 +135,10 @@ class EmbeddingTable(Table[EmbeddingSplit]):
     They are used as float32, so that float64 keeps seven digits: center numbers that vary less than that before.
     """
 
-    embeddings: npt.NDArray
-    labels: npt.NDArray | None
-    name: str
-    flags: dict[str, npt.NDArray[np.bool_]] = field(default_factory=dict)
-    protocol: str = "holdout"
-    test_rows: npt.NDArray[np.bool_] | None = None
-    class_names: tuple[str, ...] = ()
-    damaged: npt.NDArray[np.bool_] | None = None
-
-    def __len__(self) -> int:
-        return len(self.embeddings)
-
-    def where(self, row: int) -> str:
-        """Return the row's number and the table's name."""
-        return f"row {row} of {self.name}"
+    @property
+    def embeddings(self) -> npt.NDArray:
+        """The embeddings."""
+        return self.content
 
     def split(self, rows: npt.NDArray[np.int64] | None = None) -> EmbeddingSplit:
         """Return these rows as a split; if None, all that are not damaged."""

@@ -144,16 +144,7 @@ def embed_dataset(
     refuse = partial(_refuse, images, progress) if damaged == "refuse" else None
     found, faults = _embedded(images.store, backbone, refuse, cache, progress)
     report_damaged(images, faults, damaged)
-    return EmbeddingTable(
-        found,
-        images.labels,
-        images.name,
-        images.flags,
-        images.protocol,
-        images.test_rows,
-        images.class_names,
-        images.without(faults).damaged,
-    )
+    return EmbeddingTable(**{**vars(images), "content": found}).without(faults)
 
 
 def embed_texts(dataset: Dataset[EmbeddingSplit], *, progress: bool = False) -> Dataset[EmbeddingSplit]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -60,15 +60,6 @@ class ImageSplit(Split):
 class ImageTable(Table[ImageSplit]):
     """Rows of images, as a file or a folder holds them."""
 
-    store: ImageStore
-    labels: npt.NDArray | None
-    name: str
-    flags: dict[str, npt.NDArray[np.bool_]] = field(default_factory=dict)
-    test_rows: npt.NDArray[np.bool_] | None = None
-    protocol: str = "holdout"
-    class_names: tuple[str, ...] = ()
-    damaged: npt.NDArray[np.bool_] | None = None
-
     def __post_init__(self) -> None:
         if not len(self):
             raise ValueError(f"{self.name} has no image")
@@ -80,16 +71,14 @@ class ImageTable(Table[ImageSplit]):
                 said = f"{self.name} has a class {largest}, and names for {len(self.class_names)} classes"
                 raise ValueError(f"{said}; they must name every class")
 
-    def __len__(self) -> int:
-        return len(self.store)
+    @property
+    def store(self) -> ImageStore:
+        """Where the images lie."""
+        return self.content
 
     def where(self, row: int) -> str:
         """Return the name of a row's image for messages."""
         return self.store.where(row)
-
-    def without(self, damaged: Collection[int]) -> ImageTable:
-        """Return the same images, of which these are damaged."""
-        return replace(self, damaged=np.isin(np.arange(len(self)), list(damaged)))
 
     def split(self, rows: npt.NDArray[np.int64] | None = None) -> ImageSplit:
         """Return these rows as a split; if None, all that are not damaged."""

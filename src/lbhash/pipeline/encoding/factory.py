@@ -71,7 +71,7 @@ def _open_embeddings(job: EncodingJob, hasher: Hasher, stream: bool, progress: b
         job = replace(job, split=job.split or "base")
         table = files[str(job.split)]
         if not stream:
-            table = replace(table, embeddings=in_cache(table.embeddings, progress=progress))
+            table = replace(table, content=in_cache(table.embeddings, progress=progress))
         return EmbeddingSource(job, hasher, table.split(), class_names=table.class_names)
     table = load_table(job.data, job.labels, **reading)
     job = replace(job, split=job.split or _own_split(job, table))
@@ -87,7 +87,7 @@ def _open_embeddings(job: EncodingJob, hasher: Hasher, stream: bool, progress: b
         if not len(rows):
             raise ValueError(f"split is {job.split!r}, and no row of {table.name} is in it")
     if not stream:
-        table = replace(table, embeddings=in_cache(table.embeddings, progress=progress))
+        table = replace(table, content=in_cache(table.embeddings, progress=progress))
     return EmbeddingSource(job, hasher, table.split(rows), class_names=table.class_names)
 
 
