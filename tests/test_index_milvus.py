@@ -23,7 +23,7 @@ from lbhash.index import FlatIndex, build_index, check_model, open_index
 from lbhash.index.milvus import collection as milvus_module
 from lbhash.index.milvus import connection as connection_module
 from lbhash.index.milvus.address import parse_address
-from lbhash.index.milvus.attributes import check_schema, to_rows, to_table
+from lbhash.index.milvus.attributes import check_schema, to_rows
 
 needs_lite = pytest.mark.skipif(
     any(importlib.util.find_spec(name) is None for name in ("pymilvus", "milvus_lite", "pkg_resources")),
@@ -561,25 +561,6 @@ class TestAddresses:
 
 
 class TestAttributes:
-    @settings(max_examples=40, deadline=None)
-    @given(
-        st.lists(
-            st.tuples(
-                st.none() | st.integers(-(2**63), 2**63 - 1),
-                st.none() | st.floats(allow_nan=False, allow_infinity=False),
-                st.none() | st.text(),
-                st.none() | st.lists(st.none() | st.booleans()),
-                st.none() | st.dates(),
-            )
-        )
-    )
-    def test_there_and_back(self, rows):
-        types = (pa.int64(), pa.float64(), pa.string(), pa.list_(pa.bool_()), pa.date32())
-        columns = [pa.array([row[place] for row in rows], kind) for place, kind in enumerate(types)]
-        table = pa.table(dict(zip("abcde", columns, strict=True)))
-        held = json.loads(json.dumps(to_rows(table)))
-        assert to_table(held, table.schema).equals(table)
-
     def test_numbers_that_json_has_not(self):
         table = pa.table({"x": [1.5, float("nan"), float("inf")]})
         assert to_rows(table) == [{"x": 1.5}, {"x": None}, {"x": None}]
