@@ -82,6 +82,7 @@ def test_each_factor_is_one_of_its_own(at):
     ("settings", "error", "said"),
     [
         ({"crop": (0, 1)}, ValueError, r"^crop is \(0, 1\); it must be two shares above 0 and up to 1, the smaller"),
+        ({"crop": (0.5, 1.1)}, ValueError, r"^crop is \(0.5, 1.1\); it must be two shares"),
         ({"crop": (0.9, 0.5)}, ValueError, r"^crop is \(0.9, 0.5\); it must be two shares"),
         ({"crop": 0.5}, TypeError, r"^crop is 0.5; it must be two numbers, the least and the most share of the area"),
         ({"flip": 1.5}, ValueError, r"^flip is 1.5; it must be from 0 to 1"),

@@ -589,7 +589,7 @@ def test_settings_of_a_network_are_refused(data):
 # -------------------------------------------------------------------------------------------------- the commands
 
 
-def test_from_a_file_without_labels_to_a_search(data, tmp_path, monkeypatch, capsys):
+def test_from_a_file_without_labels_to_an_evaluation(data, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     np.save("x.npy", data[0])
 
@@ -620,11 +620,6 @@ def test_from_a_file_without_labels_to_a_search(data, tmp_path, monkeypatch, cap
     np.save("short.npy", data[0][:50])
     with pytest.raises(ValueError, match=r"^queries has a code of row \d+, and short.npy has 50 rows"):
         run("evaluate", *files, "--neighbors", "short.npy", "--neighbors", "x.npy")
-    run("index", "build", "--model", "m", "--data", "x.npy", "--split", "all", "--out", "ix")
-    (answer,) = json.loads(run("search", "--index", "ix", "--model", "m", "--data", "x.npy", "--row", 5, "--json"))[
-        "queries"
-    ]
-    assert {hit["id"]: hit["distance"] for hit in answer["neighbors"]}[5] == 0
 
 
 def test_methods_say_who_needs_labels():

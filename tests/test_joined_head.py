@@ -114,5 +114,6 @@ def test_of_weights_that_are_nearly_as_good_the_smallest_is_taken(blobs, monkeyp
 def test_what_a_head_refuses(blobs):
     with pytest.raises(ValueError, match="head is 'both'; it must be one of bits, joined"):
         Hasher(head="both").fit(blobs.x, blobs.y)
-    with pytest.raises(ValueError, match="method 'logistic' needs two"):
-        Hasher(12, "logistic").fit(blobs.x[:4], np.arange(4))
+    for settings, whose in (({"method": "logistic"}, "method 'logistic'"), ({"head": "joined"}, "head 'joined'")):
+        with pytest.raises(ValueError, match=f"{whose} needs two"):
+            Hasher(12, **settings).fit(blobs.x[:4], np.arange(4))

@@ -258,6 +258,12 @@ def test_a_custom_method_brings_its_search_space():
     assert space["options.other"] == CategoricalDistribution(("a", None))
 
 
+def test_whole_limits_of_what_is_no_count_have_fractions_between():
+    space = {"options.lam": IntDistribution(0, 1), "hidden": IntDistribution(0, 8)}
+    found = checked_space(space, small(guided=False), 4)
+    assert found == {"options.lam": FloatDistribution(0, 1), "hidden": IntDistribution(0, 8)}
+
+
 def test_params_go_where_they_belong():
     given = small(options={"lam": 0.5}, guidance={"mode": "replace"})
     made = with_params(given, {"lr": 0.25, "guidance.weight": 2.0, "options.lam": 0.125})
