@@ -1,0 +1,27 @@
+"""Training on real data, which the project does not hold."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from lbhash import Hasher, evaluate
+from lbhash.data import load_dataset
+
+SHARED = Path(__file__).parents[2] / "shared" / "data"
+
+
+@pytest.mark.shared
+@pytest.mark.parametrize("name", ["cifar10-mobilenetv2", "mosaic21-mobilenetv2"])
+def test_one_epoch_beats_random_codes_clearly(name):
+    dataset = load_dataset(SHARED / f"{name}.parquet")
+    hasher = Hasher(bits=32, hidden=64, epochs=1).fit_split(dataset.train, dataset.classes)
+    codes = [hasher.encode_split(part) for part in (dataset.query, dataset.base)]
+    rng = np.random.default_rng(0)
+    at_random = [rng.integers(0, 256, made.shape, dtype=np.uint8) for made in codes]
+    labels = dataset.query.labels, dataset.base.labels
+    learned = evaluate(codes[0], labels[0], codes[1], labels[1]).map
+    chance = evaluate(at_random[0], labels[0], at_random[1], labels[1]).map
+    assert learned > chance + 0.1
