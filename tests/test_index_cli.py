@@ -52,15 +52,6 @@ def json_of(result):
     return json.loads(out)
 
 
-def assert_refused(result, *parts):
-    status, out, errors = result
-    assert (status, out) == (2, "")
-    assert errors.startswith("lbhash: error: ")
-    assert errors.count("\n") == 1
-    for part in parts:
-        assert part in errors, errors
-
-
 def build(command, out, *arguments):
     return json_of(command("index", "build", "--out", out, *(arguments or ("--codes", "base.parquet")), "--json"))
 
@@ -83,34 +74,32 @@ def test_from_a_model_and_from_codes(inside, command):
     assert json_of(command("index", "verify", "--index", inside / "a", "--json"))["intact"] is True
 
 
-def test_changes(inside, command):
+def test_changes(inside, command, refuse):
     build(command, inside / "i")
     here = ("--index", inside / "i")
     done = json_of(command("index", "add", *here, "--model", "model", "--data", "digits", "--split", "query", "--json"))
     assert (done["added"], done["codes"], done["generation"]) == (200, 1797, 2)
-    assert_refused(
-        command("index", "add", *here, "--codes", "base.parquet"), "ids holds ", "which the index already has"
-    )
+    assert "which the index already has" in refuse("index", "add", *here, "--codes", "base.parquet")
     done = json_of(command("index", "add", *here, "--codes", "base.parquet", "--id-column", "next", "--json"))
     assert done["codes"] == 1797 + 1597
     done = json_of(command("index", "remove", *here, "--ids", 3, "--ids", 1797, "--json"))
     assert (done["removed"], done["codes"], done["generation"]) == (2, 3392, 4)
-    assert_refused(command("index", "remove", *here, "--ids", 3), "ids holds 3, which the index does not have")
+    assert "ids holds 3, which the index does not have" in refuse("index", "remove", *here, "--ids", 3)
     line = f"ids holds {2**64}; an integer must be at least -2^63 and below 2^63"
-    assert_refused(command("index", "remove", *here, "--ids", 5, "--ids", 2**64), line)
+    assert line in refuse("index", "remove", *here, "--ids", 5, "--ids", 2**64)
     done = json_of(command("index", "compact", *here, "--json"))
     assert (done["segments"], done["removed"], done["codes"]) == (1, 0, 3392)
     assert open_index(inside / "i").ids()[-1] == 1797 + 1596
 
 
-def test_a_table_of_the_kinds(inside, command):
+def test_a_table_of_the_kinds(inside, command, refuse):
     build(command, inside / "i")
     arguments = ("index", "bench", "--index", inside / "i", "--queries", "query.npz", "-k", 3, "--rounds", 1)
     found = json_of(command(*arguments, "--json"))
     assert (found["codes"], found["queries"], found["k"]) == (1597, 200, 3)
     assert [row["kind"] for row in found["kinds"]] == ["flat", "mih", "ivf", "hnsw"]
     line = "k is 1598; it must be from 1 to the size of the index (1597)"
-    assert_refused(command("index", "bench", "--index", inside / "i", "-k", 1598), line)
+    assert line in refuse("index", "bench", "--index", inside / "i", "-k", 1598)
     status, out, errors = command("index", "bench", "--index", inside / "i", "--limit", 7, "--rounds", 1)
     assert status == 0
     assert "1,597 codes of 12 bits, 7 queries, k = 10" in out
@@ -186,7 +175,7 @@ def test_many_rows_need_one_option(inside, command, typed, rows):
 
 
 @pytest.mark.parametrize("by", ["asymmetric", "embeddings"])
-def test_the_second_stage(inside, command, by):
+def test_the_second_stage(inside, command, by, refuse):
     keep = () if by == "asymmetric" else ("--store-vectors", by)
     build(command, inside / "i", "--model", "model", "--data", "digits", *keep)
     arguments = ("--model", "model", "--index", inside / "i", "--row", 1500, "-k", 5, "--rerank", by)
@@ -201,7 +190,7 @@ def test_the_second_stage(inside, command, by):
         codes = read_codes("base.parquet").codes
         scores = scores + DISTANCE_WEIGHT * hamming_distances(hasher.encode(asked), codes)[0] / 12
     np.testing.assert_allclose([hit["score"] for hit in query["neighbors"]], np.sort(scores)[:5], atol=2e-3)
-    assert_refused(command("search", *arguments, "--candidates", 4), "candidates is 4; it must be at least k (5)")
+    assert "candidates is 4; it must be at least k (5)" in refuse("search", *arguments, "--candidates", 4)
 
 
 def test_the_second_stage_of_codes_without_classes_is_by_the_cosine_alone(inside, command):
@@ -258,12 +247,12 @@ BUILD = ("build", "--out", "new", "--codes", "base.parquet")
         (("add", "--index", "base.parquet", "--codes", "base.parquet"), "which is a file; it must be a folder"),
     ],
 )
-def test_bad_commands(inside, command, work, arguments, said):
-    assert_refused(command("index", *arguments), said)
+def test_bad_commands(inside, work, arguments, said, refuse):
+    assert said in refuse("index", *arguments)
     assert not (work / "new").exists()
 
 
-def test_bad_searches(inside, command):
+def test_bad_searches(inside, command, refuse):
     build(command, inside / "i")
     here = ("search", "--index", inside / "i")
     row = (*here, "--model", "model", "--row", 1)
@@ -287,7 +276,7 @@ def test_bad_searches(inside, command):
             "row is '-5'; it must be a row counted from 0, such as 3; several, such as 3,7; a range, such",
         ),
     ):
-        assert_refused(command(*arguments), said)
+        assert said in refuse(*arguments)
 
 
 @pytest.fixture
@@ -300,7 +289,7 @@ def unencoding(monkeypatch):
     monkeypatch.setattr("lbhash.models.encoder.Encoder.outputs", encode)
 
 
-def test_what_is_wrong_is_said_before_anything_is_encoded(inside, command, with_words, unencoding):
+def test_what_is_wrong_is_said_before_anything_is_encoded(inside, command, with_words, unencoding, refuse):
     build(command, inside / "i")
     source = ("--model", "model", "--data", with_words, "--split", "base")
     held = (inside / "i" / "index.json").read_bytes()
@@ -317,28 +306,28 @@ def test_what_is_wrong_is_said_before_anything_is_encoded(inside, command, with_
         (("add", "--index", inside / "i", "--id-column", "half"), "id-column is 'half', a column of double"),
         (("add", "--index", inside / "i", "--columns", "half"), "columns is half; the index has row, label, so that"),
     ):
-        assert_refused(command("index", *arguments, *source), said)
+        assert said in refuse("index", *arguments, *source)
     assert not (inside / "n").exists()
     assert (inside / "i" / "index.json").read_bytes() == held
 
 
-def test_columns_that_an_index_wants(inside, command, with_words, request):
+def test_columns_that_an_index_wants(inside, command, with_words, request, refuse):
     source = ("--model", "model", "--data", with_words, "--split", "query")
     build(command, inside / "i", "--model", "model", "--data", with_words, "--columns", "half")
     request.getfixturevalue("unencoding")
     line = "columns is not given; the index has row, label, half, so that it must be half"
-    assert_refused(command("index", "add", "--index", inside / "i", *source), line)
+    assert line in refuse("index", "add", "--index", inside / "i", *source)
 
 
-def test_another_models_codes(inside, command):
+def test_another_models_codes(inside, command, refuse):
     write_codes(inside / "other.npz", replace(read_codes("base.parquet"), model="0123456789abcdef"))
     build(command, inside / "i", "--codes", inside / "other.npz")
     said = "index was made by model 0123456789abcdef and "
-    assert_refused(command("search", "--model", "model", "--index", inside / "i"), said)
+    assert said in refuse("search", "--model", "model", "--index", inside / "i")
     arguments = ("index", "add", "--index", inside / "i", "--model", "model", "--data", "digits")
-    assert_refused(command(*arguments), said)
-    assert_refused(command("index", "add", "--index", inside / "i", "--codes", "base.parquet"), said + "codes is ")
-    assert_refused(command("index", "bench", "--index", inside / "i", "--queries", "query.npz"), said + "queries is ")
+    assert said in refuse(*arguments)
+    assert said + "codes is " in refuse("index", "add", "--index", inside / "i", "--codes", "base.parquet")
+    assert said + "queries is " in refuse("index", "bench", "--index", inside / "i", "--queries", "query.npz")
 
 
 def test_what_people_see(inside, command):
@@ -410,16 +399,16 @@ def test_columns_that_cannot_travel(inside, with_words, command, arguments, line
     assert not (inside / "x.parquet").exists()
 
 
-def test_texts_as_ids_all_the_way(inside, command, with_words):
+def test_texts_as_ids_all_the_way(inside, command, with_words, refuse):
     data, here = ("--model", "model", "--data", with_words), ("--index", inside / "i")
     facts = build(command, inside / "i", *data, "--split", "base", "--id-column", "word", "--columns", "half")
     assert (facts["ids"], list(facts["attributes"])) == ("string", ["row", "label", "half"])
     more = (*here, *data, "--split", "query", "--columns", "half")
-    assert_refused(command("index", "add", *more), "ids holds integers, and the ids of the index are texts")
+    assert "ids holds integers, and the ids of the index are texts" in refuse("index", "add", *more)
     json_of(command("index", "add", *more, "--id-column", "word", "--json"))
     said = "which the index already has; remove it first, or give another"
-    assert_refused(command("index", "add", *more, "--id-column", "word", "--json"), "ids holds 'row ", said)
-    assert_refused(command("index", "remove", *here, "--ids", "row"), "ids holds 'row', which the index does not have")
+    assert said in refuse("index", "add", *more, "--id-column", "word", "--json")
+    assert "ids holds 'row', which the index does not have" in refuse("index", "remove", *here, "--ids", "row")
     assert (
         json_of(command("index", "remove", *here, "--ids", 'row 3,"row 4"', "--ids", "row 5", "--json"))["removed"] == 3
     )
