@@ -105,11 +105,11 @@ def test_a_reader_begins_again_when_a_writer_has_removed_its_files(tmp_path, mon
     assert len(open_index(tmp_path / "i")) == 100
 
 
-def test_a_writer_does_not_wait_for_ever(tmp_path, monkeypatch):
+def test_a_writer_does_not_wait_for_ever(tmp_path):
     from lbhash.index import store
 
     index = begin(tmp_path / "i")
-    monkeypatch.setattr(store, "PATIENCE", 0.05)
+    index.patience = 0.05
     with (
         store.locked(tmp_path / "i"),
         pytest.raises(ValueError, match=r"which another writer has kept locked for 0\.05 s"),

@@ -125,7 +125,7 @@ class LocalIndex(Index):
         self.learns_classes = learns_classes
         self.options = check_options(options, self.OPTIONS, self.kind)
         self.path: Path | None = None
-        self.patience: float | None = None  # seconds to wait for another writer, if other than PATIENCE
+        self.patience: float = PATIENCE
         self._settings = {"kind": self.kind, "options": self.options, "bits": self.bits, "model": model}
         self._settings["learns_classes"] = learns_classes
         self._width = code_bytes(bits)
@@ -439,9 +439,8 @@ def check_free(folder: Path, overwrite: bool) -> None:
 
 
 @contextmanager
-def locked(folder: Path, patience: float | None = None) -> Iterator[None]:
-    """Be the only writer of a folder, or raise ``LockedError`` if another writer keeps it for too long."""
-    patience = PATIENCE if patience is None else patience
+def locked(folder: Path, patience: float = PATIENCE) -> Iterator[None]:
+    """Be the only writer of a folder, or raise ``LockedError`` if another writer keeps it for so many seconds."""
     busy = f"index is {str(folder)!r}, which another writer has kept locked for {patience:g} s; try again later"
     with exclusive(folder, "index.lock", busy, patience):
         yield
