@@ -98,6 +98,17 @@ def test_files_that_do_not_go_together(folder, write_parquet):
         load_table(train)
 
 
+def test_class_names_of_several_files_are_numbered_alike(folder, write_parquet):
+    for split, names in (("train", ["cat", "eel"]), ("base", ["cat", "dog"]), ("query", ["dog", "eel"])):
+        write_parquet(f"{split}.parquet", X[:2], label=names)
+    dataset = load_dataset(folder)
+    assert dataset.class_names == ("cat", "dog", "eel")
+    assert [dataset.split(split).labels.tolist() for split in SPLITS] == [[0, 2], [0, 1], [1, 2]]
+    write_parquet("base.parquet", X[:2], label=[0, 1])
+    with pytest.raises(ValueError, match=r"^the labels of base.parquet are numbers, and those of another file names"):
+        load_dataset(folder)
+
+
 def test_label_lists_of_several_files_get_as_many_columns(folder, write_parquet):
     column = pa.LargeListArray.from_arrays(pa.array(np.arange(0, X.size + 1, 6)), pa.array(X.ravel()))
     lists = [[int(y)] if row % 2 else [int(y), 3] for row, y in enumerate(Y)]

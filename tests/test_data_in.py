@@ -102,7 +102,10 @@ def write_parts(table, folder):
 
 def write_saved(table, folder):
     datasets = pytest.importorskip("datasets")
-    datasets.Dataset(table).save_to_disk(str(folder))
+    whole = datasets.Dataset(table)
+    if folder.name == "dict":
+        whole = datasets.DatasetDict({"train": whole.select(range(40)), "test": whole.select(range(40, ROWS))})
+    whole.save_to_disk(str(folder))
 
 
 def write_json_lists(table, file):
@@ -119,6 +122,7 @@ WRITERS = {
     "rows.npz": lambda table, file: np.savez(file, X=table["embedding"].to_pylist(), y=table["label"].to_pylist()),
     "parts": write_parts,
     "saved": write_saved,
+    "dict": write_saved,
 }
 
 

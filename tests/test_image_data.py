@@ -129,6 +129,10 @@ def test_folders_of_splits(tmp_path):
     assert protocol == "flags"
     assert [shades(table, rows[split]) for split in SPLITS] == [[0, 1], [2, 3], [4]]
     assert table.labels[rows["base"]].tolist() == [0, 2]
+    for at, file in enumerate(["train/a/1.png", "train/b/1.png", "test/b/2.png"]):
+        put(tmp_path / "published" / file, at)
+    table = load_images(tmp_path / "published")
+    assert (table.protocol, table.test_rows.tolist()) == ("official", [False, False, True])
 
 
 def test_bad_folders(tmp_path):

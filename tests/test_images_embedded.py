@@ -172,6 +172,9 @@ def broken(table):
 
 @pytest.mark.parametrize("kept", [True, False])
 def test_damaged_images_are_skipped(broken, backbone, cache, capsys, kept):
+    said = r"^image 'class1/03.png' is no image.* \(2 of 42 images are damaged or missing\); mend or remove"
+    with pytest.raises(ValueError, match=said):
+        embed_dataset(broken, backbone, cache=kept)
     made = embed_dataset(broken, backbone, damaged="skip", cache=kept)
     out, err = capsys.readouterr()
     assert out == ""

@@ -202,6 +202,8 @@ def test_lists_of_names_in_all_of_python(blobs):
         for rows in (names, asked)
     )
     assert evaluate(queries, asked, codes, names).map == evaluate(queries, hot_asked, codes, hot).map
+    for column in (pandas.Series(names), polars.Series(names), pa.array(names)):
+        np.testing.assert_array_equal(read_labels(column)[0], hot)
     hasher = Hasher(method="itq", bits=8).fit(blobs.x, names)
     assert hasher.classes_.tolist() == ["class 0", "class 1", "class 2", "class 3", "even", "odd"]
     np.testing.assert_array_equal(hasher.train_labels_, hot)
