@@ -43,7 +43,8 @@ class DamagedIndexError(ValueError):
 
 def write_new(path: Path, write: Callable[[BinaryIO], object]) -> Entry:
     """Write a file by ``write(opened)``, wait until it is on the disk, and return its entry."""
-    with path.open("w+b") as opened:
+    path.unlink(missing_ok=True)  # what a killed writer left is not written over: somebody may have it open
+    with path.open("x+b") as opened:
         write(opened)
         opened.flush()
         os.fsync(opened.fileno())
