@@ -13,7 +13,6 @@ from typing import Any, Literal, TypeVar
 from lbhash.evaluation.parts import Part, Share
 from lbhash.utils.formatting import one_line
 from lbhash.utils.system import check_packages
-from lbhash.utils.validation import check_choice
 
 T = TypeVar("T")
 Engine = Literal["local", "ray"]
@@ -24,7 +23,7 @@ _LOG_LEVEL = "RAY_BACKEND_LOG_LEVEL"  # a variable that Ray's core reads when it
 
 def check_engine(engine: Engine | None, ray_address: str | None) -> Engine:
     """Return the engine, ``local`` if None; ``ValueError`` if Ray is missing, or an address given without it."""
-    chosen: Engine = check_choice(engine or "local", "engine", ("local", "ray"))
+    chosen: Engine = engine or "local"
     if chosen == "ray":
         check_packages("engine is 'ray', which", "ray", "ray", "ray.data")
     elif ray_address is not None:

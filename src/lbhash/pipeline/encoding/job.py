@@ -6,10 +6,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from lbhash.data.dataset import SPLITS
 from lbhash.pipeline.embeddings import ImageOptions, TextOptions
 from lbhash.utils.files import fetched
-from lbhash.utils.validation import check_choice, check_int
+from lbhash.utils.validation import check_int
 
 
 @dataclass(frozen=True)
@@ -55,12 +54,8 @@ class EncodingJob:
         for name in ("data", "base", "query", "labels"):
             if (path := getattr(self, name)) is not None:
                 object.__setattr__(self, name, fetched(path, name))
-        object.__setattr__(self, "split", self.split and check_choice(self.split, "split", (*SPLITS, "all")))
         check_int(32 if self.batch_size is None else self.batch_size, "batch_size", 1)
         check_int(0 if self.workers is None else self.workers, "workers")
-        object.__setattr__(
-            self, "precision", self.precision and check_choice(self.precision, "precision", ("32", "bf16"))
-        )
 
     def absolute(self) -> EncodingJob:
         """Return the same job with absolute paths, for processes that were started in another folder."""
