@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from fnmatch import fnmatch
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -28,6 +29,8 @@ pytest.importorskip("transformers")
 GENTLE = Augmentation(crop=(0.8, 1), flip=0, brightness=0.1, contrast=0.1, saturation=0)
 SETTINGS = {"bits": 16, "hidden": 0, "dropout": 0.0, "batch_size": 20, "lr": 0.01, "backbone_lr": 0.01}
 SETTINGS["recipe"] = "paper"
+
+SHARED = Path(__file__).parents[2] / "shared"
 
 
 @pytest.fixture(scope="module")
@@ -446,3 +449,17 @@ def test_a_damaged_image_is_named_where_codes_are_made(tuned, tmp_path):
         hasher.encode_split(table.split())
     with pytest.raises(ValueError, match=r"^image 1 is no image"):
         hasher.encode([stripes(1)[0][0], b"junk"])
+
+
+@pytest.mark.shared
+def test_the_shared_backbone_learns_from_shared_images(one_thread):
+    """A few steps on real images: the loss falls, and codes and weights are finite."""
+    table = load_images(SHARED / "data" / "cifar10-images.parquet")
+    rows = np.concatenate([np.flatnonzero(table.labels == label)[:32] for label in (0, 1)])
+    images = [table.store.read(int(row)) for row in rows]
+    backbone = SHARED / "models" / "mobilenetv2"
+    settings = {"bits": 16, "hidden": 0, "batch_size": 16, "backbone": backbone, "image_size": 64, "monitor": "loss"}
+    hasher = Hasher(**settings, epochs=4, backbone_lr=5e-4).fit_images(images, table.labels[rows])
+    assert hasher.trained_.epoch == 3
+    assert hasher.score(images, table.labels[rows]) > 0.75  # half by chance
+    assert all(torch.isfinite(weight).all() for weight in hasher.backbone_.model.parameters())
