@@ -74,15 +74,6 @@ class ImageOptions:
             check_backbone(hasher.model_, backbone)
         return table, backbone
 
-    def embed(self, data: str | Path, hasher: Hasher) -> tuple[EmbeddingTable, ImageTable]:
-        """Embed the images of ``data`` (``embed_dataset``) by the backbone of ``hasher``'s training; return both.
-
-        Embeddings of a backbone that was fine-tuned with its head are not cached, since no other model uses them.
-        """
-        images, backbone = self.open(data, hasher)
-        cache = not hasher.model_.has_tuned_backbone
-        return embed_dataset(images, backbone, damaged=self.damaged, cache=cache, progress=True), images
-
 
 @dataclass(frozen=True)
 class TextOptions:

@@ -13,7 +13,7 @@ from lbhash.data.images import ImageTable, holds_images
 from lbhash.data.images.corrupt import find_unreadable, report_damaged, report_missing
 from lbhash.hasher import Hasher, load_hasher
 from lbhash.pipeline.columns import column_schema
-from lbhash.pipeline.embeddings import ImageOptions, TextOptions, in_cache
+from lbhash.pipeline.embeddings import ImageOptions, TextOptions, embed_dataset, in_cache
 from lbhash.pipeline.encoding.job import EncodingJob
 from lbhash.pipeline.encoding.source import EmbeddingSource, ImageSource, Source, workers_of
 from lbhash.pipeline.splits import check_images_alone, split_of_training
@@ -41,7 +41,9 @@ def open_source(
     # The embeddings of a fine-tuned backbone are not cached, so that only the rows of the split are embedded.
     if stream or (hasher.model_.has_tuned_backbone and job.split != "all"):
         return _open_images(job, images, hasher, stream, check, progress)
-    embedded, table = images.embed(job.data, hasher)
+    table, backbone = images.open(job.data, hasher)
+    cache = not hasher.model_.has_tuned_backbone  # no other model uses embeddings of a backbone that was fine-tuned
+    embedded = embed_dataset(table, backbone, damaged=images.damaged, cache=cache, progress=True)
     rows = None
     if job.split != "all":
         wanted = split_of_training(hasher, job.protocol, job.split_seed)
