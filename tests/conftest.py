@@ -144,8 +144,9 @@ def refuse(command):
     def run(*arguments):
         status, out, errors = command(*arguments)
         assert (status, out) == (2, ""), (out, errors)
-        *_, line = errors.splitlines()
+        *before, line = errors.splitlines()
         assert line.startswith("lbhash: error: "), errors
+        assert not any(word in one for one in before for word in ("error: ", "Traceback")), errors
         return line
 
     return run

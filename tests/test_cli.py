@@ -108,14 +108,14 @@ def test_encode_writes_the_codes_of_a_split(work):
         assert (held.bits, held.model) == (12, hasher.model_.fingerprint())
 
 
-def test_encode_draws_the_splits_of_the_training(work, command, tmp_path, monkeypatch):
+def test_encode_draws_the_splits_of_the_training(work, succeed, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     arguments = ("--split-seed", 5, "--protocol", "holdout", "--bits", 8, "--hidden", 0, "--epochs", 1)
-    assert command("train", *arguments, "--out", "m")[0] == 0
-    assert command("encode", "--model", "m", "--split", "query", "--out", "q.npz")[0] == 0
+    succeed("train", *arguments, "--out", "m")
+    succeed("encode", "--model", "m", "--split", "query", "--out", "q.npz")
     expected = load_dataset("digits", protocol="holdout", seed=5).query.rows
     np.testing.assert_array_equal(read_codes("q.npz").rows, expected)
-    assert command("encode", "--model", "m", "--split", "query", "--split-seed", 6, "--out", "p.npz")[0] == 0
+    succeed("encode", "--model", "m", "--split", "query", "--split-seed", 6, "--out", "p.npz")
     assert not np.array_equal(read_codes("p.npz").rows, expected)
 
 
@@ -180,9 +180,8 @@ def test_centers_and_methods(inside, command, tmp_path):
         (("--help",), ("train", "encode", "evaluate", "search", "centers", "methods", "demo")),
     ],
 )
-def test_what_people_read(inside, command, arguments, said):
-    status, out, _ = command(*arguments)
-    assert status == 0
+def test_what_people_read(inside, succeed, arguments, said):
+    out, _ = succeed(*arguments)
     for part in said:
         assert part in out
 
@@ -218,7 +217,7 @@ def test_ctrl_c_ends_any_command_with_one_line(tmp_path, command, monkeypatch):
 
 
 @pytest.mark.parametrize(("epoch", "said"), [(0, "nothing was kept to go on from"), (1, "--resume goes on")])
-def test_an_interrupted_training_says_how_it_goes_on(tmp_path, command, monkeypatch, epoch, said):
+def test_an_interrupted_training_says_how_it_goes_on(tmp_path, command, succeed, monkeypatch, epoch, said):
     run_epoch = Training.run_epoch
 
     def interrupt(training, number, watchers):
@@ -235,7 +234,7 @@ def test_an_interrupted_training_says_how_it_goes_on(tmp_path, command, monkeypa
     assert errors.splitlines()[-1].startswith(f"lbhash: interrupted after epoch {epoch} of 3; ")
     assert errors.endswith(f"{said}\n")
     if epoch:
-        assert command(*arguments, "--resume")[0] == 0
+        succeed(*arguments, "--resume")
 
 
 @pytest.mark.parametrize(
@@ -276,7 +275,7 @@ def test_one_class_and_equal_rows(tmp_path, command, write_parquet, monkeypatch,
     assert json.loads(Path("m/metrics.json").read_text())["k"] == 4
 
 
-def test_files_that_are_no_model_are_never_replaced(tmp_path, command, monkeypatch):
+def test_files_that_are_no_model_are_never_replaced(tmp_path, command, succeed, monkeypatch):
     monkeypatch.chdir(tmp_path)
     own = {"README.md": "# Mine", "metrics.json": '{"mine": 1}', "config.json": '{"bits": 8}', "backbone/a.txt": "b"}
     for name, text in own.items():
@@ -293,9 +292,9 @@ def test_files_that_are_no_model_are_never_replaced(tmp_path, command, monkeypat
     for name, text in own.items():
         assert [file.read_text() for file in Path(f"one-{Path(name).parts[0]}").rglob("*") if file.is_file()] == [text]
     write_text("model/notes.txt", "mine")
-    assert command(*arguments, "--out", "model")[0] == 0
+    succeed(*arguments, "--out", "model")
     (tmp_path / "model/config.json").write_text("damaged")
-    assert command(*arguments, "--out", "model", "--overwrite")[0] == 0
+    succeed(*arguments, "--out", "model", "--overwrite")
     assert Path("model/notes.txt").read_text() == "mine"
     build = ("index", "build", "--model", "model", "--data", "digits", "--out", "model", "--overwrite")
     before = sorted(Path("model").rglob("*"))
@@ -380,17 +379,17 @@ def test_the_program_itself_refuses(tmp_path, lbhash_command):
     assert not list(tmp_path.iterdir())
 
 
-def test_upper_and_lower_case_are_one(tmp_path, command, monkeypatch):
+def test_upper_and_lower_case_are_one(tmp_path, command, succeed, monkeypatch):
     monkeypatch.chdir(tmp_path)
     names = {"data": "Digits", "protocol": "Holdout", "method": "CSQ", "centers": "Hadamard", "head": "Bits"}
     names |= {"recipe": "Tuned", "schedule": "Cosine", "log": "CSV"}
     for folder, change in (("upper", str), ("lower", str.lower)):
         given = [part for name, value in names.items() for part in (f"--{name}", change(value))]
-        assert command("train", *given, *TINY[:2], "--epochs", 1, "--hidden", 0, "--out", folder)[0] == 0
+        succeed("train", *given, *TINY[:2], "--epochs", 1, "--hidden", 0, "--out", folder)
     upper, lower = (json.loads((tmp_path / folder / "config.json").read_text()) for folder in ("upper", "lower"))
     assert upper["metadata"] == lower["metadata"]
     encode = ("encode", "--model", "upper", "--data", "DIGITS", "--split", "Base", "--out", "Base.npz")
-    assert command(*encode)[0] == 0
+    succeed(*encode)
     built = command("index", "build", "--codes", "Base.npz", "--kind", "MIH", "--out", "index", "--json")
     assert json_of(built)["kind"] == "mih"
 
@@ -435,16 +434,15 @@ def test_a_traceback_on_request(command, monkeypatch):
 # ------------------------------------------------------------------------------------------- the next step that is told
 
 
-def next_step(command, *arguments):
+def next_step(succeed, *arguments):
     """Train, and give the arguments of the command that it says to run next."""
-    status, out, errors = command("train", *TINY, *arguments)
-    assert status == 0, errors
+    out, _ = succeed("train", *TINY, *arguments)
     (line,) = [line for line in out.splitlines() if line.startswith("next: lbhash ")]
     return shlex.split(line.removeprefix("next: lbhash "))
 
 
 @pytest.mark.parametrize("form", ["folder", "labels"])
-def test_the_next_step_works_as_it_is_printed(tmp_path, command, monkeypatch, write_parquet, blobs, form):
+def test_the_next_step_works_as_it_is_printed(tmp_path, succeed, monkeypatch, write_parquet, blobs, form):
     home = tmp_path / "a place with spaces"
     home.mkdir()
     monkeypatch.chdir(home)
@@ -455,13 +453,12 @@ def test_the_next_step_works_as_it_is_printed(tmp_path, command, monkeypatch, wr
     np.save("the labels.npy", blobs.y)
     whole = form == "labels"
     arguments = ("--data", "x.npy", "--labels", "the labels.npy") if whole else ("--data", home)
-    step = next_step(command, *arguments, "--out", "the model")
-    status, _, errors = command(*step)
-    assert status == 0, errors
+    step = next_step(succeed, *arguments, "--out", "the model")
+    succeed(*step)
     assert len(open_index("index")) == (len(blobs.x) if whole else 90)
     assert ("--split" in step) == whole
     step = [*step[2 : -4 if whole else -2], "--split", "base", "--out", "codes of base.parquet"]
-    assert command("encode", *step)[0] == 0
+    succeed("encode", *step)
     held = read_codes("codes of base.parquet")
     hasher = Hasher.from_pretrained("the model")
     np.testing.assert_array_equal(held.labels, blobs.y[held.rows])
@@ -470,7 +467,7 @@ def test_the_next_step_works_as_it_is_printed(tmp_path, command, monkeypatch, wr
     assert hasher.model_.metadata["classes"] == [0, 1, 2, 3]
 
 
-def test_encode_takes_one_form_of_data(inside, command, tmp_path, write_parquet):
+def test_encode_takes_one_form_of_data(inside, command, succeed, tmp_path, write_parquet):
     file = write_parquet(tmp_path / "train.parquet", np.zeros((4, 64), np.float32), label=[0, 1, 2, 3])
     encode = ("encode", "--model", "model", "--out", tmp_path / "new.npz")
     assert_refused(command(*encode, "--data", tmp_path), "split is 'all' and data is the folder")
@@ -479,12 +476,12 @@ def test_encode_takes_one_form_of_data(inside, command, tmp_path, write_parquet)
     )
     more = ("--data", file, "--base", file, "--query", file, "--split", "base")
     assert_refused(command(*encode, *more, "--protocol", "holdout"), "protocol is 'holdout' and base is ")
-    assert command(*encode, *more)[0] == 0
+    succeed(*encode, *more)
     search = ("search", "--model", "model", "--index", "base.parquet")
     assert_refused(command(*search, "--data", tmp_path), "data is ", "which is a folder; it must be a file")
 
 
-def test_files_of_label_lists_encoded_one_at_a_time(tmp_path, command, monkeypatch, write_parquet, blobs):
+def test_files_of_label_lists_encoded_one_at_a_time(tmp_path, succeed, monkeypatch, write_parquet, blobs):
     monkeypatch.chdir(tmp_path)
     lists = [np.flatnonzero(row).tolist() for row in blobs.hot]
     small = [row for row in lists if max(row) < 3]
@@ -492,16 +489,16 @@ def test_files_of_label_lists_encoded_one_at_a_time(tmp_path, command, monkeypat
     write_parquet("base.parquet", blobs.x[:120], labels=lists[:120])
     write_parquet("query.parquet", blobs.x[120:], labels=lists[120:])
     write_parquet("few.parquet", blobs.x[: len(small)], labels=small)
-    assert command("train", "--data", ".", *TINY, "--out", "m")[0] == 0
+    succeed("train", "--data", ".", *TINY, "--out", "m")
     for name in ("few", "base"):
         arguments = ("encode", "--model", "m", "--data", f"{name}.parquet", "--out", f"{name}.npz")
-        assert command(*arguments)[0] == 0
+        succeed(*arguments)
     assert read_codes("few.npz").labels.shape[1] == read_codes("base.npz").labels.shape[1] == 4
-    assert command("evaluate", "--queries", "few.npz", "--base", "base.npz")[0] == 0
+    succeed("evaluate", "--queries", "few.npz", "--base", "base.npz")
 
 
 @pytest.mark.parametrize("multi", [False, True])
-def test_classes_with_gaps(tmp_path, command, monkeypatch, write_parquet, blobs, multi):
+def test_classes_with_gaps(tmp_path, command, succeed, monkeypatch, write_parquet, blobs, multi):
     monkeypatch.chdir(tmp_path)
     names = np.array([1, 5, 7, 300])
     for name in ("plain", "gaps"):
@@ -523,7 +520,7 @@ def test_classes_with_gaps(tmp_path, command, monkeypatch, write_parquet, blobs,
     assert gaps.classes_.tolist() == names.tolist()
     assert gaps.model_.fingerprint() == plain.model_.fingerprint()
     arguments = ("--model", "gaps-model", "--data", "gaps/query.parquet", "--out", "q.npz")
-    assert command("encode", *arguments)[0] == 0
+    succeed("encode", *arguments)
     assert read_codes("q.npz").labels.shape == ((40, 301) if multi else (40,))
 
 

@@ -69,9 +69,8 @@ def test_the_table_has_the_range_of_ties_beside_the_map(codes, command):
     assert "a vote" not in several
 
 
-def test_curves(codes, command, tmp_path):
-    status, out, _ = command("evaluate", *files(codes), "--curves", tmp_path / "out")
-    assert status == 0
+def test_curves(codes, command, succeed, tmp_path):
+    out, _ = succeed("evaluate", *files(codes), "--curves", tmp_path / "out")
     assert f"curves are in {tmp_path / 'out'}" in out.replace("\n", "")
     names = ["precision_at_k.png", "precision_recall.png", "precision_within_radius.png", "radii.csv", "ranks.csv"]
     assert sorted(file.name for file in (tmp_path / "out").iterdir()) == names

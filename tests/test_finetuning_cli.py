@@ -79,11 +79,8 @@ def test_what_a_training_leaves(here, trained):
     assert out.splitlines()[-1] == "next: lbhash index build --model model --data images --split all --out index"
 
 
-def test_encode_knows_the_backbone(here, trained, command):
-    status, _, err = command(
-        "encode", "--model", "model", "--data", "images", "--split", "base", "--out", "base.parquet"
-    )
-    assert status == 0, err
+def test_encode_knows_the_backbone(here, trained, succeed):
+    _, err = succeed("encode", "--model", "model", "--data", "images", "--split", "base", "--out", "base.parquet")
     table = load_images("images")
     dataset = table.dataset()
     held = read_codes("base.parquet", "base")
@@ -91,22 +88,17 @@ def test_encode_knows_the_backbone(here, trained, command):
     assert f"{len(dataset.base)}/{len(dataset.base)} images" in err  # and no others are embedded
     expected = Hasher.from_pretrained("model").encode(table.store.read(int(row)) for row in dataset.base.rows)
     np.testing.assert_array_equal(held.codes, expected)
-    status, _, err = command(
-        "encode", "--model", "model", "--data", "images", "--backbone", "model/backbone", "--out", "all.parquet"
-    )
-    assert status == 0, err
+    succeed("encode", "--model", "model", "--data", "images", "--backbone", "model/backbone", "--out", "all.parquet")
     np.testing.assert_array_equal(read_codes("all.parquet", "codes").codes[held.rows], held.codes)
-    status, _, err = command("encode", "--model", "model", "--data", "images", "--split", "base", "--out", "shards/")
-    assert status == 0, err
+    succeed("encode", "--model", "model", "--data", "images", "--split", "base", "--out", "shards/")
     np.testing.assert_array_equal(read_codes("shards", "codes").codes, held.codes)
 
 
-def test_the_metrics_are_those_of_the_codes(here, command):
+def test_the_metrics_are_those_of_the_codes(here, command, succeed):
     for split in ("base", "query"):
         given = ("--model", "model", "--data", "images", "--split", split, "--out", f"{split}.parquet", "--overwrite")
         command("encode", *given)
-    status, out, _ = command("evaluate", "--queries", "query.parquet", "--base", "base.parquet", "--json")
-    assert status == 0
+    out, _ = succeed("evaluate", "--queries", "query.parquet", "--base", "base.parquet", "--json")
     assert json.loads(out)["map"] == json.loads((here / "model" / "metrics.json").read_text())["map"]
 
 
@@ -116,23 +108,16 @@ def test_embeddings_of_a_tuned_backbone_are_not_kept(here, command, tmp_path, mo
     assert not (tmp_path / "cache" / "embeddings").exists()
 
 
-def test_index_and_search_know_the_backbone(here, command, tmp_path):
+def test_index_and_search_know_the_backbone(here, command, succeed, tmp_path):
     index = tmp_path / "index"
-    status, _, err = command(
-        "index", "build", "--model", "model", "--data", "images", "--split", "base", "--out", index
-    )
-    assert status == 0, err
+    succeed("index", "build", "--model", "model", "--data", "images", "--split", "base", "--out", index)
     for split in ("query", "train"):
-        status, out, err = command(
-            "index", "add", "--index", index, "--model", "model", "--data", "images", "--split", split
-        )
-        assert status == 0, err
+        succeed("index", "add", "--index", index, "--model", "model", "--data", "images", "--split", split)
     table = load_images("images")
     assert json.loads(command("index", "info", "--index", index, "--json")[1])["codes"] == len(table)
-    status, out, err = command(
+    out, _ = succeed(
         "search", "--index", index, "--model", "model", "--data", "images", "--row", 5, "--row", 7, "-k", 1, "--json"
     )
-    assert status == 0, err
     answers = json.loads(out)["queries"]
     assert [answer["neighbors"][0]["distance"] for answer in answers] == [0, 0]
     assert [answer["label"] for answer in answers] == [table.class_names[label] for label in table.labels[[5, 7]]]
@@ -173,11 +158,10 @@ def test_the_service_knows_the_backbone(here, command, tmp_path):
     assert not Engine(Settings(model=frozen, index=str(index)), Plain()).takes_images
 
 
-def test_a_resumed_training_has_nothing_left_to_do(here, command, tmp_path):
+def test_a_resumed_training_has_nothing_left_to_do(here, command, succeed, tmp_path):
     out = shutil.copytree("model", tmp_path / "model")
     arguments = [*TUNED, "--out", out]
-    status, _, err = command(*TRAIN, *arguments, "--resume")
-    assert status == 0, err
+    succeed(*TRAIN, *arguments, "--resume")
     for file in ("model.safetensors", "backbone/model.safetensors"):
         assert (out / file).read_bytes() == (here / "model" / file).read_bytes()
     status, _, err = command(*TRAIN, *arguments, "--batch-norm", "train", "--resume")
@@ -186,14 +170,13 @@ def test_a_resumed_training_has_nothing_left_to_do(here, command, tmp_path):
     assert (status, "which already holds a model" in err) == (2, True)
 
 
-def test_damaged_images_are_skipped_everywhere(place, command, tmp_path, monkeypatch):
+def test_damaged_images_are_skipped_everywhere(place, command, refuse, succeed, tmp_path, monkeypatch):
     """Splits are drawn from the sound images, in training and afterwards."""
     monkeypatch.chdir(tmp_path)
     images = shutil.copytree(place / "images", tmp_path / "images")
     (images / "class0" / "000.png").write_bytes(b"junk")
     given = ["--data", "images", "--backbone", place / "backbone", "--out", "model"]
-    status, _, err = command(*TRAIN, *given)
-    assert status == 2
+    err = refuse(*TRAIN, *given)
     assert err.splitlines()[-1].startswith("lbhash: error: image 'class0/000.png' is no image")
     assert "(1 of 88 images are damaged or missing); mend or remove them" in err
     assert not (tmp_path / "model").exists()
@@ -204,8 +187,7 @@ def test_damaged_images_are_skipped_everywhere(place, command, tmp_path, monkeyp
     rows = {}
     for split in ("train", "base", "query"):
         given = ("--model", "model", "--data", "images", "--damaged", "skip", "--split", split)
-        status, _, err = command("encode", *given, "--out", "c.parquet", "--overwrite")
-        assert status == 0, err
+        succeed("encode", *given, "--out", "c.parquet", "--overwrite")
         rows[split] = read_codes("c.parquet", "codes").rows
     assert len(rows["train"]) == about["training_rows"]
     assert not set(rows["query"]) & (set(rows["base"]) | set(rows["train"]))
@@ -239,9 +221,8 @@ def test_cores_are_shared_by_processes(monkeypatch):
         ([], "data is 'images', which holds images; give what embeds them (--backbone FOLDER)"),
     ],
 )
-def test_bad_trainings(place, command, monkeypatch, tmp_path, arguments, said):
+def test_bad_trainings(place, refuse, monkeypatch, tmp_path, arguments, said):
     monkeypatch.chdir(place)
-    status, out, err = command(*TRAIN, "--data", "images", "--out", tmp_path / "model", *arguments)
-    assert (status, out) == (2, "")
+    err = refuse(*TRAIN, "--data", "images", "--out", tmp_path / "model", *arguments)
     assert err.splitlines()[-1].startswith(f"lbhash: error: {said}")
     assert not (tmp_path / "model").exists()

@@ -92,7 +92,7 @@ def test_changes(inside, command, refuse):
     assert open_index(inside / "i").ids()[-1] == 1797 + 1596
 
 
-def test_a_table_of_the_kinds(inside, command, refuse):
+def test_a_table_of_the_kinds(inside, command, succeed, refuse):
     build(command, inside / "i")
     arguments = ("index", "bench", "--index", inside / "i", "--queries", "query.npz", "-k", 3, "--rounds", 1)
     found = json_of(command(*arguments, "--json"))
@@ -100,13 +100,12 @@ def test_a_table_of_the_kinds(inside, command, refuse):
     assert [row["kind"] for row in found["kinds"]] == ["flat", "mih", "ivf", "hnsw"]
     line = "k is 1598; it must be from 1 to the size of the index (1597)"
     assert line in refuse("index", "bench", "--index", inside / "i", "-k", 1598)
-    status, out, errors = command("index", "bench", "--index", inside / "i", "--limit", 7, "--rounds", 1)
-    assert status == 0
+    out, errors = succeed("index", "bench", "--index", inside / "i", "--limit", 7, "--rounds", 1)
     assert "1,597 codes of 12 bits, 7 queries, k = 10" in out
     assert "building hnsw of 1,597 codes" in errors
 
 
-def test_search_by_rows_and_by_codes(inside, command):
+def test_search_by_rows_and_by_codes(inside, command, succeed):
     build(command, inside / "i")
     where = ("--where", "label in (3, 5)")
     rows = ("--model", "model", "--index", inside / "i", "--row", 17, "--row", 1700)
@@ -129,12 +128,11 @@ def test_search_by_rows_and_by_codes(inside, command):
     near = hamming_distances(codes[:1], base.codes)[0] <= 2
     assert {hit["id"] for hit in query["neighbors"]} == set(base.rows[near].tolist())
     assert (query["row"], query["label"]) == (None, None)
-    status, out, _ = command("search", "--index", inside / "i", "--code", codes[0].tobytes().hex(), "-k", 2)
-    assert status == 0
+    out, _ = succeed("search", "--index", inside / "i", "--code", codes[0].tobytes().hex(), "-k", 2)
     assert f"nearest to code {codes[0].tobytes().hex()}" in out
 
 
-def test_neighbors_as_a_file(inside, command):
+def test_neighbors_as_a_file(inside, command, succeed):
     build(command, inside / "i")
     out = inside / "n.parquet"
     arguments = ("--model", "model", "--index", inside / "i", "--row", 4, "--row", 9, "-k", 3, "--out", out)
@@ -150,7 +148,8 @@ def test_neighbors_as_a_file(inside, command):
     write_codes(inside / "c.parquet", tagged)
     for where in (inside / "i", inside / "c.parquet"):
         rows = ("search", "--model", "model", "--index", where, "--row", "4,9", "-k", 3)
-        assert command(*rows, "--out", out)[0] == command(*rows, "--out", inside / "n.csv")[0] == 0
+        for file in (out, inside / "n.csv"):
+            succeed(*rows, "--out", file)
         table, (names, *lines) = pq.read_table(out), list(plain_csv.reader((inside / "n.csv").read_text().splitlines()))
         assert (names, len(lines)) == (table.column_names, 6)
         for line, row in zip(lines, table.to_pylist(), strict=True):
@@ -330,9 +329,8 @@ def test_another_models_codes(inside, command, refuse):
     assert said + "queries is " in refuse("index", "bench", "--index", inside / "i", "--queries", "query.npz")
 
 
-def test_what_people_see(inside, command):
-    status, out, _ = command("index", "build", "--codes", "base.parquet", "--out", inside / "i")
-    assert status == 0
+def test_what_people_see(inside, succeed):
+    out, _ = succeed("index", "build", "--codes", "base.parquet", "--out", inside / "i")
     assert "1,597" in out
     for arguments, said in (
         (("index", "info", "--index", inside / "i"), "generation"),
@@ -340,8 +338,7 @@ def test_what_people_see(inside, command):
         (("index", "remove", "--index", inside / "i", "--ids", 9), "1 codes removed"),
         (("index", "--help"), "build"),
     ):
-        status, out, _ = command(*arguments)
-        assert status == 0
+        out, _ = succeed(*arguments)
         assert said in out
 
 
@@ -390,11 +387,10 @@ def test_columns_of_any_table_travel(inside, with_words, succeed):
         (("--columns", "word", "--data", "digits"), "columns is word and data is 'digits'; it must be one table"),
     ],
 )
-def test_columns_that_cannot_travel(inside, with_words, command, arguments, line):
+def test_columns_that_cannot_travel(inside, with_words, refuse, arguments, line):
     given = {"--model": "model", "--data": str(with_words), "--split": "base", "--out": "x.parquet"}
     given |= dict(zip(arguments[::2], arguments[1::2], strict=True))
-    status, _, errors = command("encode", *(word for pair in given.items() for word in pair))
-    assert status == 2
+    errors = refuse("encode", *(word for pair in given.items() for word in pair))
     assert re.search(line, errors)
     assert not (inside / "x.parquet").exists()
 

@@ -38,11 +38,10 @@ def test_page_lists_every_method():
     assert re.findall(r"^\| `([a-z0-9]+)` \|", page, re.MULTILINE) == list(METHODS)
 
 
-def test_page_of_a_method_of_ones_own(folder, command):
+def test_page_of_a_method_of_ones_own(folder, succeed):
     first, *_ = re.findall(r"^lbhash (train .*)$", PAGE, re.MULTILINE)
     assert first.startswith("train --method soft_margin:SoftMargin --option margin=2 --out model")
-    status, _, errors = command(*first.split(), "--epochs", 1, "--bits", 16, "--hidden", 0)
-    assert status == 0, errors
+    succeed(*first.split(), "--epochs", 1, "--bits", 16, "--hidden", 0)
     stored = json.loads((folder / "model" / "config.json").read_text(encoding="utf-8"))["metadata"]
     assert (stored["method"], stored["options"]) == ("soft_margin:SoftMargin", {"margin": 2})
     assert json.loads((folder / "model" / "metrics.json").read_text(encoding="utf-8"))["method"] == "softmargin"

@@ -209,11 +209,10 @@ def test_codes_keep_rows_without_a_label(tmp_path, suffix, labels):
     np.testing.assert_array_equal(read_codes(tmp_path / f"codes{suffix}").labels, labels)
 
 
-def test_train_encode_evaluate_and_index(command, file, tmp_path):
+def test_train_encode_evaluate_and_index(succeed, file, tmp_path):
     model, base, query, index = (tmp_path / name for name in ("model", "base.parquet", "query.parquet", "index"))
     given = ("--bits", 8, "--epochs", 1, "--hidden", 0, "--json")
-    status, printed, errors = command("train", "--data", file, "--out", model, *given)
-    assert status == 0, errors
+    printed, errors = succeed("train", "--data", file, "--out", model, *given)
     told = json.loads(printed)
     assert "106 of 160 train rows have no label: they are trained on with guessed" in errors
     assert "106 of 160 base rows have no label: they are not evaluated" in errors
@@ -222,28 +221,22 @@ def test_train_encode_evaluate_and_index(command, file, tmp_path):
         f"class {one}" for one in range(4)
     ]
     for split, out in (("base", base), ("query", query)):
-        assert command("encode", "--model", model, "--data", file, "--split", split, "--out", out)[0] == 0
-    status, printed, errors = command("evaluate", "--queries", query, "--base", base, "--json")
-    assert status == 0, errors
+        succeed("encode", "--model", model, "--data", file, "--split", split, "--out", out)
+    printed, errors = succeed("evaluate", "--queries", query, "--base", base, "--json")
     assert json.loads(printed)["map"] == pytest.approx(told["map"])
     assert "106 of 160 codes of base have no label and are left out" in errors
     assert "1 of 40 codes of queries have no label and are left out" in errors
-    status, _, errors = command("index", "build", "--model", model, "--data", file, "--split", "base", "--out", index)
-    assert status == 0, errors
-    status, printed, errors = command(
-        "search", "--model", model, "--index", index, "--data", file, "--row", 0, "-k", 160, "--json"
-    )
-    assert status == 0, errors
+    succeed("index", "build", "--model", model, "--data", file, "--split", "base", "--out", index)
+    printed, _ = succeed("search", "--model", model, "--index", index, "--data", file, "--row", 0, "-k", 160, "--json")
     labels = [found["label"] for found in json.loads(printed)["queries"][0]["neighbors"]]
     assert (len(labels), labels.count(None)) == (160, 106)
 
 
-def test_codes_without_any_label_are_not_evaluated(command, tmp_path):
+def test_codes_without_any_label_are_not_evaluated(refuse, tmp_path):
     for name, labels in (("base", [UNLABELED] * 3), ("query", [0, 1, 0])):
         write_codes(
             tmp_path / f"{name}.npz",
             CodeTable(np.arange(3, dtype=np.uint8)[:, None], 8, np.arange(3), np.array(labels)),
         )
-    status, _, errors = command("evaluate", "--queries", tmp_path / "query.npz", "--base", tmp_path / "base.npz")
-    assert status == 2
+    errors = refuse("evaluate", "--queries", tmp_path / "query.npz", "--base", tmp_path / "base.npz")
     assert "3 of 3 codes of base have no label; an evaluation needs some" in errors

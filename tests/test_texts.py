@@ -102,9 +102,8 @@ def test_prompts_of_queries_and_documents(encoder, monkeypatch):
     np.testing.assert_allclose(encoder.embed(["a b"], query=True), encoder.model.encode(["question: a b"]), atol=1e-6)
 
 
-def test_from_a_file_to_neighbors(here, encoder, encoded, command):
-    status, out, err = command(*LABELED, "--out", "model")
-    assert status == 0, err
+def test_from_a_file_to_neighbors(here, encoder, encoded, command, succeed):
+    out, _ = succeed(*LABELED, "--out", "model")
     assert sorted(encoded) == sorted(TEXTS)
     ends = (
         "lbhash index build --model model --data rows.csv --label-column topic --columns text --split all --out index"
@@ -116,25 +115,23 @@ def test_from_a_file_to_neighbors(here, encoder, encoded, command):
     assert known["text_column"] == "text"
 
     encoded.clear()
-    assert command(*ends.split()[1:])[0] == 0
-    assert command("encode", "--model", "model", "--data", "rows.csv", "--out", "codes.parquet")[0] == 0
+    succeed(*ends.split()[1:])
+    succeed("encode", "--model", "model", "--data", "rows.csv", "--out", "codes.parquet")
     assert not encoded  # they are in the cache
     codes = read_codes("codes.parquet").codes
     np.testing.assert_array_equal(codes, pack(hasher.model_.outputs(encoder.embed(TEXTS))))
-    assert command("encode", "--model", "model", "--data", "rows.csv", "--out", "codes/")[0] == 0
+    succeed("encode", "--model", "model", "--data", "rows.csv", "--out", "codes/")
     np.testing.assert_array_equal(read_codes("codes/").codes, codes)
 
     encoded.clear()
     search = ["search", "--model", "model", "--index", "index", "-k", 5, "--json"]
-    status, out, err = command(*search, "--text", "a melody of the piano", "--text", TEXTS[0])
-    assert status == 0, err
+    out, _ = succeed(*search, "--text", "a melody of the piano", "--text", TEXTS[0])
     assert encoded == ["a melody of the piano", TEXTS[0]]
     music, row = json.loads(out)["queries"]
     assert (music["text"], music["row"]) == ("a melody of the piano", None)
     assert {neighbor["label"] for neighbor in music["neighbors"]} == {"music"}
     assert {TOPICS[TEXTS.index(neighbor["attributes"]["text"])] for neighbor in music["neighbors"]} == {"music"}
-    status, out, err = command(*search, "--data", "rows.csv", "--row", 0)
-    assert status == 0, err
+    out, _ = succeed(*search, "--data", "rows.csv", "--row", 0)
     (found,) = json.loads(out)["queries"]
     assert (found["label"], found["code"], found["neighbors"]) == ("cooking", row["code"], row["neighbors"])
     assert command("search", "--model", "model", "--index", "index", "--text", "bread")[1].startswith(
@@ -143,37 +140,31 @@ def test_from_a_file_to_neighbors(here, encoder, encoded, command):
 
     pa.csv.write_csv(pa.table({"text": ["boil the potatoes"], "topic": ["cooking"]}), "more.csv")
     more = ["--model", "model", "--data", "more.csv", "--label-column", "topic", "--columns", "text"]
-    status, out, err = command("index", "add", "--index", "index", *more, "--id-column", "next")
-    assert status == 0, err
+    out, _ = succeed("index", "add", "--index", "index", *more, "--id-column", "next")
     assert "1 codes added; index has 49" in out
 
 
-def test_embeddings_of_the_encoder_are_taken_too(here, encoder, command, write_parquet):
-    status, _, err = command(*LABELED, "--out", "model")
-    assert status == 0, err
+def test_embeddings_of_the_encoder_are_taken_too(here, encoder, succeed, write_parquet):
+    succeed(*LABELED, "--out", "model")
     write_parquet("embedded.parquet", encoder.embed(TEXTS), label=TOPICS)
     np.save("embedded.npy", encoder.embed(TEXTS))
     codes = Hasher.from_pretrained("model").encode(TEXTS)
     for name in ("embedded.parquet", "embedded.npy"):
-        status, _, err = command("encode", "--model", "model", "--data", name, "--out", "codes.npz", "--overwrite")
-        assert status == 0, err
+        succeed("encode", "--model", "model", "--data", name, "--out", "codes.npz", "--overwrite")
         np.testing.assert_array_equal(read_codes("codes.npz").codes, codes)
 
 
-def test_without_labels(here, command):
-    status, _, err = command(
-        *TRAIN, "--text-column", "text", "--label-column", "none", "--method", "itq", "--out", "model"
-    )
-    assert status == 0, err
+def test_without_labels(here, succeed):
+    succeed(*TRAIN, "--text-column", "text", "--label-column", "none", "--method", "itq", "--out", "model")
     assert len(Hasher.from_pretrained("model").classes_) == 0
 
 
-def test_files_of_splits(here, encoder, command):
+def test_files_of_splits(here, encoder, succeed):
     rows = pq.ParquetFile  # read as Parquet, too
     for place, name in enumerate(("train", "base", "query")):
         pq.write_table(pa.table({"document": TEXTS[place::3], "label": TOPICS[place::3]}), f"{name}.parquet")
     assert rows("train.parquet").metadata.num_rows == 16
-    status, _, err = command(
+    _, err = succeed(
         "train",
         "--encoder",
         FOLDER,
@@ -190,15 +181,13 @@ def test_files_of_splits(here, encoder, command):
         "--out",
         "model",
     )
-    assert status == 0, err
     assert "texts are in 'document'" in err
     dataset = load_dataset("train.parquet", base="base.parquet", query="query.parquet", encoder=encoder)
     np.testing.assert_allclose(dataset.base.take(slice(0, 2)), encoder.embed(TEXTS[1:5:3]), atol=1e-6)
 
 
-def test_another_encoder_is_refused(here, other, command):
-    status, _, err = command(*LABELED, "--out", "model")
-    assert status == 0, err
+def test_another_encoder_is_refused(here, other, command, succeed):
+    succeed(*LABELED, "--out", "model")
     encode = ["encode", "--model", "model", "--data", "rows.csv", "--out", "codes.parquet"]
     status, _, err = command(*encode, "--encoder", other)
     assert (status, err.count("\n")) == (2, 1)
@@ -208,12 +197,11 @@ def test_another_encoder_is_refused(here, other, command):
     assert config["metadata"]["backbone"]["name"] == str(FOLDER)
 
 
-def test_a_model_of_the_hub(here, encoder, command, encoder_on_the_hub):
+def test_a_model_of_the_hub(here, encoder, succeed, encoder_on_the_hub):
     """Its revision is remembered, and loaded again when the Hub has a newer one."""
     revision, name = "0123456789" * 4, "sentence-transformers/all-MiniLM-L6-v2"
     given = [one if one != FOLDER else name for one in LABELED]
-    status, _, err = command(*given, "--out", "model")
-    assert status == 0, err
+    succeed(*given, "--out", "model")
     known = json.loads(Path("model/config.json").read_text())["metadata"]["backbone"]
     assert known == {"name": name, "kind": "text", "dim": 384, "revision": revision} | {
         "fingerprint": encoder.fingerprint()
@@ -249,14 +237,14 @@ def test_python(encoder, tmp_path):
 
 
 @pytest.fixture
-def service(here, command):
+def service(here, succeed):
     """The settings of a service over the sentences."""
     from lbhash.service import Settings
 
     train = [one for one in LABELED if one != "--no-baselines"]
-    assert command(*train, "--out", "model")[0] == 0
+    succeed(*train, "--out", "model")
     build = ["index", "build", "--model", "model", "--data", "rows.csv", "--label-column", "topic", "--columns", "text"]
-    assert command(*build, "--split", "all", "--out", "index")[0] == 0
+    succeed(*build, "--split", "all", "--out", "index")
     return Settings(here / "model", here / "index", here / "rows.csv", concurrency=1)
 
 
@@ -395,11 +383,11 @@ def test_labels_are_checked_before_a_text_is_embedded(here, encoded, command):
     assert "has the label one" in err
 
 
-def test_what_is_not_of_texts(blobs, tmp_path, command, monkeypatch):
+def test_what_is_not_of_texts(blobs, tmp_path, command, succeed, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Hasher(8, epochs=1).fit(blobs.x, blobs.y).save_pretrained("model")
     np.save("rows.npy", blobs.x)
-    assert command("index", "build", "--model", "model", "--data", "rows.npy", "--out", "index")[0] == 0
+    succeed("index", "build", "--model", "model", "--data", "rows.npy", "--out", "index")
     for name in ("text", "image"):
         status, _, err = command("search", "--model", "model", "--index", "index", f"--{name}", "x")
         assert (status, err) == (2, f"lbhash: error: {name} is given, and the model was trained on embeddings\n")

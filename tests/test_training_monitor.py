@@ -303,11 +303,10 @@ def test_codes_are_packed_as_everywhere(logits):
 # ---------------------------------------------------------------------------------------------------- the command
 
 
-def test_the_command_keeps_the_best_epoch(tmp_path, command, monkeypatch):
+def test_the_command_keeps_the_best_epoch(tmp_path, succeed, monkeypatch):
     monkeypatch.chdir(tmp_path)
     arguments = ("--bits", 12, "--hidden", 16, "--epochs", 5, "--monitor", "map", "--schedule", "cosine", "--warmup", 1)
-    status, out, errors = command("train", *arguments, "--out", "m", "--json")
-    assert status == 0, errors
+    out, _ = succeed("train", *arguments, "--out", "m", "--json")
     training = json.loads(out)["training"]
     rows = log_of(tmp_path / "m")
     values = [float(row["validation_map"]) for row in rows]
@@ -318,8 +317,7 @@ def test_the_command_keeps_the_best_epoch(tmp_path, command, monkeypatch):
         "value": pytest.approx(max(values)),
         "stopped_early": False,
     }
-    status, out, _ = command("train", *arguments, "--patience", 1, "--out", "n")
-    assert status == 0
+    out, _ = succeed("train", *arguments, "--patience", 1, "--out", "n")
     assert " was kept: map 0." in out
     assert ("training ended early" in out) == (len(log_of(tmp_path / "n")) < 5)
 

@@ -50,10 +50,9 @@ def test_the_terminal_is_given_back(blobs):
     assert not bar._bar.live.is_started
 
 
-def test_the_command_shows_the_bar_on_standard_error(tmp_path, command, monkeypatch):
+def test_the_command_shows_the_bar_on_standard_error(tmp_path, succeed, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    status, out, errors = command("train", "--bits", 8, "--hidden", 0, "--epochs", 2, "--patience", 1, "--out", "m")
-    assert status == 0
+    out, errors = succeed("train", "--bits", 8, "--hidden", 0, "--epochs", 2, "--patience", 1, "--out", "m")
     assert "epochs" in errors
     assert "validation ratio" in errors
     assert "a second" not in out
