@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import os
 import shutil
 
@@ -135,6 +136,12 @@ def succeed(command):
         return out, errors
 
     return run
+
+
+@pytest.fixture
+def json_of(succeed):
+    """A function that runs ``main`` with ``--json``, which must succeed: the object that is printed."""
+    return lambda *arguments: json.loads(succeed(*arguments, "--json")[0])
 
 
 @pytest.fixture

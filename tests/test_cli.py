@@ -56,12 +56,6 @@ def inside(work, monkeypatch):
     assert sorted(work.rglob("*")) == before
 
 
-def json_of(result):
-    status, out, errors = result
-    assert status == 0, errors
-    return json.loads(out)
-
-
 def assert_refused(result, *parts):
     """Exit status 2 and one line on standard error that has all of these in it."""
     status, out, errors = result
@@ -119,17 +113,17 @@ def test_encode_draws_the_splits_of_the_training(work, succeed, tmp_path, monkey
     assert not np.array_equal(read_codes("p.npz").rows, expected)
 
 
-def test_evaluate_agrees_with_the_training(inside, command):
-    found = json_of(command("evaluate", "--queries", "query.npz", "--base", "base.parquet", "--json"))
+def test_evaluate_agrees_with_the_training(inside, json_of):
+    found = json_of("evaluate", "--queries", "query.npz", "--base", "base.parquet")
     metrics = json.loads(Path("model/metrics.json").read_text())
     assert found == {name: metrics[name] for name in found}
-    at = json_of(command("evaluate", "--queries", "query.npz", "--base", "base.parquet", "--top-k", 5, "--json"))
+    at = json_of("evaluate", "--queries", "query.npz", "--base", "base.parquet", "--top-k", 5)
     assert (at["top_k"], at["bits"]) == (5, 12)
     assert at["map"] != found["map"]
 
 
-def test_search_finds_the_nearest(inside, command):
-    found = json_of(command("search", "--model", "model", "--index", "base.parquet", "--row", 17, "-k", 5, "--json"))
+def test_search_finds_the_nearest(inside, json_of):
+    found = json_of("search", "--model", "model", "--index", "base.parquet", "--row", 17, "-k", 5)
     data, base = load_dataset("digits"), read_codes("base.parquet")
     code = Hasher.from_pretrained("model").encode(data.base.embeddings[17:18])
     distances = hamming_distances(code, base.codes)[0]
@@ -142,17 +136,17 @@ def test_search_finds_the_nearest(inside, command):
     assert [hit["label"] for hit in query["neighbors"]] == base.labels[ranking].tolist()
 
 
-def test_centers_and_methods(inside, command, tmp_path):
+def test_centers_and_methods(inside, json_of, tmp_path):
     out = tmp_path / "c.npy"
-    facts = json_of(command("centers", "--classes", 10, "--bits", 16, "--out", out, "--json"))
+    facts = json_of("centers", "--classes", 10, "--bits", 16, "--out", out)
     assert (facts["classes"], facts["bits"], facts["minimum_distance"]) == (10, 16, 8)
     assert np.load(out).shape == (10, 16)
     assert (facts["upper_bound"], facts["bound"], facts["optimal"]) == (8, "Plotkin", True)
     assert sum(facts["histogram"].values()) == 45
-    compared = json_of(command("centers", "--classes", 10, "--bits", 16, "--compare", "--json"))
+    compared = json_of("centers", "--classes", 10, "--bits", 16, "--compare")
     assert [row["kind"] for row in compared["kinds"]] == center_kinds()
     assert compared["bounds"]["Plotkin"] == 8
-    rows = json_of(command("methods", "--json"))["methods"]
+    rows = json_of("methods")["methods"]
     assert [row["name"] for row in rows] == [*METHODS, *CODERS]
     assert all(row["summary"] and row["source"] for row in rows)
 
@@ -186,18 +180,18 @@ def test_what_people_read(inside, succeed, arguments, said):
         assert part in out
 
 
-def test_overwrite_and_resume(tmp_path, command, monkeypatch):
+def test_overwrite_and_resume(tmp_path, command, json_of, monkeypatch):
     monkeypatch.chdir(tmp_path)
     arguments = ("train", "--bits", "8", "--hidden", "0", "--epochs", "1", "--out", "m", "--json")
-    first = json_of(command(*arguments))
+    first = json_of(*arguments)
     files = {file: file.read_bytes() for file in Path("m").rglob("*") if file.is_file()}
     assert_refused(command(*arguments), "out is 'm', which already holds a model; give another folder, or --overwrite")
     # Before the data are read, or embedded.
     assert_refused(command(*arguments, "--data", "gone.parquet"), "out is 'm', which already holds a model")
     assert {file: file.read_bytes() for file in Path("m").rglob("*") if file.is_file()} == files
-    assert json_of(command(*arguments, "--resume"))["map"] == first["map"]
+    assert json_of(*arguments, "--resume")["map"] == first["map"]
     assert_refused(command(*arguments, "--resume", "--seed", 1), "seed is 1, and the checkpoint in 'm' was made with 0")
-    again = json_of(command(*arguments, "--overwrite", "--seed", 1))
+    again = json_of(*arguments, "--overwrite", "--seed", 1)
     assert again["map"] != first["map"]
     assert json.loads(Path("m/metrics.json").read_text()) == again
     shutil.rmtree("m/checkpoints")
@@ -379,7 +373,7 @@ def test_the_program_itself_refuses(tmp_path, lbhash_command):
     assert not list(tmp_path.iterdir())
 
 
-def test_upper_and_lower_case_are_one(tmp_path, command, succeed, monkeypatch):
+def test_upper_and_lower_case_are_one(tmp_path, succeed, json_of, monkeypatch):
     monkeypatch.chdir(tmp_path)
     names = {"data": "Digits", "protocol": "Holdout", "method": "CSQ", "centers": "Hadamard", "head": "Bits"}
     names |= {"recipe": "Tuned", "schedule": "Cosine", "log": "CSV"}
@@ -390,8 +384,8 @@ def test_upper_and_lower_case_are_one(tmp_path, command, succeed, monkeypatch):
     assert upper["metadata"] == lower["metadata"]
     encode = ("encode", "--model", "upper", "--data", "DIGITS", "--split", "Base", "--out", "Base.npz")
     succeed(*encode)
-    built = command("index", "build", "--codes", "Base.npz", "--kind", "MIH", "--out", "index", "--json")
-    assert json_of(built)["kind"] == "mih"
+    built = json_of("index", "build", "--codes", "Base.npz", "--kind", "MIH", "--out", "index")
+    assert built["kind"] == "mih"
 
 
 def test_every_choice_of_the_command_line_takes_upper_and_lower_case():
@@ -498,7 +492,7 @@ def test_files_of_label_lists_encoded_one_at_a_time(tmp_path, succeed, monkeypat
 
 
 @pytest.mark.parametrize("multi", [False, True])
-def test_classes_with_gaps(tmp_path, command, succeed, monkeypatch, write_parquet, blobs, multi):
+def test_classes_with_gaps(tmp_path, succeed, json_of, monkeypatch, write_parquet, blobs, multi):
     monkeypatch.chdir(tmp_path)
     names = np.array([1, 5, 7, 300])
     for name in ("plain", "gaps"):
@@ -513,7 +507,7 @@ def test_classes_with_gaps(tmp_path, command, succeed, monkeypatch, write_parque
                 labels[0] = 9  # a class that is not trained
             column = {"labels": [[int(label)] for label in labels]} if multi else {"label": labels}
             write_parquet(tmp_path / name / f"{split}.parquet", x, **column)
-        metrics = json_of(command("train", "--data", name, *TINY, "--out", f"{name}-model", "--json"))
+        metrics = json_of("train", "--data", name, *TINY, "--out", f"{name}-model")
         assert 0 < metrics["map"] <= 1
     plain, gaps = (Hasher.from_pretrained(f"{name}-model") for name in ("plain", "gaps"))
     assert plain.classes_.tolist() == [0, 1, 2, 3]
@@ -525,10 +519,10 @@ def test_classes_with_gaps(tmp_path, command, succeed, monkeypatch, write_parque
 
 
 @pytest.mark.parametrize("method", ["greedyhash", "dsdh", "csq"])
-def test_the_methods_own_classifier_is_scored(command, tmp_path, monkeypatch, method):
+def test_the_methods_own_classifier_is_scored(json_of, tmp_path, monkeypatch, method):
     monkeypatch.chdir(tmp_path)
     arguments = ("--method", method, "--no-guided", "--bits", 16, "--hidden", 32, "--epochs", 3, "--batch-size", 16)
-    metrics = json_of(command("train", *arguments, "--dropout", 0.2, "--out", "m", "--json"))
+    metrics = json_of("train", *arguments, "--dropout", 0.2, "--out", "m")
     if method == "csq":
         assert metrics["classifier_accuracy"] is None
         return

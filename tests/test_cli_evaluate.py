@@ -5,7 +5,7 @@ import pytest
 
 from lbhash import evaluate
 from lbhash.codes import pack
-from test_cli import assert_refused, json_of
+from test_cli import assert_refused
 from test_deephash import write_run
 
 
@@ -32,12 +32,10 @@ def arrays(folder, labels="l"):
 
 
 @pytest.mark.parametrize("labels", ["l", "m"])
-def test_every_option_reaches_the_evaluation(codes, command, labels):
+def test_every_option_reaches_the_evaluation(codes, json_of, labels):
     options = {"radius": 5, "ties": "stable", "normalize": "all", "empty": "zero"}
     given = [part for option, value in options.items() for part in (f"--{option}", value)]
-    found = json_of(
-        command("evaluate", *files(codes, labels), *given, "--top-k", 30, "-k", 9, "--rank", 7, "--rank", 50, "--json")
-    )
+    found = json_of("evaluate", *files(codes, labels), *given, "--top-k", 30, "-k", 9, "--rank", 7, "--rank", 50)
     report = evaluate(*arrays(codes, labels), top_k=30, bits=20, k=9, ranks=[7, 50], **options)
     assert found == report.as_dict()
     assert (found["ties"], found["ranks"], found["k"], found["top_k"], found["radius"]) == ("stable", [7, 50], 9, 30, 5)
@@ -69,18 +67,18 @@ def test_the_table_has_the_range_of_ties_beside_the_map(codes, command):
     assert "a vote" not in several
 
 
-def test_curves(codes, command, succeed, tmp_path):
+def test_curves(codes, succeed, json_of, tmp_path):
     out, _ = succeed("evaluate", *files(codes), "--curves", tmp_path / "out")
     assert f"curves are in {tmp_path / 'out'}" in out.replace("\n", "")
     names = ["precision_at_k.png", "precision_recall.png", "precision_within_radius.png", "radii.csv", "ranks.csv"]
     assert sorted(file.name for file in (tmp_path / "out").iterdir()) == names
-    quiet = json_of(command("evaluate", *files(codes), "--curves", tmp_path / "more", "--json"))
+    quiet = json_of("evaluate", *files(codes), "--curves", tmp_path / "more")
     assert quiet["curve"]["precision"] == evaluate(*arrays(codes), bits=20).as_dict()["curve"]["precision"]
 
 
-def test_a_run_of_deephash(command, tmp_path):
+def test_a_run_of_deephash(json_of, tmp_path):
     held = write_run(tmp_path)
-    found = json_of(command("evaluate", "--deephash", tmp_path, "--json"))
+    found = json_of("evaluate", "--deephash", tmp_path)
     tst, trn = (held[f"{part}_label"].argmax(axis=1) for part in ("tst", "trn"))
     report = evaluate(pack(held["tst_binary"]), tst, pack(held["trn_binary"]), trn, bits=12)
     assert found == report.as_dict()
@@ -108,12 +106,12 @@ def test_missing_arguments(codes, command, tmp_path):
     assert_refused(command("evaluate", *files(codes, "m"), "--probe"), "probe is True, and the labels are multi-label")
 
 
-def test_a_few_packed_codes_of_only_0_and_1_are_packed(tmp_path, command):
+def test_a_few_packed_codes_of_only_0_and_1_are_packed(tmp_path, json_of):
     """Beside a base of 16 bits, and not codes of two bits."""
     base = np.random.default_rng(0).integers(0, 256, (60, 2)).astype(np.uint8)
     for name, codes in (("query", np.array([[0, 1]], np.uint8)), ("base", base)):
         np.save(tmp_path / f"{name}.npy", codes)
         np.save(tmp_path / f"{name}_labels.npy", np.arange(len(codes)) % 3)
     files = ["--queries", tmp_path / "query.npy", "--base", tmp_path / "base.npy"]
-    found = json_of(command("evaluate", *files, "--json"))
+    found = json_of("evaluate", *files)
     assert found["bits"] == 16

@@ -66,15 +66,14 @@ def test_an_index_of_a_file_with_flags_says_what_it_leaves_out(vectors, model, s
     assert "left out" not in said
 
 
-def test_rows_without_labels_are_encoded_indexed_and_searched(vectors, model, succeed, tmp_path):
+def test_rows_without_labels_are_encoded_indexed_and_searched(vectors, model, succeed, json_of, tmp_path):
     np.save(tmp_path / "rows.npy", vectors[0])
     given = ["--model", str(model), "--data", str(tmp_path / "rows.npy")]
     succeed("encode", *given, "--out", str(tmp_path / "codes.parquet"))
     succeed("index", "build", *given, "--out", str(tmp_path / "index"))
     succeed("index", "add", *given, "--id-column", "next", "--index", str(tmp_path / "index"))
     assert len(open_index(tmp_path / "index")) == 2 * ROWS
-    out, _ = succeed("search", *given, "--index", str(tmp_path / "index"), "--row", "5", "--json")
-    nearest = json.loads(out)["queries"][0]["neighbors"][0]
+    nearest = json_of("search", *given, "--index", str(tmp_path / "index"), "--row", "5")["queries"][0]["neighbors"][0]
     assert (nearest["distance"], nearest["label"]) == (0, None)
 
 
@@ -269,10 +268,9 @@ def test_a_column_of_texts_named_id_is_not_lost(vectors, model, succeed, refuse,
     assert sorted(open_index(tmp_path / "index").ids()) == sorted(f"sku-{row}" for row in range(ROWS))
 
 
-def test_centers_count_the_classes_of_the_data(vectors, succeed, refuse, tmp_path):
+def test_centers_count_the_classes_of_the_data(vectors, refuse, json_of, tmp_path):
     pq.write_table(columns_of(vectors[0], label=NAMES[vectors[1]]), tmp_path / "rows.parquet")
-    out, _ = succeed("centers", "--bits", "8", "--data", tmp_path / "rows.parquet", "--json")
-    assert json.loads(out)["classes"] == 3
+    assert json_of("centers", "--bits", "8", "--data", tmp_path / "rows.parquet")["classes"] == 3
     assert "classes is missing" in refuse("centers", "--bits", "8")
 
 
@@ -286,7 +284,7 @@ def test_the_numbers_of_the_page_have_the_names_of_classes():
     assert [(row["label"], row["taken_for"]) for row in found["confused"]] == [("dog", "cat")]
 
 
-def test_search_and_service_read_a_file_by_the_columns_of_the_training(vectors, succeed, refuse, tmp_path):
+def test_search_and_service_read_a_file_by_the_columns_of_the_training(vectors, succeed, refuse, json_of, tmp_path):
     from lbhash.service.engine import Engine
     from lbhash.service.settings import Settings
 
@@ -298,8 +296,7 @@ def test_search_and_service_read_a_file_by_the_columns_of_the_training(vectors, 
     succeed("train", *rows, *columns, *fast, "--out", tmp_path / "model")
     given = ["--model", tmp_path / "model", *rows]
     succeed("index", "build", *given, "--out", tmp_path / "index")
-    out, _ = succeed("search", *given, "--index", tmp_path / "index", "--row", "4", "--json")
-    query = json.loads(out)["queries"][0]
+    query = json_of("search", *given, "--index", tmp_path / "index", "--row", "4")["queries"][0]
     assert (query["neighbors"][0]["distance"], query["label"]) == (0, int(vectors[1][4]))
     refusal = refuse("search", *given[:2], "--index", tmp_path / "index", "--row", "4")
     assert "data is missing; name the file whose row is searched for" in refusal

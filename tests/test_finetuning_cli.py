@@ -94,12 +94,12 @@ def test_encode_knows_the_backbone(here, trained, succeed):
     np.testing.assert_array_equal(read_codes("shards", "codes").codes, held.codes)
 
 
-def test_the_metrics_are_those_of_the_codes(here, command, succeed):
+def test_the_metrics_are_those_of_the_codes(here, command, json_of):
     for split in ("base", "query"):
         given = ("--model", "model", "--data", "images", "--split", split, "--out", f"{split}.parquet", "--overwrite")
         command("encode", *given)
-    out, _ = succeed("evaluate", "--queries", "query.parquet", "--base", "base.parquet", "--json")
-    assert json.loads(out)["map"] == json.loads((here / "model" / "metrics.json").read_text())["map"]
+    metrics = json.loads((here / "model" / "metrics.json").read_text())
+    assert json_of("evaluate", "--queries", "query.parquet", "--base", "base.parquet")["map"] == metrics["map"]
 
 
 def test_embeddings_of_a_tuned_backbone_are_not_kept(here, command, tmp_path, monkeypatch):
@@ -108,17 +108,16 @@ def test_embeddings_of_a_tuned_backbone_are_not_kept(here, command, tmp_path, mo
     assert not (tmp_path / "cache" / "embeddings").exists()
 
 
-def test_index_and_search_know_the_backbone(here, command, succeed, tmp_path):
+def test_index_and_search_know_the_backbone(here, command, succeed, json_of, tmp_path):
     index = tmp_path / "index"
     succeed("index", "build", "--model", "model", "--data", "images", "--split", "base", "--out", index)
     for split in ("query", "train"):
         succeed("index", "add", "--index", index, "--model", "model", "--data", "images", "--split", split)
     table = load_images("images")
     assert json.loads(command("index", "info", "--index", index, "--json")[1])["codes"] == len(table)
-    out, _ = succeed(
-        "search", "--index", index, "--model", "model", "--data", "images", "--row", 5, "--row", 7, "-k", 1, "--json"
-    )
-    answers = json.loads(out)["queries"]
+    answers = json_of(
+        "search", "--index", index, "--model", "model", "--data", "images", "--row", 5, "--row", 7, "-k", 1
+    )["queries"]
     assert [answer["neighbors"][0]["distance"] for answer in answers] == [0, 0]
     assert [answer["label"] for answer in answers] == [table.class_names[label] for label in table.labels[[5, 7]]]
     status, _, err = command("search", "--index", index, "--model", "model", "--data", "images", "--row", 88)

@@ -46,56 +46,50 @@ def inside(work, monkeypatch, tmp_path):
     return tmp_path
 
 
-def json_of(result):
-    status, out, errors = result
-    assert status == 0, errors
-    return json.loads(out)
+def build(json_of, out, *arguments):
+    return json_of("index", "build", "--out", out, *(arguments or ("--codes", "base.parquet")))
 
 
-def build(command, out, *arguments):
-    return json_of(command("index", "build", "--out", out, *(arguments or ("--codes", "base.parquet")), "--json"))
-
-
-def test_from_a_model_and_from_codes(inside, command):
+def test_from_a_model_and_from_codes(inside, json_of):
     facts = build(
-        command, inside / "a", "--model", "model", "--data", "digits", "--kind", "ivf", "--option", "nprobe=3"
+        json_of, inside / "a", "--model", "model", "--data", "digits", "--kind", "ivf", "--option", "nprobe=3"
     )
     assert (facts["kind"], facts["codes"], facts["bits"], facts["label"]) == ("ivf", 1597, 12, "label")
     assert facts["options"] == {"nlist": None, "nprobe": 3}
     assert facts["attributes"] == {"row": "int64", "label": "int64"}
-    build(command, inside / "b")
+    build(json_of, inside / "b")
     left, right = open_index(inside / "a"), open_index(inside / "b")
     np.testing.assert_array_equal(left.ids(), right.ids())
     np.testing.assert_array_equal(left.codes_of(left.ids()), right.codes_of(left.ids()))
     assert left.attributes_of(left.ids()).equals(right.attributes_of(left.ids()))
     assert left.model == right.model == Hasher.from_pretrained("model").model_.fingerprint()
-    shown = json_of(command("index", "info", inside / "a", "--json"))
+    shown = json_of("index", "info", inside / "a")
     assert shown == facts
-    assert json_of(command("index", "verify", "--index", inside / "a", "--json"))["intact"] is True
+    assert json_of("index", "verify", "--index", inside / "a")["intact"] is True
 
 
-def test_changes(inside, command, refuse):
-    build(command, inside / "i")
+def test_changes(inside, refuse, json_of):
+    build(json_of, inside / "i")
     here = ("--index", inside / "i")
-    done = json_of(command("index", "add", *here, "--model", "model", "--data", "digits", "--split", "query", "--json"))
+    done = json_of("index", "add", *here, "--model", "model", "--data", "digits", "--split", "query")
     assert (done["added"], done["codes"], done["generation"]) == (200, 1797, 2)
     assert "which the index already has" in refuse("index", "add", *here, "--codes", "base.parquet")
-    done = json_of(command("index", "add", *here, "--codes", "base.parquet", "--id-column", "next", "--json"))
+    done = json_of("index", "add", *here, "--codes", "base.parquet", "--id-column", "next")
     assert done["codes"] == 1797 + 1597
-    done = json_of(command("index", "remove", *here, "--ids", 3, "--ids", 1797, "--json"))
+    done = json_of("index", "remove", *here, "--ids", 3, "--ids", 1797)
     assert (done["removed"], done["codes"], done["generation"]) == (2, 3392, 4)
     assert "ids holds 3, which the index does not have" in refuse("index", "remove", *here, "--ids", 3)
     line = f"ids holds {2**64}; an integer must be at least -2^63 and below 2^63"
     assert line in refuse("index", "remove", *here, "--ids", 5, "--ids", 2**64)
-    done = json_of(command("index", "compact", *here, "--json"))
+    done = json_of("index", "compact", *here)
     assert (done["segments"], done["removed"], done["codes"]) == (1, 0, 3392)
     assert open_index(inside / "i").ids()[-1] == 1797 + 1596
 
 
-def test_a_table_of_the_kinds(inside, command, succeed, refuse):
-    build(command, inside / "i")
+def test_a_table_of_the_kinds(inside, succeed, refuse, json_of):
+    build(json_of, inside / "i")
     arguments = ("index", "bench", "--index", inside / "i", "--queries", "query.npz", "-k", 3, "--rounds", 1)
-    found = json_of(command(*arguments, "--json"))
+    found = json_of(*arguments)
     assert (found["codes"], found["queries"], found["k"]) == (1597, 200, 3)
     assert [row["kind"] for row in found["kinds"]] == ["flat", "mih", "ivf", "hnsw"]
     line = "k is 1598; it must be from 1 to the size of the index (1597)"
@@ -105,11 +99,11 @@ def test_a_table_of_the_kinds(inside, command, succeed, refuse):
     assert "building hnsw of 1,597 codes" in errors
 
 
-def test_search_by_rows_and_by_codes(inside, command, succeed):
-    build(command, inside / "i")
+def test_search_by_rows_and_by_codes(inside, succeed, json_of):
+    build(json_of, inside / "i")
     where = ("--where", "label in (3, 5)")
     rows = ("--model", "model", "--index", inside / "i", "--row", 17, "--row", 1700)
-    found = json_of(command("search", *rows, "-k", 4, *where, "--json"))
+    found = json_of("search", *rows, "-k", 4, *where)
     base, data = read_codes("base.parquet"), load_dataset("digits")
     codes = Hasher.from_pretrained("model").encode(data.base.embeddings[[17, 1700]])
     kept = np.isin(base.labels, (3, 5))
@@ -121,9 +115,7 @@ def test_search_by_rows_and_by_codes(inside, command, succeed):
         assert [hit["distance"] for hit in query["neighbors"]] == distances[order].tolist()
         assert [hit["attributes"]["label"] for hit in query["neighbors"]] == base.labels[kept][order].tolist()
         assert {hit["score"] for hit in query["neighbors"]} == {None}
-    by_code = json_of(
-        command("search", "--index", inside / "i", "--code", codes[0].tobytes().hex(), "--radius", 2, "--json")
-    )
+    by_code = json_of("search", "--index", inside / "i", "--code", codes[0].tobytes().hex(), "--radius", 2)
     (query,) = by_code["queries"]
     near = hamming_distances(codes[:1], base.codes)[0] <= 2
     assert {hit["id"] for hit in query["neighbors"]} == set(base.rows[near].tolist())
@@ -132,11 +124,11 @@ def test_search_by_rows_and_by_codes(inside, command, succeed):
     assert f"nearest to code {codes[0].tobytes().hex()}" in out
 
 
-def test_neighbors_as_a_file(inside, command, succeed):
-    build(command, inside / "i")
+def test_neighbors_as_a_file(inside, command, succeed, json_of):
+    build(json_of, inside / "i")
     out = inside / "n.parquet"
     arguments = ("--model", "model", "--index", inside / "i", "--row", 4, "--row", 9, "-k", 3, "--out", out)
-    found = json_of(command("search", *arguments, "--json"))
+    found = json_of("search", *arguments)
     table = pq.read_table(out)
     assert table.column_names == ["query", "query_row", "query_code", "rank", "id", "distance", "score", "row", "label"]
     assert table["query"].to_pylist() == [0, 0, 0, 1, 1, 1]
@@ -167,18 +159,18 @@ def test_neighbors_as_a_file(inside, command, succeed):
         (("all",), range(1797)),
     ],
 )
-def test_many_rows_need_one_option(inside, command, typed, rows):
+def test_many_rows_need_one_option(inside, json_of, typed, rows):
     given = [part for text in typed for part in ("--row", text)]
-    found = json_of(command("search", "--model", "model", "--index", "base.parquet", *given, "-k", 1, "--json"))
+    found = json_of("search", "--model", "model", "--index", "base.parquet", *given, "-k", 1)
     assert [query["row"] for query in found["queries"]] == list(rows)
 
 
 @pytest.mark.parametrize("by", ["asymmetric", "embeddings"])
-def test_the_second_stage(inside, command, by, refuse):
+def test_the_second_stage(inside, refuse, json_of, by):
     keep = () if by == "asymmetric" else ("--store-vectors", by)
-    build(command, inside / "i", "--model", "model", "--data", "digits", *keep)
+    build(json_of, inside / "i", "--model", "model", "--data", "digits", *keep)
     arguments = ("--model", "model", "--index", inside / "i", "--row", 1500, "-k", 5, "--rerank", by)
-    (query,) = json_of(command("search", *arguments, "--candidates", 1597, "--json"))["queries"]
+    (query,) = json_of("search", *arguments, "--candidates", 1597)["queries"]
     hasher, data = Hasher.from_pretrained("model"), load_dataset("digits")
     embeddings = data.base.take(slice(None))
     asked = data.base.embeddings[1500:1501].astype(np.float32)
@@ -192,23 +184,23 @@ def test_the_second_stage(inside, command, by, refuse):
     assert "candidates is 4; it must be at least k (5)" in refuse("search", *arguments, "--candidates", 4)
 
 
-def test_the_second_stage_of_codes_without_classes_is_by_the_cosine_alone(inside, command):
+def test_the_second_stage_of_codes_without_classes_is_by_the_cosine_alone(inside, json_of):
     data = load_dataset("digits")
     base, asked = data.base.take(slice(None)), data.base.embeddings[1500:1501].astype(np.float32)
     Hasher(12, "itq").fit(data.train.take(slice(None))).save_pretrained(inside / "itq")
-    build(command, inside / "i", "--model", inside / "itq", "--data", "digits", "--store-vectors", "embeddings")
+    build(json_of, inside / "i", "--model", inside / "itq", "--data", "digits", "--store-vectors", "embeddings")
     arguments = ("--model", inside / "itq", "--index", inside / "i", "--data", "digits", "--row", 1500, "-k", 5)
     arguments += ("--rerank", "embeddings", "--candidates", 1597, "--json")
-    (query,) = json_of(command("search", *arguments))["queries"]
+    (query,) = json_of("search", *arguments)["queries"]
     scores = 1 - base @ asked[0] / np.linalg.norm(base, axis=1) / np.linalg.norm(asked)
     np.testing.assert_allclose([hit["score"] for hit in query["neighbors"]], np.sort(scores)[:5], atol=2e-3)
 
 
-def test_real_outputs_of_a_row_against_all_codes(inside, command):
-    build(command, inside / "i")
+def test_real_outputs_of_a_row_against_all_codes(inside, json_of):
+    build(json_of, inside / "i")
     for where in (inside / "i", "base.parquet"):  # an index, and a file of codes
         arguments = ("--model", "model", "--index", where, "--row", 1500, "-k", 5, "--asymmetric")
-        (query,) = json_of(command("search", *arguments, "--json"))["queries"]
+        (query,) = json_of("search", *arguments)["queries"]
         hasher, table = Hasher.from_pretrained("model"), read_codes("base.parquet")
         asked = load_dataset("digits").base.embeddings[1500:1501].astype(np.float32)
         scores = -(unpack(table.codes, 12) @ hasher.model_.outputs(asked)[0])  # joined, with tanh in them
@@ -217,13 +209,13 @@ def test_real_outputs_of_a_row_against_all_codes(inside, command):
         assert [hit["distance"] for hit in query["neighbors"]] == [distances[hit["id"]] for hit in query["neighbors"]]
 
 
-def test_codes_made_elsewhere(inside, command):
+def test_codes_made_elsewhere(inside, command, json_of):
     signs = np.random.default_rng(0).choice([-1, 1], (50, 20)).astype(np.int8)
     np.save(inside / "c.npy", signs)
-    facts = build(command, inside / "i", "--codes", inside / "c.npy", "--id-column", "next")
+    facts = build(json_of, inside / "i", "--codes", inside / "c.npy", "--id-column", "next")
     assert (facts["bits"], facts["codes"], facts["label"], facts["model"]) == (20, 50, "", "")
     code = np.packbits(signs[7] > 0, bitorder="little").tobytes().hex()
-    (query,) = json_of(command("search", "--index", inside / "c.npy", "--code", code, "-k", 1, "--json"))["queries"]
+    (query,) = json_of("search", "--index", inside / "c.npy", "--code", code, "-k", 1)["queries"]
     assert [(hit["id"], hit["distance"], hit["label"]) for hit in query["neighbors"]] == [(7, 0, None)]
     assert "label" not in command("search", "--index", inside / "c.npy", "--code", code, "-k", 1)[1]
 
@@ -251,8 +243,8 @@ def test_bad_commands(inside, work, arguments, said, refuse):
     assert not (work / "new").exists()
 
 
-def test_bad_searches(inside, command, refuse):
-    build(command, inside / "i")
+def test_bad_searches(inside, refuse, json_of):
+    build(json_of, inside / "i")
     here = ("search", "--index", inside / "i")
     row = (*here, "--model", "model", "--row", 1)
     for arguments, said in (
@@ -288,8 +280,8 @@ def unencoding(monkeypatch):
     monkeypatch.setattr("lbhash.models.encoder.Encoder.outputs", encode)
 
 
-def test_what_is_wrong_is_said_before_anything_is_encoded(inside, command, with_words, unencoding, refuse):
-    build(command, inside / "i")
+def test_what_is_wrong_is_said_before_anything_is_encoded(inside, refuse, json_of, with_words, unencoding):
+    build(json_of, inside / "i")
     source = ("--model", "model", "--data", with_words, "--split", "base")
     held = (inside / "i" / "index.json").read_bytes()
     for arguments, said in (
@@ -310,17 +302,17 @@ def test_what_is_wrong_is_said_before_anything_is_encoded(inside, command, with_
     assert (inside / "i" / "index.json").read_bytes() == held
 
 
-def test_columns_that_an_index_wants(inside, command, with_words, request, refuse):
+def test_columns_that_an_index_wants(inside, refuse, json_of, with_words, request):
     source = ("--model", "model", "--data", with_words, "--split", "query")
-    build(command, inside / "i", "--model", "model", "--data", with_words, "--columns", "half")
+    build(json_of, inside / "i", "--model", "model", "--data", with_words, "--columns", "half")
     request.getfixturevalue("unencoding")
     line = "columns is not given; the index has row, label, half, so that it must be half"
     assert line in refuse("index", "add", "--index", inside / "i", *source)
 
 
-def test_another_models_codes(inside, command, refuse):
+def test_another_models_codes(inside, refuse, json_of):
     write_codes(inside / "other.npz", replace(read_codes("base.parquet"), model="0123456789abcdef"))
-    build(command, inside / "i", "--codes", inside / "other.npz")
+    build(json_of, inside / "i", "--codes", inside / "other.npz")
     said = "index was made by model 0123456789abcdef and "
     assert said in refuse("search", "--model", "model", "--index", inside / "i")
     arguments = ("index", "add", "--index", inside / "i", "--model", "model", "--data", "digits")
@@ -342,11 +334,11 @@ def test_what_people_see(inside, succeed):
         assert said in out
 
 
-def test_attributes_of_any_type_are_printed_as_json(inside, command):
+def test_attributes_of_any_type_are_printed_as_json(inside, json_of):
     when, share = datetime(2026, 5, 4, 3, 2, 1), [0.5, float("nan")]
     table = CodeTable(np.array([[1], [2]], np.uint8), 8, np.arange(2))
     build_index(table, inside / "typed", attributes={"when": [when, None], "share": share, "raw": [b"\xff", b""]})
-    found = json_of(command("search", "--index", inside / "typed", "--code", "01", "-k", 2, "--json"))
+    found = json_of("search", "--index", inside / "typed", "--code", "01", "-k", 2)
     first, second = (hit["attributes"] for hit in found["queries"][0]["neighbors"])
     assert (first["when"], first["share"], first["raw"]) == ("2026-05-04 03:02:01", 0.5, "ff")
     assert (second["when"], second["share"], second["raw"]) == (None, None, "")
@@ -395,23 +387,19 @@ def test_columns_that_cannot_travel(inside, with_words, refuse, arguments, line)
     assert not (inside / "x.parquet").exists()
 
 
-def test_texts_as_ids_all_the_way(inside, command, with_words, refuse):
+def test_texts_as_ids_all_the_way(inside, command, refuse, json_of, with_words):
     data, here = ("--model", "model", "--data", with_words), ("--index", inside / "i")
-    facts = build(command, inside / "i", *data, "--split", "base", "--id-column", "word", "--columns", "half")
+    facts = build(json_of, inside / "i", *data, "--split", "base", "--id-column", "word", "--columns", "half")
     assert (facts["ids"], list(facts["attributes"])) == ("string", ["row", "label", "half"])
     more = (*here, *data, "--split", "query", "--columns", "half")
     assert "ids holds integers, and the ids of the index are texts" in refuse("index", "add", *more)
-    json_of(command("index", "add", *more, "--id-column", "word", "--json"))
+    json_of("index", "add", *more, "--id-column", "word")
     said = "which the index already has; remove it first, or give another"
     assert said in refuse("index", "add", *more, "--id-column", "word", "--json")
     assert "ids holds 'row', which the index does not have" in refuse("index", "remove", *here, "--ids", "row")
-    assert (
-        json_of(command("index", "remove", *here, "--ids", 'row 3,"row 4"', "--ids", "row 5", "--json"))["removed"] == 3
-    )
+    assert json_of("index", "remove", *here, "--ids", 'row 3,"row 4"', "--ids", "row 5")["removed"] == 3
     row = ("search", *here, *data, "--row", 17, "-k", 3)
-    neighbors = json_of(command(*row, "--where", "id in ('row 3', 'row 17', row 1790)", "--json"))["queries"][0][
-        "neighbors"
-    ]
+    neighbors = json_of(*row, "--where", "id in ('row 3', 'row 17', row 1790)")["queries"][0]["neighbors"]
     assert [hit["id"] for hit in neighbors] == ["row 17", "row 1790"]
     assert [hit["attributes"]["row"] for hit in neighbors] == [17, 1790]
     assert "row 17 " in command(*row)[1]
@@ -419,9 +407,9 @@ def test_texts_as_ids_all_the_way(inside, command, with_words, refuse):
         command(*row, "--out", inside / name)
     assert pq.read_table(inside / "n.parquet")["id"].to_pylist() == csv.read_csv(inside / "n.csv")["id"].to_pylist()
     command("index", "export", *here, "--out", inside / "c.parquet")
-    again = build(command, inside / "j", "--codes", inside / "c.parquet")
+    again = build(json_of, inside / "j", "--codes", inside / "c.parquet")
     assert again["attributes"] == facts["attributes"]
     one, other = open_index(inside / "i"), open_index(inside / "j")
     assert other.attributes_of(one.ids()).equals(one.attributes_of(one.ids()))
-    by_file = json_of(command("search", "--index", inside / "c.parquet", *row[3:], "--json"))["queries"]
-    assert by_file == json_of(command(*row, "--json"))["queries"]
+    by_file = json_of("search", "--index", inside / "c.parquet", *row[3:])["queries"]
+    assert by_file == json_of(*row)["queries"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from pathlib import Path
 
@@ -56,9 +55,8 @@ def test_the_table_of_the_docs(succeed):
     assert lines == printed
 
 
-def test_the_command(refuse, succeed):
-    out, _ = succeed("index", "size", "--bits", 64, "--count", "1e9", "--memory", "16GiB", "--json")
-    assert json.loads(out)["sizes"] == [
+def test_the_command(succeed, refuse, json_of):
+    assert json_of("index", "size", "--bits", 64, "--count", "1e9", "--memory", "16GiB")["sizes"] == [
         {"bits": 64, "count": 10**9, "row": 16, "total": 16 * 10**9, "codes": 8 * 10**9, "shards": 2}
     ]
     out, _ = succeed("index", "size", "--consecutive", "--attributes", 8)

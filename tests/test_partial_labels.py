@@ -209,7 +209,7 @@ def test_codes_keep_rows_without_a_label(tmp_path, suffix, labels):
     np.testing.assert_array_equal(read_codes(tmp_path / f"codes{suffix}").labels, labels)
 
 
-def test_train_encode_evaluate_and_index(succeed, file, tmp_path):
+def test_train_encode_evaluate_and_index(succeed, json_of, file, tmp_path):
     model, base, query, index = (tmp_path / name for name in ("model", "base.parquet", "query.parquet", "index"))
     given = ("--bits", 8, "--epochs", 1, "--hidden", 0, "--json")
     printed, errors = succeed("train", "--data", file, "--out", model, *given)
@@ -227,8 +227,8 @@ def test_train_encode_evaluate_and_index(succeed, file, tmp_path):
     assert "106 of 160 codes of base have no label and are left out" in errors
     assert "1 of 40 codes of queries have no label and are left out" in errors
     succeed("index", "build", "--model", model, "--data", file, "--split", "base", "--out", index)
-    printed, _ = succeed("search", "--model", model, "--index", index, "--data", file, "--row", 0, "-k", 160, "--json")
-    labels = [found["label"] for found in json.loads(printed)["queries"][0]["neighbors"]]
+    (found,) = json_of("search", "--model", model, "--index", index, "--data", file, "--row", 0, "-k", 160)["queries"]
+    labels = [neighbor["label"] for neighbor in found["neighbors"]]
     assert (len(labels), labels.count(None)) == (160, 106)
 
 

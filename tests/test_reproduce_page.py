@@ -179,7 +179,7 @@ def test_one_set_of_data_is_the_first_with_one_label_a_row(blobs, file, write_pa
         experiments()["posterior-2bits"].suited(replace(both, sources=both.sources[:1]))
 
 
-def test_the_command_for_all(only, succeed, file, tmp_path):
+def test_the_command_for_all(only, succeed, json_of, file, tmp_path):
     only("recognition", "imagenet")
     arguments = ["--data", f"cifar10={file}", "--seeds", 1, "--epochs", 1, "--bits", 8, "--methods", "csq"]
     arguments += ["--workers", 1, "--out", tmp_path / "out"]
@@ -187,8 +187,7 @@ def test_the_command_for_all(only, succeed, file, tmp_path):
     assert "imagenet was left out: imagenet needs data of 1,000 classes" in out
     assert f"The page is {tmp_path / 'out' / 'report.html'}" in out
     assert list((tmp_path / "out" / "runs").glob("cifar10-csq_d-8bits-1epochs-seed0-*.json"))
-    out, _ = succeed("reproduce", "all", *arguments, "--json")
-    held = json.loads(out)
+    held = json_of("reproduce", "all", *arguments)
     assert [made["name"] for made in held["experiments"]] == ["recognition"]
     assert list(held["left_out"]) == ["imagenet"]
     assert held["report"].endswith("report.html")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from dataclasses import replace
 
@@ -303,11 +302,10 @@ def test_codes_are_packed_as_everywhere(logits):
 # ---------------------------------------------------------------------------------------------------- the command
 
 
-def test_the_command_keeps_the_best_epoch(tmp_path, succeed, monkeypatch):
+def test_the_command_keeps_the_best_epoch(tmp_path, succeed, json_of, monkeypatch):
     monkeypatch.chdir(tmp_path)
     arguments = ("--bits", 12, "--hidden", 16, "--epochs", 5, "--monitor", "map", "--schedule", "cosine", "--warmup", 1)
-    out, _ = succeed("train", *arguments, "--out", "m", "--json")
-    training = json.loads(out)["training"]
+    training = json_of("train", *arguments, "--out", "m")["training"]
     rows = log_of(tmp_path / "m")
     values = [float(row["validation_map"]) for row in rows]
     assert training == {

@@ -522,12 +522,11 @@ def space_file(tmp_path_factory):
     return file
 
 
-def test_the_command_leaves_trials_and_a_model(command, refuse, succeed, tmp_path, space_file):
+def test_the_command_leaves_trials_and_a_model(command, succeed, refuse, json_of, tmp_path, space_file):
     out = tmp_path / "tuned"
     given = ["--out", out, "--bits", 16, "--epochs", 1, "--space", space_file, "--trials", 2, "--compare"]
     given += ["--option", "lam=0.02"]
-    printed, _ = succeed("tune", *given, "--json")
-    told = json.loads(printed)
+    told = json_of("tune", *given)
     rows = list(csv.DictReader((out / "trials.csv").open()))
     assert [row["number"] for row in rows] == ["0", "1"]
     best = max(rows, key=lambda row: float(row["value"]))

@@ -15,7 +15,7 @@ from lbhash.data import Dataset, EmbeddingSplit, load_dataset
 from lbhash.data.protocols import PROTOCOLS, trained_classes
 from lbhash.evaluation.neighbors import recall_within_classes
 from lbhash.pipeline.unseen import evaluate_unseen
-from test_cli import assert_refused, json_of
+from test_cli import assert_refused
 
 
 def table(classes=6, each=(30, 15, 4), dim=12, seed=0):
@@ -117,9 +117,9 @@ def test_map_looks_at_top_k_rows():
     assert evaluate_unseen(table(), Hasher(8, "itq"), draws=1, top_k=999).seen[0].top_k == 45  # all there are
 
 
-def test_the_command_trains_and_prints_a_table(command):
+def test_the_command_trains_and_prints_a_table(command, json_of):
     given = ("evaluate", "--protocol", "unseen", "--data", "digits", "--bits", 12, "--draws", 2)
-    found = json_of(command(*given, "--epochs", 1, "--method", "itq", "--method", "csq", "--json"))["methods"]
+    found = json_of(*given, "--epochs", 1, "--method", "itq", "--method", "csq")["methods"]
     assert [(one["method"], one["bits"], len(one["draws"]["seen_map"])) for one in found] == [
         ("itq", 12, 2),
         ("csq", 12, 2),
@@ -134,10 +134,10 @@ def test_the_command_trains_and_prints_a_table(command):
         assert line.endswith(f"{found[0][name]:.3f} ± {np.std(found[0]['draws'][name]):.3f}")
 
 
-def test_share_and_the_settings_of_a_network_reach_it(command):
+def test_share_and_the_settings_of_a_network_reach_it(json_of):
     given = ("evaluate", "--protocol", "unseen", "--data", "digits", "--bits", 8, "--draws", 1, "--share", 0.3)
     given += ("--epochs", 1, "--head", "joined", "--method", "csq", "--method", "itq")
-    network, coder = json_of(command(*given, "--json"))["methods"]
+    network, coder = json_of(*given)["methods"]
     for found, settings in ((network, {"method": "csq", "epochs": 1, "head": "joined"}), (coder, {"method": "itq"})):
         data = load_dataset("digits")
         assert found == evaluate_unseen(data, Hasher(8, **settings), draws=1, share=0.3).as_dict()
