@@ -235,7 +235,7 @@ def test_an_interrupted_training_says_how_it_goes_on(tmp_path, command, succeed,
     ("text", "said"),
     [
         ("label,e0,e1\n0,1.5,2\n1,3,x\n", "whose column 'e1' holds text beside columns of numbers"),
-        ("label,e0,e1\n0,,2\n1,3,4\n", "column 'e0' of data is missing in row 0, where it is null (data is 'd.csv')"),
+        ("label,e0,e1\n0,,2\n1,3,4\n", "embeddings of data is NaN or infinite in row 0; every number must be finite"),
         ("label,e0,e1\n0,inf,2\n1,3,4\n", "embeddings of data is NaN or infinite in row 0; every number"),
         (None, "data is '-'; standard input is not read, give a file"),
     ],
@@ -532,3 +532,16 @@ def test_the_methods_own_classifier_is_scored(json_of, tmp_path, monkeypatch, me
     found = (signs @ model.classifier.T.astype(float)).argmax(axis=1)
     assert metrics["classifier_accuracy"] == pytest.approx(np.mean(found == query.labels), abs=0.011)
     assert metrics["classifier_accuracy"] > 0.6
+
+
+def test_labels_in_brackets_are_printed_as_they_are(tmp_path, command):
+    """Rich would take them for its markup."""
+    rng, names = np.random.default_rng(0), ["[news]", "[/b]", ":smile:", "[red] x"]
+    rows = [f"{names[at % 4]},{','.join(map(str, rng.normal(at % 4, 0.1, 3)))}" for at in range(80)]
+    (tmp_path / "d.csv").write_text("\n".join(["label,e0,e1,e2", *rows]))
+    given = ("--data", tmp_path / "d.csv", "--bits", 8, "--hidden", 0, "--epochs", 1, "--out", tmp_path / "m")
+    assert command("train", *given)[0] == 0
+    index = ("--model", tmp_path / "m", "--data", tmp_path / "d.csv")
+    assert command("index", "build", *index, "--split", "all", "--out", tmp_path / "i")[0] == 0
+    _, out, _ = command("search", "--index", tmp_path / "i", *index, "--row", "0", "-k", "80")
+    assert all(f" {name} " in out for name in names)

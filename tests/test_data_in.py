@@ -369,11 +369,12 @@ def test_files_as_people_have_them(vectors, tmp_path, name, capsys):
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-16", "latin-1"])
 def test_codes_made_of_digits_stay_text(tmp_path, encoding):
     """As a number, "00123" would lose its zeros, and a number of 20 digits its last ones."""
-    heads = "sku,size,big,é,e0,e1"
-    lines = heads, "00123,1,18446744073709551616,é,007,1", ",1234567890123456789,1,è,010,2", "7,3,2,ê,1,3"
+    heads = "sku,size,big,é,e0,e1,zip5"
+    lines = heads, "00123,1,18446744073709551616,é,007,1,01234", ",1234567890123456789,1,è,010,2,3", "7,3,2,ê,1,3,4"
     (tmp_path / "rows.csv").write_text("\n".join(lines), encoding=encoding)
-    table = open_columns(tmp_path / "rows.csv", ["sku", "size", "big"])
+    table = open_columns(tmp_path / "rows.csv", ["sku", "size", "big", "zip5"])
     assert table["sku"].to_pylist() == ["00123", None, "7"]
+    assert table["zip5"].to_pylist() == ["01234", "3", "4"]
     assert table["size"].to_pylist() == [1, 1234567890123456789, 3]
     assert table["big"].to_pylist() == ["18446744073709551616", "1", "2"]
     assert load_table(tmp_path / "rows.csv").embeddings.tolist() == [[7, 1], [10, 2], [1, 3]]

@@ -373,7 +373,7 @@ def test_columns_of_any_table_travel(inside, with_words, succeed):
     ("arguments", "line"),
     [
         (("--columns", "nothing"), r"columns has 'nothing'; it must name columns of the data \(.*word.*\)"),
-        (("--columns", "word,half"), "columns has 'word,half'; .*; give columns once for each"),
+        (("--columns", "word,half"), "columns has 'word,half'; .*; one name at a time"),
         (("--columns", "label"), "columns has 'label'; it must name columns of the data"),
         (("--columns", "word", "--out", "x.npz"), "columns is given and out is 'x.npz'; only a .parquet file"),
         (("--columns", "word", "--data", "digits"), "columns is word and data is 'digits'; it must be one table"),

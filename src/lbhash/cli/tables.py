@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from rich import console
 from rich.box import SIMPLE_HEAD
-from rich.console import Console
 from rich.table import Column, Table
 
 from lbhash.utils.formatting import number
@@ -18,15 +19,17 @@ if TYPE_CHECKING:
     from lbhash.index.sizing import Size
     from lbhash.pipeline.unseen import UnseenReport
 
+Console = partial(console.Console, markup=False, emoji=False)
+"""A console that prints a label such as "[news]" as it is."""
 WEAKEST = 5
 """The classes that a report names."""
 
 
 def print_figures(metrics: Mapping[str, Any]) -> None:
     """Print what ``train_model`` found of labeled data: on new rows, on rows that were trained on, by class."""
-    console = Console(highlight=False)
+    out = Console(highlight=False)
     split, bits = metrics["split"], metrics["bits"]
-    console.print(
+    out.print(
         f"{metrics['data']}: {metrics['method']}, {bits} bits ({-(-bits // 8)} bytes a row), "
         f"trained in {metrics['train_seconds']:.1f} s",
         *_split_lines(metrics),
@@ -44,18 +47,18 @@ def print_figures(metrics: Mapping[str, Any]) -> None:
             macro, votes = (number(figures[value], 3) for value in ("map_macro", "knn_accuracy"))
             style = "bold" if name == "new rows" else ""
             table.add_row(name, f"{figures['map']:.3f}", ties, macro, votes, style=style)
-    console.print(table)
+    out.print(table)
     if metrics["posterior"] and metrics["posterior"]["weight"]:
-        console.print(
+        out.print(
             "a code is the network's bits joined with a class posterior: held-out rows were found better so. For "
             "classes that come later take --unseen 0.5 or --head bits"
         )
     if metrics["new_rows"] is None:
-        console.print("every base row was trained on: no figure says how well new rows are found")
+        out.print("every base row was trained on: no figure says how well new rows are found")
     bound = metrics["bound"]
     parts = {"D_inter": number(bound["inter"]), "D_intra": number(bound["intra"]), "ratio": number(bound["ratio"], 3)}
     alone = ": every code sits on its center" if bound["intra"] == 0 else ""
-    console.print(", ".join(f"{name} {value}" for name, value in parts.items()), f"of the base{alone}")
+    out.print(", ".join(f"{name} {value}" for name, value in parts.items()), f"of the base{alone}")
     scored = [one for one in metrics["classes"] if one["map"] is not None]
     if len(scored) > WEAKEST:
         print_weakest([(one["class"], one["map"], one["train"]) for one in scored], "training rows")
@@ -73,11 +76,11 @@ def print_alternatives(metrics: Mapping[str, Any]) -> None:
         [one["name"], f"{one['bytes']:,}", *(f"{one[name]:.3f}" for name in figures.values())] for one in found["rows"]
     )
     print_table(["stored per row", "bytes", *figures], rows)
-    console = Console(highlight=False)
-    console.print(_said(found, labeled, "new" if metrics.get("new_rows") else "trained"))
+    out = Console(highlight=False)
+    out.print(_said(found, labeled, "new" if metrics.get("new_rows") else "trained"))
     if found["left_out"]:
         names = ", ".join(name.strip() for name in found["left_out"])
-        console.print(f"left out, to take no more than a third of the training's time: {names}")
+        out.print(f"left out, to take no more than a third of the training's time: {names}")
 
 
 def _said(found: Mapping[str, Any], labeled: bool, base: str) -> str:

@@ -19,7 +19,6 @@ from lbhash.data.arrow import (
     FLAGS,
     check_flags,
     content,
-    first_null,
     first_of,
     list_numbers,
     parquet_files,
@@ -417,11 +416,9 @@ def _matrix(table: Any, columns: Sequence[str], name: str, encoder: TextEmbedder
         rows = np.arange(len(table))
         return list_numbers(first.combine_chunks(), rows, None, f"column {columns[0]!r} of {name}")
     for one in columns:
-        if table[one].null_count:
-            raise ValueError(f"column {one!r} of {name} is missing in row {first_null(table[one])}, where it is null")
         if content(table[one].type) != "numbers":
             raise TypeError(f"column {one!r} of {name} holds {table[one].type}; it must hold numbers")
-    return np.column_stack([table[one].to_numpy() for one in columns])
+    return np.column_stack([table[one].to_numpy() for one in columns])  # of a null, NaN
 
 
 def _read_npz(file: Path, name: str, asked: Asked) -> EmbeddingTable:

@@ -55,7 +55,7 @@ class Backbone:
         """Load a model in float32 from a Hub id, or a folder with its configurations and safetensors.
 
         Nothing is unpickled, and no code of the repository is run. The models of timm (``timm/…`` on the Hub) need the
-        packages timm and torchvision. A GPU is taken if there is one, unless device is "cpu". Raises ``ValueError`` if
+        packages timm and torchvision. The device "auto" is a GPU if there is one. Raises ``ValueError`` if
         the model cannot be loaded.
         """
         name = check_backbone_name(name_or_folder)
@@ -205,10 +205,12 @@ def pooled(model: nn.Module, outputs: Any) -> Tensor:
 
 
 def device_of(device: str) -> str:
-    """Return the device that a backbone is opened on: a GPU if PyTorch has one of CUDA, unless it is told "cpu"."""
+    """Return PyTorch's name of a device; auto, gpu and mps are a GPU of CUDA, or the CPU if there is none."""
     import torch
 
-    return "cuda" if device != "cpu" and torch.cuda.is_available() else "cpu"
+    if device not in ("auto", "gpu", "mps"):
+        return device
+    return "cuda" if torch.cuda.is_available() else "cpu"
 
 
 def _load_model(name: str) -> Any:

@@ -63,7 +63,7 @@ def column_schema(
     for name in names:
         if name in OWN_COLUMNS or name not in known.names:
             others = [column for column in known.names if column not in OWN_COLUMNS]
-            hint = f"; give {option} once for each" if "," in name else did_you_mean(name, others)
+            hint = "; one name at a time" if "," in name else did_you_mean(name, others)
             raise ValueError(f"{option} has {name!r}; it must name columns of the data ({some_names(others)}){hint}")
     return pa.schema([known.field(name) for name in dict.fromkeys(names)])
 

@@ -250,7 +250,9 @@ def read_npy(path: str | os.PathLike[str], name: str) -> Any:
             return np.lib.format.read_array(opened, allow_pickle=False)
     except (OSError, ValueError, EOFError, MemoryError) as error:
         if "Object arrays" in str(error):
-            raise ValueError(f"{said} holds Python objects, which are never loaded; save array.astype(str)") from None
+            raise ValueError(
+                f"{said} holds Python objects, which are never loaded; save an array of numbers, or array.astype(str)"
+            ) from None
         raise ValueError(f"{said} is damaged or no .npy file: {one_line(error)}") from None
 
 

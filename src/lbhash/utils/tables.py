@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import sys
+from collections import Counter
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -97,9 +98,10 @@ def _read_csv(file: Path, said: str, head: bytes) -> Any:
         encoding, table = "latin-1", read("latin1")
     if wrong := [one for one in table.column_names if _NUMBER.fullmatch(one) or _COMMA.fullmatch(one)]:
         raise ValueError(f"{said}, whose first line has the number {wrong[0]} for a name; name all columns there")
-    # Columns whose names end in a number are of an embedding, whose numbers may have any width.
-    numbers = {one.name: str(one.type) for one in table.schema if not one.name[-1:].isdigit()}
-    if numbers := {name: kind for name, kind in numbers.items() if kind in _CODES}:
+    words = Counter(name.rstrip("0123456789") for name in table.column_names)
+    numbers = {one.name: str(one.type) for one in table.schema if str(one.type) in _CODES}
+    # Several columns of one word and a number are of an embedding, whose numbers may have any width.
+    if numbers := {name: kind for name, kind in numbers.items() if words[name.rstrip("0123456789")] == 1}:
         as_text = dict.fromkeys(numbers, pa.string())
         texts = read(encoding, include_columns=list(numbers), column_types=as_text, strings_can_be_null=True)
         for name, kind in numbers.items():

@@ -109,9 +109,9 @@ def _trial_line(trial: Trial, trials: int) -> str:
 def print_tuning(found: Tuning) -> None:
     """Print a line for each trial, with a star for the chosen one, and the warnings."""
     from rich.box import SIMPLE_HEAD
-    from rich.console import Console
     from rich.table import Table
 
+    from lbhash.cli.tables import Console
     from lbhash.utils.formatting import number
 
     title = f"{len(found.trials)} trials by {found.by}, {found.held_out:,} validation rows"
