@@ -264,6 +264,21 @@ def test_whole_limits_of_what_is_no_count_have_fractions_between():
     assert found == {"options.lam": FloatDistribution(0, 1), "hidden": IntDistribution(0, 8)}
 
 
+def test_an_own_method_may_keep_its_option_under_another_name():
+    class Own(METHODS["csq"]):
+        search_space = {"margin": {"low": 1, "high": 10}}  # noqa: RUF012
+
+        def __init__(self, task, *, margin=1.0):
+            super().__init__(task)
+            self._m = margin
+
+    for options, first in ((None, 1.0), ({"margin": 2.5}, 2.5), ({"margin": 3}, 3)):
+        hasher = small(method=Own, options=options)
+        space = checked_space(default_space(Own, "surrogate", 8), hasher, 4)
+        assert space["options.margin"] == FloatDistribution(1, 10)
+        assert starting_point(hasher, space)["options.margin"] == first
+
+
 def test_params_go_where_they_belong():
     given = small(options={"lam": 0.5}, guidance={"mode": "replace"})
     made = with_params(given, {"lr": 0.25, "guidance.weight": 2.0, "options.lam": 0.125})

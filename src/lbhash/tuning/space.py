@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 from collections.abc import Mapping
 from numbers import Real
@@ -13,7 +14,7 @@ import torch
 from sklearn.base import clone
 
 from lbhash.hasher import Hasher
-from lbhash.losses import Objective, Task, build_objective, find_method, method_name
+from lbhash.losses import PULLS, Objective, Task, build_objective, find_method, method_name
 from lbhash.models.hash_model import HashModel
 from lbhash.training.recipes import pull_of, with_recipe
 from lbhash.utils.files import existing_file
@@ -140,7 +141,7 @@ def checked_space(space: Space, hasher: Hasher, classes: int) -> dict[str, BaseD
                 _build(with_params(hasher, {name: value}), classes)
             except (TypeError, ValueError) as error:
                 raise type(error)(f"space has {name!r} with {value!r}, which cannot be: {error}") from None
-        if isinstance(values, distributions.IntDistribution) and isinstance(_own_value(hasher, name), float):
+        if isinstance(values, distributions.IntDistribution) and isinstance(_default(hasher, name), float):
             found[name] = distributions.FloatDistribution(values.low, values.high, values.log)
     return found
 
@@ -157,10 +158,24 @@ def _build(hasher: Hasher, classes: int) -> Objective:
 
 
 def _own_value(hasher: Hasher, name: str) -> Any:
-    """Return the value that a setting has if it is not searched; None if the objective does not hold it by its name."""
+    """Return the value that a setting has if it is not searched."""
     group, _, own = name.rpartition(".")
-    if not group:
-        return getattr(with_recipe(hasher.checked()), own)
+    given = with_recipe(hasher.checked())
+    value = (getattr(given, group) or {}).get(own) if group else getattr(given, own)
+    return _default(hasher, name) if value is None else value
+
+
+def _default(hasher: Hasher, name: str) -> Any:
+    """Return a setting's default; None if the objective derives it from others and does not hold it by its name."""
+    group, _, own = name.rpartition(".")
+    given = with_recipe(hasher.checked())
+    if not group:  # the recipe has it
+        return getattr(given, own)
+    assert given.pull is not None
+    kind: Any = find_method(given.method) if group == "options" else PULLS[given.pull]
+    parameter = inspect.signature(kind).parameters.get(own)
+    if parameter is not None and parameter.default not in (None, parameter.empty):
+        return parameter.default
     objective = _build(hasher, 2)
     return getattr(getattr(objective, "host", objective) if group == "options" else objective, own, None)
 
