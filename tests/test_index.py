@@ -132,6 +132,15 @@ def test_no_query_and_no_code():
 # ------------------------------------------------------------------------------------------------------ ids, attributes
 
 
+def test_a_removed_id_is_not_given_out_again(tmp_path):
+    code = random_codes(1, 4, 0)
+    index = build_index(CodeTable(code.repeat(3, axis=0), 32, np.arange(3)), tmp_path / "i", attributes={})
+    index.remove([2])
+    index = open_index(tmp_path / "i")
+    index.add(code)
+    assert index.ids().tolist() == open_index(tmp_path / "i").ids().tolist() == [0, 1, 3]
+
+
 def test_ids_of_any_integer_type():
     codes = random_codes(3, 4, 0)
     for ids in ([5, 3, 9], np.array([5, 3, 9], np.uint16), np.array([5, 3, 9], np.uint64)):
