@@ -97,6 +97,8 @@ def test_search_within_a_radius(client, digits_service, hasher, radius):
     both = client.post("/v1/search", json={"row": 0, "radius": radius, "k": 20})
     assert found(both) == tuple(part[:20] for part in everything)
     assert both.json()["within"] is None
+    filtered = client.post("/v1/search", json={"row": 0, "radius": radius, "where": "row < 500"})
+    assert found(filtered) == by_hand(code, index, radius=radius, keep=lambda row: row < 500)
 
 
 def test_encode(client, hasher):
