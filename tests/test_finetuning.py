@@ -17,6 +17,7 @@ from image_tools import model_of, stored, stripes, write_backbone, write_stripes
 from lbhash import Hasher
 from lbhash.centers import arrange_centers, class_centers
 from lbhash.data.images import load_images
+from lbhash.hasher import NoBackboneError
 from lbhash.models.backbone import Backbone
 from lbhash.models.backbone_files import save_backbone
 from lbhash.models.hash_model import HashModel
@@ -171,6 +172,17 @@ def test_labels_of_any_values_and_several_a_image(folder):
     many = Hasher(**SETTINGS, epochs=1, backbone=folder, validation=0.25, monitor="map").fit_images(images, hot)
     assert many.encode(images).shape == (40, 2)
     assert many.trained_.monitor == "map"
+
+
+def test_a_second_fit_forgets_the_backbone_of_the_first(folder):
+    images, labels = stripes(20)
+    hasher = Hasher(**SETTINGS, epochs=1, backbone=folder)
+    for seed in (0, 1):
+        hasher.set_params(seed=seed).fit_images(images, labels)
+        assert hasher.backbone_.fingerprint() == hasher.model_.metadata["backbone"]["fingerprint"]
+    hasher.set_params(backbone=None).fit(np.eye(20), labels)
+    with pytest.raises(NoBackboneError):
+        hasher.encode(images)
 
 
 def test_a_table_brings_its_labels(folder, tmp_path, cache):
