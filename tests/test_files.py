@@ -123,6 +123,21 @@ def test_models_checkpoints_and_codes_survive_a_power_cut(tmp_path, recorded, wr
         assert_survives(recorded, tmp_path / file)
 
 
+def test_an_index_names_files_that_are_on_the_disk(tmp_path, recorded):
+    folder, table = tmp_path / "index", CodeTable(np.eye(9, dtype=np.uint8), 72, np.arange(9) ** 2)
+
+    def assert_written(files):
+        manifest, here = (folder / "index.json").stat().st_ino, ("sync", folder.stat().st_ino)
+        assert sorted(recorded[:-4]) == sorted(("sync", file.stat().st_ino) for file in files)
+        assert recorded[-4:] == [("sync", manifest), here, ("rename", manifest, str(folder / "index.json")), here]
+
+    index = build_index(table, folder, store_vectors="outputs", vectors=np.ones((9, 3)))
+    assert_written(folder.glob("0*"))
+    recorded.clear()
+    index.remove([0])
+    assert_written(folder.glob("00000002.*"))
+
+
 @pytest.mark.parametrize("kind", ["link", "dangling", "folder", "pipe"])
 def test_only_files_are_replaced(tmp_path, kind):
     place, other = tmp_path / "a.txt", tmp_path / "other.txt"
