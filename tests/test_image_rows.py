@@ -234,3 +234,7 @@ def test_missing_images_are_named_first(folder, monkeypatch):
         with pytest.raises(ValueError, match=r"^image 'class1/005.png' is missing \(1 of 24 are\); mend or remove"):
             check_images(table)
     assert len(check_images(table, damaged="skip").split()) == 22
+    for file in folder.rglob("*.png"):
+        file.write_bytes(b"junk")
+    with pytest.raises(ValueError, match=r"^no image of images could be read: image 'class0/000.png' is no image"):
+        check_images(load_images(folder), damaged="skip")
