@@ -117,6 +117,17 @@ def test_manifests_of_other_programs(whole, tmp_path, changes, said):
     assert said in str(caught.value)
 
 
+@pytest.mark.parametrize(("name", "value"), [("model", "another"), ("next_id", 7)])
+def test_a_manifest_that_was_changed_by_hand(whole, tmp_path, refuse, name, value):
+    shutil.copytree(whole["flat"][0], tmp_path / "i")
+    file = tmp_path / "i" / "index.json"
+    file.write_text(json.dumps({**json.loads(file.read_text()), name: value}))
+    said = "whose index.json is damaged or not of an index"
+    with pytest.raises(ValueError, match=said):
+        open_index(tmp_path / "i")
+    assert said in refuse("index", "verify", "--index", tmp_path / "i")
+
+
 def test_places_that_hold_no_index(tmp_path):
     with pytest.raises(ValueError, match=r"index is '.*', which holds no index: it has no index\.json"):
         open_index(tmp_path)
