@@ -240,6 +240,16 @@ def test_a_file_that_is_cut_in_place_ends_no_process(whole, tmp_path, to):
         answers(index, queries)
 
 
+def test_folders_in_the_place_of_files(whole, tmp_path):
+    for source, _ in whole.values():
+        for file in source.glob("0*"):
+            folder = shutil.copytree(source, tmp_path / source.parent.name / file.name)
+            (folder / file.name).unlink()
+            (folder / file.name).mkdir()
+            with pytest.raises(DamagedIndexError, match=f"^index is damaged: {file.name} is a folder$"):
+                open_index(folder)
+
+
 def test_blocks_are_checked_when_they_are_read(tmp_path, monkeypatch):
     rows = np.random.default_rng(0).integers(0, 256, (3 * BLOCK // 1024 + 5, 1024), dtype=np.uint8)
     entry = write_array(tmp_path / "00000001.0.vectors.npy", rows)
