@@ -10,10 +10,12 @@ import shutil
 import sys
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import lbhash.cli.app
-from image_tools import write_backbone, write_stripes
+from image_tools import stored, stripes, write_backbone, write_stripes
 from lbhash import Hasher
 from lbhash.codes.io import read_codes
 from lbhash.data.images import load_images
@@ -190,6 +192,22 @@ def test_damaged_images_are_skipped_everywhere(place, command, refuse, succeed, 
         rows[split] = read_codes("c.parquet", "codes").rows
     assert len(rows["train"]) == about["training_rows"]
     assert not set(rows["query"]) & (set(rows["base"]) | set(rows["train"]))
+
+
+def test_images_without_a_label_are_refused_before_any_is_decoded(place, command, succeed, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    images, classes = stripes(40)
+    labels = [None if row % 5 == 0 else f"class {label}" for row, label in enumerate(classes)]
+    pq.write_table(pa.table({"image": [{"bytes": stored(one)} for one in images], "label": labels}), "images.parquet")
+    given = ["--data", "images.parquet", "--backbone", place / "backbone", "--out", "model"]
+    said = (
+        "8 of 32 rows have no label, and a backbone is fine-tuned by labeled rows; leave them out, or embed the images"
+    )
+    line = f"lbhash: error: {said} first (on the command line, --freeze)\n"
+    assert command(*TRAIN, *given) == (2, "", line)  # no bar, and nothing about guesses
+    assert not (tmp_path / "model").exists()
+    _, err = succeed(*TRAIN, *given, "--freeze")
+    assert "8 of 32 train rows have no label: they are trained on with guessed ones" in err
 
 
 def test_cores_are_shared_by_processes(monkeypatch):

@@ -87,12 +87,17 @@ def train_files(
         return train_model(dataset, out, split_seed=split_seed, metadata=metadata, threads=threads, **training)
     from lbhash.data.images.corrupt import check_images
     from lbhash.models.backbone import check_backbone_name
+    from lbhash.training.coders import coder_of
+    from lbhash.training.setup import check_partly
 
     assert images is not None
     check_images_alone(base=base, query=query, labels=labels)
     backbone = check_backbone_name(backbone)
     table = images.table(data)
-    table.dataset(protocol, split_seed).check_several_classes()  # before the work of decoding
+    dataset = table.dataset(protocol, split_seed)
+    dataset.check_several_classes()  # before the work of decoding
+    if coder_of(training.get("method")) is None:
+        check_partly(dataset.train)
     workers = training.get("workers", 0)
     table = check_images(table, damaged=images.damaged, workers=workers, progress=is_main_process())
     threads = cores_of_each(training.get("devices", 1)) if threads is None else threads

@@ -102,7 +102,7 @@ def prepare(
     check_method(given.method, pull, guidance=guidance, options=options)
     start = _start(given, split, backbone)
     asked = settings.head and given.head  # None where the default chose it
-    partly = _check_partly(split, asked, backbone)
+    partly = check_partly(split, asked)
     if partly:
         given = replace(given, head="bits")
     assert given.dropout is not None
@@ -228,15 +228,21 @@ def _start(given: TrainingArguments, split: Split, backbone: Backbone | None) ->
     return trained
 
 
-def _check_partly(split: Split, head: str | None, backbone: Backbone | None) -> bool:
-    """Return whether some rows have no label; raise ``ValueError`` where that cannot be trained."""
+def check_partly(split: Split, head: str | None = None) -> bool:
+    """Return whether some rows have no label; raise ``ValueError`` if a method that is no coder cannot learn from them.
+
+    Args:
+        split: embeddings, or images that fine-tune a backbone.
+        head: the one that the user asks for; None if it is the default's.
+    """
     if split.labels is None or not (missing := int((~has_label(np.asarray(split.labels))).sum())):
         return False
     said = f"{missing:,} of {len(split):,} rows have no label"
     if missing == len(split):
         raise ValueError(f"{said}; leave the labels out to learn without any")
-    if backbone is not None:
-        raise ValueError(f"{said}, and a backbone is fine-tuned by labeled rows; leave them out, or embed the images")
+    if split.needs_backbone:
+        how = "leave them out, or embed the images first (on the command line, --freeze)"
+        raise ValueError(f"{said}, and a backbone is fine-tuned by labeled rows; {how}")
     if head == "joined":
         raise ValueError(f"head is 'joined', whose class posterior needs labels, and {said}; take 'bits'")
     return True
