@@ -41,7 +41,7 @@ from lbhash.index.postings import group
 from lbhash.index.quantized import from_text, scales_of, to_int8, to_text
 from lbhash.index.segment import Segment, Structure, read_removed
 from lbhash.utils.arrays import held
-from lbhash.utils.files import check_folder, exclusive
+from lbhash.utils.files import check_folder, exclusive, make_folder
 from lbhash.utils.validation import check_choice
 
 MERGE = 8
@@ -330,7 +330,7 @@ class LocalIndex(Index):
         """Write a copy to a folder, as one segment. Readers of an overwritten index keep its old files."""
         folder = Path(path)
         check_free(folder, overwrite)
-        folder.mkdir(parents=True, exist_ok=True)
+        make_folder(folder)
         with locked(folder):
             check_free(folder, overwrite)
             generation = last_generation(folder) + 1
