@@ -463,6 +463,11 @@ def test_a_damaged_image_is_named_where_codes_are_made(tuned, tmp_path):
         hasher.encode([stripes(1)[0][0], b"junk"])
 
 
+def test_missing_labels_are_refused_before_images_are_decoded(folder):
+    with pytest.raises(ValueError, match="^2 of 4 rows have no label, and a backbone is fine-tuned by labeled rows"):
+        Hasher(**SETTINGS, backbone=folder).fit_images([b"junk"] * 4, ["a", None, "b", None])
+
+
 @pytest.mark.shared
 def test_the_shared_backbone_learns_from_shared_images(one_thread):
     """A few steps on real images: the loss falls, and codes and weights are finite."""

@@ -183,6 +183,7 @@ class Hasher(TrainingArguments):
         check_packages("fit_images", "train", *TRAINING)
         from lbhash.data.images.corrupt import check_images
         from lbhash.training.coders import learns_classes
+        from lbhash.training.setup import check_partly
 
         if not isinstance(images, ImageTable):
             _check_images(images)
@@ -193,8 +194,11 @@ class Hasher(TrainingArguments):
             known, classes = numbered_labels(labels, "y")
         elif learns_classes(self.method or METHOD):
             raise ValueError(f"y is not given, and {images.name} has no labels; training needs one for each image")
+        split = ImageSplit(images, np.arange(len(images)), known)
+        if learns_classes(self.method or METHOD):
+            check_partly(split)  # before the work of decoding
         check_images(images, workers=self.workers, progress=self.progress)
-        self.fit_split(ImageSplit(images, np.arange(len(images)), known), len(classes), **training)
+        self.fit_split(split, len(classes), **training)
         self.classes_ = classes
         return self
 
