@@ -464,7 +464,7 @@ def test_a_damaged_image_is_named_where_codes_are_made(tuned, tmp_path):
 
 
 def test_missing_labels_are_refused_before_images_are_decoded(folder):
-    with pytest.raises(ValueError, match="^2 of 4 rows have no label, and a backbone is fine-tuned by labeled rows"):
+    with pytest.raises(ValueError, match=r"^2 of 4 rows have no label, and a backbone is fine-tuned by labeled rows"):
         Hasher(**SETTINGS, backbone=folder).fit_images([b"junk"] * 4, ["a", None, "b", None])
 
 
