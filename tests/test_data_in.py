@@ -380,6 +380,13 @@ def test_codes_made_of_digits_stay_text(tmp_path, encoding):
     assert load_table(tmp_path / "rows.csv").embeddings.tolist() == [[7, 1], [10, 2], [1, 3]]
 
 
+def test_only_the_largest_group_of_numbered_columns_is_of_an_embedding(tmp_path):
+    (tmp_path / "rows.csv").write_text("phone1,phone2,e0,e1,e2\n0170,2,007,1,2\n3,030,010,2,3\n")
+    table = open_columns(tmp_path / "rows.csv", ["phone1", "phone2"])
+    assert table.to_pydict() == {"phone1": ["0170", "3"], "phone2": ["2", "030"]}
+    assert load_table(tmp_path / "rows.csv").embeddings.tolist() == [[7, 1, 2], [10, 2, 3]]
+
+
 def test_text_that_is_no_table(tmp_path):
     for name, content, said in (
         ("a.json", b"[1, 2]", "which is no list of JSON objects"),

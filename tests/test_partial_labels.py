@@ -209,6 +209,12 @@ def test_codes_keep_rows_without_a_label(tmp_path, suffix, labels):
     np.testing.assert_array_equal(read_codes(tmp_path / f"codes{suffix}").labels, labels)
 
 
+def test_a_method_without_labels_guesses_none(succeed, file, tmp_path):
+    _, errors = succeed("train", "--data", file, "--out", tmp_path / "model", "--bits", 8, "--method", "itq")
+    assert "guessed" not in errors
+    assert "1 of 40 query rows have no label: they are not evaluated" in errors
+
+
 def test_train_encode_evaluate_and_index(succeed, json_of, file, tmp_path):
     model, base, query, index = (tmp_path / name for name in ("model", "base.parquet", "query.parquet", "index"))
     given = ("--bits", 8, "--epochs", 1, "--hidden", 0, "--json")

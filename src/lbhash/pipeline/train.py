@@ -141,6 +141,7 @@ def train_model(
     (``lbhash.pipeline.alternatives``).
     """
     from lbhash.hasher import Hasher
+    from lbhash.training.coders import coder_of
     from lbhash.training.distributed import is_main_process
 
     folder = Path(out)
@@ -149,7 +150,7 @@ def train_model(
         check_int(top_k, "top_k", 1, len(dataset.base.labeled()), "the size of the base")
     hasher = Hasher(progress=progress, **settings)
     if is_main_process():
-        _tell_unlabeled(dataset)
+        _tell_unlabeled(dataset, guesses=coder_of(hasher.method) is None)
     if resume and not resumable and is_main_process():
         print(f"{out} has no checkpoint to resume from; training begins anew", file=sys.stderr)
     started = time.perf_counter()
@@ -231,13 +232,10 @@ def check_out(out: str | Path, *, resume: bool, overwrite: bool) -> bool:
     return resumable
 
 
-def _tell_unlabeled(dataset: Dataset) -> None:
-    """Say on standard error how many rows have no label, where some have one."""
-    for name, done in {
-        "train": "trained on with guessed ones",
-        "base": "not evaluated",
-        "query": "not evaluated",
-    }.items():
+def _tell_unlabeled(dataset: Dataset, *, guesses: bool) -> None:
+    """Say on standard error how many rows have no label, where some have one, and whether the training ``guesses``."""
+    told = {"train": "trained on with guessed ones"} if guesses else {}
+    for name, done in (told | {"base": "not evaluated", "query": "not evaluated"}).items():
         split = dataset.split(name)
         missing = len(split) - len(split.labeled())
         if missing:

@@ -98,10 +98,11 @@ def _read_csv(file: Path, said: str, head: bytes) -> Any:
         encoding, table = "latin-1", read("latin1")
     if wrong := [one for one in table.column_names if _NUMBER.fullmatch(one) or _COMMA.fullmatch(one)]:
         raise ValueError(f"{said}, whose first line has the number {wrong[0]} for a name; name all columns there")
-    words = Counter(name.rstrip("0123456789") for name in table.column_names)
-    numbers = {one.name: str(one.type) for one in table.schema if str(one.type) in _CODES}
-    # Several columns of one word and a number are of an embedding, whose numbers may have any width.
-    if numbers := {name: kind for name, kind in numbers.items() if words[name.rstrip("0123456789")] == 1}:
+    words = {name: name.rstrip("0123456789") for name in table.column_names}
+    # Most columns of one word and a number: an embedding, whose numbers may have any width.
+    embedding, count = Counter(words.values()).most_common(1)[0]
+    numbers = {one.name: str(one.type) for one in table.schema if count == 1 or words[one.name] != embedding}
+    if numbers := {name: kind for name, kind in numbers.items() if kind in _CODES}:
         as_text = dict.fromkeys(numbers, pa.string())
         texts = read(encoding, include_columns=list(numbers), column_types=as_text, strings_can_be_null=True)
         for name, kind in numbers.items():
