@@ -384,8 +384,8 @@ def test_upper_and_lower_case_are_one(tmp_path, succeed, json_of, monkeypatch):
     assert upper["metadata"] == lower["metadata"]
     encode = ("encode", "--model", "upper", "--data", "DIGITS", "--split", "Base", "--out", "Base.npz")
     succeed(*encode)
-    built = json_of("index", "build", "--codes", "Base.npz", "--kind", "MIH", "--out", "index")
-    assert built["kind"] == "mih"
+    built = json_of("index", "build", "--codes", "Base.npz", "--kind", "IVF", "--out", "index")
+    assert built["kind"] == "ivf"
 
 
 def test_every_choice_of_the_command_line_takes_upper_and_lower_case():

@@ -87,7 +87,7 @@ def write_files(folder: Path, text: str, blobs) -> None:
         flags = {name: np.repeat(rows, [160, 40]) for name, rows in (("in_train", [True, False]),)}
         flags |= {"in_base": flags["in_train"], "in_query": ~flags["in_train"]}
         table = pa.table({"embedding": x.tolist(), "label": y, **flags})
-        times = 5 if "index bench" in text or "1000" in text else 1  # some things want a thousand codes
+        times = 5 if "1000" in text else 1  # some things want a thousand codes
         pq.write_table(pa.concat_tables([table] * times), folder / "FILE.parquet")
     if "LABELS.parquet" in text:
         labels = [np.flatnonzero(row) for row in blobs.hot]

@@ -49,7 +49,7 @@ def test_the_best_of_all_codes(bits, n, seed, data):
     assert [part.dtype for part in found] == [np.float32, np.int32, np.int64]
 
 
-@pytest.mark.parametrize(("kind", "distinct"), [("flat", 30), ("hnsw", 1200)])  # 30 are stored once each
+@pytest.mark.parametrize(("kind", "distinct"), [("flat", 30), ("ivf", 1200)])  # 30 are stored once each
 def test_every_kind_in_a_folder_is_exact_and_filters(tmp_path, kind, distinct):
     rng = np.random.default_rng(0)
     base = rng.standard_normal((distinct, 20))[np.arange(1200) * 7 % distinct]

@@ -86,19 +86,6 @@ def test_changes(inside, refuse, json_of):
     assert open_index(inside / "i").ids()[-1] == 1797 + 1596
 
 
-def test_a_table_of_the_kinds(inside, succeed, refuse, json_of):
-    build(json_of, inside / "i")
-    arguments = ("index", "bench", "--index", inside / "i", "--queries", "query.npz", "-k", 3, "--rounds", 1)
-    found = json_of(*arguments)
-    assert (found["codes"], found["queries"], found["k"]) == (1597, 200, 3)
-    assert [row["kind"] for row in found["kinds"]] == ["flat", "mih", "ivf", "hnsw"]
-    line = "k is 1598; it must be from 1 to the size of the index (1597)"
-    assert line in refuse("index", "bench", "--index", inside / "i", "-k", 1598)
-    out, errors = succeed("index", "bench", "--index", inside / "i", "--limit", 7, "--rounds", 1)
-    assert "1,597 codes of 12 bits, 7 queries, k = 10" in out
-    assert "building hnsw of 1,597 codes" in errors
-
-
 def test_search_by_rows_and_by_codes(inside, succeed, json_of):
     build(json_of, inside / "i")
     where = ("--where", "label in (3, 5)")
@@ -318,7 +305,6 @@ def test_another_models_codes(inside, refuse, json_of):
     arguments = ("index", "add", "--index", inside / "i", "--model", "model", "--data", "digits")
     assert said in refuse(*arguments)
     assert said + "codes is " in refuse("index", "add", "--index", inside / "i", "--codes", "base.parquet")
-    assert said + "queries is " in refuse("index", "bench", "--index", inside / "i", "--queries", "query.npz")
 
 
 def test_what_people_see(inside, succeed):

@@ -24,7 +24,7 @@ def whole(tmp_path_factory):
     """A folder for each kind, and one of equal codes, with files of every sort, and what a search there finds."""
     made = {}
     rng = np.random.default_rng(0)
-    for kind in ("flat", "mih", "ivf", "hnsw", "repeated"):
+    for kind in ("flat", "ivf", "repeated"):
         folder = tmp_path_factory.mktemp(kind) / "i"
         codes = rng.integers(0, 256, (1500, 4), dtype=np.uint8)
         if kind == "repeated":  # equal codes are stored once
@@ -62,7 +62,7 @@ def assert_refused_or_right(folder, queries, expected):
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(data=st.data(), kind=st.sampled_from(["flat", "mih", "ivf", "hnsw", "repeated"]))
+@given(data=st.data(), kind=st.sampled_from(["flat", "ivf", "repeated"]))
 def test_any_damage_to_any_file(whole, tmp_path, kind, data):
     source, expected = whole[kind]
     queries = open_index(source).codes_of(open_index(source).ids()[:5])
@@ -104,7 +104,7 @@ def rewrite(folder, **changes):
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"version": 3}, "of format 3; this lbhash reads format 4 alone: build the index again"),
+        ({"version": 4}, "of format 4; this lbhash reads format 5 alone: build the index again"),
         ({"format": "photographs"}, "whose index.json is damaged or not of an index"),
         ({"bits": 64}, "index is damaged: 00000001.0.codes.npy does not hold uint8 [1500, 8]"),
     ],
@@ -230,7 +230,7 @@ def test_damage_is_never_written_again(whole, tmp_path, change, source, name):
 
 @pytest.mark.parametrize("to", [0, 2])
 def test_a_file_that_is_cut_in_place_ends_no_process(whole, tmp_path, to):
-    source, _ = whole["hnsw"]
+    source, _ = whole["ivf"]
     shutil.copytree(source, tmp_path / "i")
     index = open_index(tmp_path / "i")
     queries = open_index(source).codes_of(open_index(source).ids()[:5])

@@ -414,7 +414,6 @@ class TestWhatIsThere:
     def test_nothing_is_written_for_what_does_not_fit(self, base):
         table = table_of(np.random.default_rng(12), 4, 8)
         for arguments, said in (
-            ({"kind": "hnsw"}, "kind is 'hnsw'; in Milvus it must be one of flat, ivf"),
             ({"kind": "ivf"}, "kind is 'ivf'; a file of Milvus Lite has flat only"),
             ({"store_vectors": "outputs"}, "store_vectors is 'outputs'; Milvus keeps codes and attributes only"),
             ({"attributes": {"blob": [b"x"] * 4}}, "attribute 'blob' holds binary, which Milvus cannot hold here"),

@@ -1,4 +1,4 @@
-"""The second stage, and the kinds beside each other."""
+"""The second stage: what a search has found, ranked again."""
 
 from __future__ import annotations
 
@@ -9,9 +9,7 @@ from sklearn.metrics.pairwise import cosine_distances
 from lbhash.codes import pack, unpack
 from lbhash.codes.io import CodeTable
 from lbhash.index import FlatIndex, build_index, open_index, rerank
-from lbhash.index.bench import compare_kinds
 from lbhash.index.rerank import DISTANCE_WEIGHT
-from lbhash.pipeline.index import bench_rerank
 
 
 @pytest.fixture(scope="module")
@@ -138,62 +136,3 @@ def test_bad_arguments(outputs, change, message):
     arguments = {"queries": outputs[:2], "k": 2, "by": "asymmetric"} | change
     with pytest.raises(ValueError, match=message):
         rerank(index, found, **arguments)
-
-
-@pytest.mark.parametrize("named", [False, True])
-def test_what_candidates_find(tmp_path, outputs, named, capsys):
-    ids = np.array([f"sku{i}" for i in range(80)] if named else range(80), object if named else int)
-    vectors = np.random.default_rng(2).normal(size=(80, 5))
-    table = CodeTable(pack(outputs), 12, np.arange(80))
-    build_index(table, tmp_path / "i", ids=ids, vectors=vectors, store_vectors="int8", learns_classes=False)
-    index = open_index(tmp_path / "i")
-    facts = bench_rerank(index, [4, 79], 4, 40, 1)
-    stored = index.vectors_of(ids)
-    hits = []
-    for row in [ids.tolist().index(name) for name in index.ids().tolist()[::2]]:  # 40 queries, spread over the index
-        far = cosine_distances(stored[[row]], stored)[0]
-        near = [i for i in np.argsort(far) if i != row][:4]
-        names = index.search(index.codes_of(ids[[row]]), 5).ids[0].tolist()
-        found = sorted((ids.tolist().index(name) for name in names), key=lambda i: far[i])
-        hits.append(len(set(near) & set([i for i in found if i != row][:4])) / 4)
-    assert [row["candidates"] for row in facts["rerank"]] == [4, 79]
-    assert [row["recall"] for row in facts["rerank"]] == [pytest.approx(np.mean(hits)), 1]
-    assert 0 < facts["rerank"][0]["recall"] < 1
-    run_command("index", "bench", "--index", tmp_path / "i", "--rerank", "10,20", "-k", 3)
-    said = capsys.readouterr().out
-    assert "with embeddings as int8" in said
-    assert "recall@3" in said
-    with pytest.raises(ValueError, match=r"^rerank is 3; it must be from 4 to the size of the index without the query"):
-        bench_rerank(index, [3], 4, 40, 1)
-    with pytest.raises(ValueError, match=r"^rerank needs vectors, and the index keeps none; build it with --store-vec"):
-        bench_rerank(index_of(outputs), [3], 4, 40, 1)
-    with pytest.raises(ValueError, match=r"^queries is given with rerank, which asks for the index's own vectors"):
-        run_command("index", "bench", "--index", tmp_path / "i", "--rerank", "10", "--queries", "q.npy")
-
-
-def run_command(*words):
-    from lbhash.cli.app import app
-
-    app([str(word) for word in words], standalone_mode=False)
-
-
-def test_the_kinds_beside_each_other():
-    codes = np.random.default_rng(0).integers(0, 256, (1200, 4), dtype=np.uint8)
-    said = []
-    rows = compare_kinds(codes, 32, codes[:9], 3, rounds=1, say=said.append)
-    by_kind = {row["kind"]: row for row in rows}
-    assert list(by_kind) == ["flat", "mih", "ivf", "hnsw"]
-    assert len(said) == 4
-    assert (by_kind["flat"]["recall"], by_kind["flat"]["speed"]) == (1, 1)
-    for row in rows:
-        assert 0 < row["recall"] <= 1
-        assert row["milliseconds"] > 0
-        assert row["speed"] == pytest.approx(by_kind["flat"]["milliseconds"] / row["milliseconds"])
-    with pytest.raises(ValueError, match="the index has 999 codes; with fewer than 1,000 every kind scans all of them"):
-        compare_kinds(codes[:999], 32, codes[:9])
-    with pytest.raises(ValueError, match="queries has no code"):
-        compare_kinds(codes, 32, codes[:0])
-    said.clear()
-    with pytest.raises(ValueError, match=r"k is 1201; it must be from 1 to the size of the index \(1200\)"):
-        compare_kinds(codes, 32, codes[:9], 1201, say=said.append)
-    assert not said

@@ -19,7 +19,7 @@ from lbhash.index import store as store_module
 from lbhash.index.kinds import KINDS
 
 BITS = 10
-EXHAUSTIVE = {"flat": {}, "mih": {"nflip": BITS}, "ivf": {"nprobe": 100}, "hnsw": {"m": 200, "ef_search": 400}}
+EXHAUSTIVE = {"flat": {}, "ivf": {"nprobe": 100}}
 """Options with which every kind finds the nearest; among tied codes a structure picks as it likes."""
 IDS = {
     "rows": int,

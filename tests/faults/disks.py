@@ -34,7 +34,7 @@ def writings(material: Material) -> list[Writing]:
     codes, more = material.codes(), material.folder / "more.npz"
     made = np.arange(2200, dtype=np.uint16).view(np.uint8).reshape(-1, 2)
     np.savez(more, codes=made, bits=BITS, labels=np.ones(2200, int))
-    index, look = material.index("hnsw", vectors=False), index_of(material)
+    index, look = material.index("ivf", vectors=False), index_of(material)
     changes = {"add": ("--codes", more, "--id-column", "next"), "remove": ("--ids", ",".join(map(str, IDS[10:700])))}
     encode = ("encode", "--model", material.model, "--data", material.data, "--split", "base", "--json", "--out")
     train = ("train", "--data", material.data, *TRAINING, "--json", "--out", HERE)

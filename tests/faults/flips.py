@@ -19,11 +19,13 @@ from tests.faults.material import BITS, IDS, MONITORED, TRAINING, Material, look
 from tests.faults.program import HERE, Program, warm_more
 
 PAGE = 512
-KINDS = ("flat", "mih", "ivf", "hnsw")
+KINDS = ("flat", "ivf")
 OF_INDEX = ("index.json", "0*")
 """The files of an index."""
 SEARCH = ("search", "--index", HERE, "--code", "0f3a", "--code", "ff00", "-k", len(IDS) - 3, "--json")
 """A search that names every code."""
+NEAR = ("search", "--index", HERE, "--code", "0f3a", "--code", "ff00", "-k", 5, "--json")
+"""A search in which the lists of ``ivf`` are probed."""
 FILTERED = ("search", "--index", HERE, "--code", "0f3a", "--where", "label=1", "-k", 400, "--json")
 EXPORT = ("index", "export", "--index", HERE, "--out", f"{HERE}/out.parquet", "--overwrite", "--json")
 """The export of an index, which looks at all that it holds."""
@@ -137,7 +139,7 @@ VERIFY = ("index", "verify", "--index", HERE, "--json")
 COMPACT = ("index", "compact", "--index", HERE, "--json")
 REMOVE = ("index", "remove", "--index", HERE, "--json", "--ids", ",".join(map(str, IDS[10:700])))
 for _name, _what, _enough, _steps in (
-    ("search", "read by `search` with and without a filter", 1400, (SEARCH, FILTERED)),
+    ("search", "read by `search` with and without a filter", 1400, (SEARCH, NEAR, FILTERED)),
     ("verify", "read by `index verify`, then `search`", 200, (VERIFY, SEARCH)),
     ("python", "read by `verify` and every method of `Index`", 200, (look_at_index,)),
     ("export", "read by `index export`", 200, (EXPORT,)),

@@ -178,7 +178,7 @@ def kill_change(run: Run, change: str, *arguments: object) -> None:
     """Kill a change of an index; its kind has a structure on disk."""
     material = Material(run)
     command = ("index", change, "--index", HERE, "--json", *arguments)
-    kill_all(run, material.program, material.index("hnsw", vectors=False), command, index_of(material))
+    kill_all(run, material.program, material.index("ivf", vectors=False), command, index_of(material))
 
 
 @attack("kill-add", "kill -9 of `index add`", ENOUGH)

@@ -64,7 +64,7 @@ class Material:
     def index(self, kind: str = "flat", *, vectors: bool = True) -> Path:
         """Return an index of two segments, with ids that are not consecutive, attributes, vectors and removed codes.
 
-        Its segments are large enough for the structure of a kind that has one.
+        Those of ``flat`` store equal codes once. Those of ``ivf`` differ, so that they are enough for a structure.
         """
         folder = self.folder / (kind if vectors else f"{kind}-alone")
         if not folder.exists():
@@ -78,7 +78,9 @@ def _build(folder: str, kind: str, vectors: bool) -> None:
     from lbhash.index import build_index
 
     rng, ids = np.random.default_rng(1), IDS
-    codes = rng.integers(0, 256, (400, BITS // 8), dtype=np.uint8)[rng.integers(0, 400, 1700)]  # stored once each
+    codes = rng.integers(0, 256, (1700, BITS // 8), dtype=np.uint8)
+    if kind == "flat":
+        codes = codes[rng.integers(0, 400, 1700)]
     stored = rng.integers(0, 9, (1700, 3)).astype(np.uint8)
     first, rest = slice(0, 1500), slice(1500, None)
     table = CodeTable(codes[first], BITS, np.arange(1500), rng.integers(0, 3, 1500))

@@ -218,7 +218,7 @@ def warm() -> None:
 
     program.app = typer.main.get_command(program.app)  # what calling it does, which takes longer than most commands
     with redirect_stdout(StringIO()):
-        program.app(["index", "size", "--bits", "16"], standalone_mode=False)
+        program.app(["methods"], standalone_mode=False)
     numba.njit(lambda number: number)(1)  # which loads most of Numba
     warm_more()
 

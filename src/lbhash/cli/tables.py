@@ -16,7 +16,6 @@ from lbhash.utils.formatting import number
 if TYPE_CHECKING:
     from lbhash.evaluation.neighbors import NeighborReport
     from lbhash.evaluation.report import Report
-    from lbhash.index.sizing import Size
     from lbhash.pipeline.unseen import UnseenReport
 
 Console = partial(console.Console, markup=False, emoji=False)
@@ -289,49 +288,19 @@ def print_neighbors(found: Mapping[str, Any]) -> None:
 
 def print_index(facts: Mapping[str, Any]) -> None:
     """Print what an index holds."""
+    from lbhash.index.probes import Probes
+
     table = Table(show_header=False, box=SIMPLE_HEAD)
     for name, value in facts.items():
+        if name == "probes":
+            continue
         if isinstance(value, Mapping):
             value = ", ".join(f"{key} {item}" for key, item in value.items())
         shown = f"{value:,}" if isinstance(value, int) else str(value if value not in (None, "") else "–")
         table.add_row(name.replace("_", " "), shown)
     Console().print(table)
-
-
-def print_sizes(sizes: Sequence[Size], memory: str | None) -> None:
-    """Print the memory that codes take, a line for each size."""
-    from lbhash.index.sizing import shown_bytes
-
-    columns = ["codes", "bits", "bytes a code", "codes alone", "in memory"]
-    table = Table(*columns, *([] if memory is None else [f"machines of {memory}"]))
-    for size in sizes:
-        cells = [f"{size.count:,}", str(size.bits), str(size.row), shown_bytes(size.codes), shown_bytes(size.total)]
-        table.add_row(*cells, *([] if size.shards is None else [f"{size.shards:,}"]))
-    Console().print(table)
-
-
-def print_kinds(facts: Mapping[str, Any]) -> None:
-    """Print the kinds of index side by side."""
-    title = f"{facts['codes']:,} codes of {facts['bits']} bits, {facts['queries']:,} queries, k = {facts['k']}"
-    columns = ("kind", f"recall@{facts['k']}", "ms a query", "speed / flat", "build, s", "options")
-    table = Table(*columns, title=title, title_justify="left")
-    for row in facts["kinds"]:
-        options = ", ".join(f"{name} {'auto' if value is None else value}" for name, value in row["options"].items())
-        numbers = (f"{row['recall']:.4f}", f"{row['milliseconds']:.3f}", f"{row['speed']:.2f}")
-        table.add_row(row["kind"], *numbers, f"{row['build_seconds']:.1f}", options or "–")
-    Console().print(table)
-
-
-def print_reranked(facts: Mapping[str, Any]) -> None:
-    """Print what an index finds with so many candidates ranked again, and how long that takes."""
-    title = f"{facts['codes']:,} codes of {facts['bits']} bits, {facts['kind']}, with {facts['kept']['vectors']} as "
-    title += f"{facts['kept']['dtype']}; {facts['queries']:,} of them as queries, k = {facts['k']}"
-    columns = ("candidates", f"recall@{facts['k']}", "ms a query: search", "re-ranking")
-    table = Table(*columns, title=title, title_justify="left")
-    for row in facts["rerank"]:
-        cells = (f"{row['recall']:.4f}", f"{row['milliseconds']:.3f}", f"{row['rerank']:.3f}")
-        table.add_row(f"{row['candidates']:,}", *cells)
-    Console().print(table)
+    for probes in facts.get("probes", ()):
+        print(f"{facts['kind']}: {Probes(**probes)}")
 
 
 def print_centers(facts: Mapping[str, Any]) -> None:

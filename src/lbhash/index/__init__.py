@@ -5,7 +5,7 @@ from __future__ import annotations
 from lbhash.index.base import Index, Neighbors, Within, check_model
 from lbhash.index.factory import build_index, check_build, code_attributes, open_index
 from lbhash.index.files import DamagedIndexError
-from lbhash.index.kinds import FlatIndex, InvertedFile, MultiIndexHashing, SmallWorldGraph
+from lbhash.index.kinds import FlatIndex, InvertedFile
 from lbhash.index.rerank import Reranked, rerank
 from lbhash.index.store import LocalIndex
 
@@ -15,10 +15,8 @@ __all__ = [
     "Index",
     "InvertedFile",
     "LocalIndex",
-    "MultiIndexHashing",
     "Neighbors",
     "Reranked",
-    "SmallWorldGraph",
     "Within",
     "build_index",
     "check_build",

@@ -128,7 +128,7 @@ class Index(ABC):
 
     Attributes:
         bits: h, the length of a code.
-        kind: flat, mih, ivf, hnsw or milvus.
+        kind: flat, ivf or milvus.
         model: fingerprint of the model that made the codes; empty if it is not known.
         options: options of the kind by name.
         store_vectors: which vectors the index stores for re-ranking, ``outputs`` or ``embeddings``; empty for none.

@@ -64,7 +64,7 @@ def build_index(
     Args:
         table: the codes, and the model that made them.
         path: a folder, or an address that begins with ``milvus+``.
-        kind: flat, which is exact; mih, ivf or hnsw. Milvus has flat and ivf.
+        kind: flat, which is exact, or ivf, which is approximate.
         ids: integers or texts, ``[n]``. If None, they are the table's rows.
         attributes: columns of n values each. If None, they are those of ``code_attributes``.
         vectors: ``[n, dim]``, if ``store_vectors`` is not empty.

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import math
+from dataclasses import asdict
 from typing import Any, ClassVar
 
+import numpy as np
+import numpy.typing as npt
+
 from lbhash.codes import PackedCodes
+from lbhash.index.probes import choose
+from lbhash.index.segment import Structure
 from lbhash.index.store import LocalIndex
-from lbhash.utils.validation import check_int
 
 
 class FlatIndex(LocalIndex):
@@ -26,45 +31,18 @@ class FlatIndex(LocalIndex):
     kind = "flat"
 
 
-class MultiIndexHashing(LocalIndex):
-    """Multi-index hashing: a code is cut into ``nhash`` substrings, each with a hash table of its own.
-
-    A query looks up each of its substrings with up to ``nflip`` bits flipped. Two codes within r bits agree in one of m
-    substrings up to ⌊r / m⌋ bits, so that the result is exact if the k-th distance is below ``nhash * (nflip + 1)``.
-
-    Source: Norouzi, Punjani, Fleet, "Fast Exact Search in Hamming Space with Multi-Index Hashing", PAMI 2014.
-
-    Options: ``nhash``, the number of substrings; by default they get a length of about log2(n) bits for n codes, as the
-    authors advise. ``nflip``, the largest number of flipped bits.
-    """
-
-    kind = "mih"
-    OPTIONS: ClassVar = {"nhash": (None, 1), "nflip": (1, 0)}
-
-    def _build(self, codes: PackedCodes) -> Any:
-        import faiss
-
-        tables = self.options["nhash"] or max(1, round(self.bits / math.log2(len(codes))))
-        check_int(tables, "option nhash", 1, self.bits, "the length of a code")
-        length = min(self.bits // tables, 62)  # a substring is a 64-bit key
-        index = faiss.IndexBinaryMultiHash(8 * codes.shape[1], tables, length)
-        index.add(codes)
-        return index
-
-    def _tune(self, structure: Any) -> None:
-        structure.nflip = min(self.options["nflip"], structure.b)
-
-
 class InvertedFile(LocalIndex):
     """An inverted file: binary k-means divides the codes into ``nlist`` lists; a search scans the ``nprobe`` nearest.
 
-    Options: ``nlist``, by default about 4 √n for n codes. ``nprobe``; the search is exact if it is ``nlist``.
+    Options: ``nlist``, by default about 4 √n for n codes. ``nprobe``, by default the least number that finds 98 % of
+    the ten nearest of a sample of the codes (``lbhash.index.probes``); the search is exact if it is ``nlist``. Both are
+    chosen again for each segment, when it is written.
     """
 
     kind = "ivf"
-    OPTIONS: ClassVar = {"nlist": (None, 1), "nprobe": (16, 1)}
+    OPTIONS: ClassVar = {"nlist": (None, 1), "nprobe": (None, 1)}
 
-    def _build(self, codes: PackedCodes) -> Any:
+    def _build(self, codes: PackedCodes, sizes: npt.NDArray[np.int64]) -> Structure:
         import faiss
 
         most = max(1, len(codes) // 39)  # FAISS asks for 39 codes a centroid
@@ -79,41 +57,13 @@ class InvertedFile(LocalIndex):
             index.add(codes)
         finally:
             faiss.omp_set_num_threads(threads)
-        return index
+        return Structure(index, choose(index, codes, sizes, self.options["nprobe"]))
 
-    def _tune(self, structure: Any) -> None:
-        structure.nprobe = min(self.options["nprobe"], structure.nlist)
-
-
-class SmallWorldGraph(LocalIndex):
-    """A graph (HNSW): every code is linked to ``m`` near ones, and a search walks from neighbor to neighbor.
-
-    If many codes are equal, the links of a code would all lead to its equals; so the graph is of the distinct ones. A
-    walk may pass by the query's own code; so it is looked up besides.
-
-    Source: Malkov, Yashunin, "Efficient and Robust Approximate Nearest Neighbor Search Using Hierarchical Navigable
-    Small World Graphs", PAMI 2020.
-
-    Options: ``m``, the links of a code. ``ef_construction`` and ``ef_search``, the number of candidates while the graph
-    is built and searched.
-    """
-
-    kind = "hnsw"
-    OPTIONS: ClassVar = {"m": (32, 2), "ef_construction": (64, 1), "ef_search": (64, 1)}
-
-    def _build(self, codes: PackedCodes) -> Any:
-        import faiss
-
-        index = faiss.IndexBinaryHNSW(8 * codes.shape[1], self.options["m"])
-        index.hnsw.efConstruction = self.options["ef_construction"]
-        index.add(codes)
-        return index
-
-    def _tune(self, structure: Any) -> None:
-        structure.hnsw.efSearch = self.options["ef_search"]
+    def info(self) -> dict[str, Any]:
+        """Return the facts about the index, with the ``Probes`` of each segment that is not scanned."""
+        structures = (segment.structure for segment in self.state.segments)
+        return super().info() | {"probes": [asdict(one.probes) for one in structures if one is not None]}
 
 
-KINDS: dict[str, type[LocalIndex]] = {
-    kind.kind: kind for kind in (FlatIndex, MultiIndexHashing, InvertedFile, SmallWorldGraph)
-}
+KINDS: dict[str, type[LocalIndex]] = {kind.kind: kind for kind in (FlatIndex, InvertedFile)}
 """The kinds by name."""

@@ -6,7 +6,7 @@ A segment never changes: removing codes makes another segment over the same file
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from threading import Lock
@@ -24,27 +24,25 @@ from lbhash.index.files import DamagedIndexError, Stored, StoredArray, whole, wr
 from lbhash.index.ids import ID
 from lbhash.index.manifest import FILES
 from lbhash.index.postings import Postings
+from lbhash.index.probes import Probes
 
 _NONE = np.empty(0, np.int64)
 
 
 class Structure:
-    """A FAISS index that finds candidates among the codes of a segment; ``tune`` sets how thoroughly it searches."""
+    """An inverted file of FAISS, which finds candidates among the codes of a segment."""
 
-    def __init__(self, source: Any, tune: Callable[[Any], None]) -> None:
-        # The source is the index, or its file, which is read when it is first needed.
-        self._source, self._tune = source, tune
-        self._index: Any = None
+    def __init__(self, source: Any, probes: Probes) -> None:
+        # The source is the FAISS index, or its file, which is read when it is first needed.
+        self._source, self.probes = source, probes
         self._lock = Lock()
 
     def index(self) -> Any:
         """Return the FAISS index, or raise ``ValueError`` if its file is damaged."""
         with self._lock:
-            if self._index is None:
-                index = self._read(self._source) if isinstance(self._source, Stored) else self._source
-                self._tune(index)
-                self._index = index
-            return self._index
+            if isinstance(self._source, Stored):
+                self._source = self._read(self._source)
+            return self._source
 
     def write(self, opened: BinaryIO) -> None:
         """Write the FAISS index to a file."""
@@ -246,8 +244,6 @@ class Segment:
         if asked > len(self.arrays["codes"]):
             return self._scan(queries, k)
         found = Neighbors(*structure.index().search(queries, asked))  # −1 where it finds fewer
-        if hasattr(structure.index(), "hnsw"):
-            found = self._with_equal(queries, found)
         usable = (found.ids >= 0) & ~np.isin(found.ids, self.removed) if listed is None else listed.held(found.ids)
         enough = usable.sum(axis=1) >= k
         best = Neighbors(np.empty((len(queries), k), np.int32), np.empty((len(queries), k), np.int64))
@@ -260,25 +256,6 @@ class Segment:
         if not enough.all():
             best.distances[~enough], best.ids[~enough] = self._scan(queries[~enough], k)
         return best
-
-    @cached_property
-    def _order(self) -> npt.NDArray[np.int64]:
-        """The positions in ``codes`` by code, then position."""
-        return np.argsort(_as_text(whole(self.arrays["codes"])), kind="stable")
-
-    def _with_equal(self, queries: PackedCodes, found: Neighbors) -> Neighbors:
-        """Return what a walk through a graph found, with the codes that equal the query, which it may have passed by.
-
-        The other structures meet these in any case: a query is hashed as they are, or put into a list.
-        """
-        codes, wanted, most = _as_text(whole(self.arrays["codes"])), _as_text(queries), found.ids.shape[1]
-        first, end = (np.searchsorted(codes, wanted, side, sorter=self._order) for side in ("left", "right"))
-        at = first[:, None] + np.arange(min(most, int((end - first).max(initial=0))))
-        equal, other = at < end[:, None], found.distances > 0
-        far = np.int32(np.iinfo(np.int32).max)
-        distances = np.hstack([np.where(equal, np.int32(0), far), np.where(other, found.distances, far)])
-        ids = np.hstack([np.where(equal, self._order[at % len(codes)], -1), np.where(other, found.ids, -1)])
-        return scan.ranked(distances, ids, most)
 
     def without(self, positions: npt.NDArray[np.int64]) -> Segment:
         """Return the segment with more codes marked as removed."""
@@ -299,6 +276,7 @@ class Segment:
             if self.table is not None:
                 entry["attributes"] = write_new(folder / f"{stem}.attributes.arrow", self._write_table)
             if self.structure is not None:
+                entry["probes"] = asdict(self.structure.probes)
                 entry["structure"] = write_new(folder / f"{stem}.structure.faiss", self.structure.write)
         if len(self.removed) and "removed" not in entry:
             entry["removed"] = write_array(folder / f"{stem}.removed.npy", self.removed)
@@ -311,14 +289,7 @@ class Segment:
             writer.write_table(table)
 
     @classmethod
-    def open(
-        cls,
-        folder: Path,
-        entry: dict[str, Any],
-        width: int,
-        vectors: Mapping[str, Any],
-        tune: Callable[[Any], None],
-    ) -> Segment:
+    def open(cls, folder: Path, entry: dict[str, Any], width: int, vectors: Mapping[str, Any]) -> Segment:
         """Open the files of a segment; ``width`` is in bytes, and ``vectors`` has the vectors' dtype and dim."""
         rows, stored = entry["rows"], entry.get("distinct", entry["rows"])
         files = {name: Stored(folder, entry[name]) for name in FILES if name in entry and name != "removed"}
@@ -334,14 +305,9 @@ class Segment:
             first=entry.get("first", 0),
             table=files.get("attributes"),
             removed=read_removed(folder, entry),
-            structure=Structure(files["structure"], tune) if "structure" in files else None,
+            structure=Structure(files["structure"], Probes(**entry["probes"])) if "structure" in files else None,
             entry=entry,
         )
-
-
-def _as_text(codes: PackedCodes) -> npt.NDArray[np.bytes_]:
-    """Return codes in a form that NumPy sorts and compares as a whole, ``[n]``."""
-    return np.ascontiguousarray(codes).view(f"S{codes.shape[1]}")[:, 0]
 
 
 def read_removed(folder: Path, entry: dict[str, Any]) -> npt.NDArray[np.int64]:

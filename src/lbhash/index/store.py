@@ -132,12 +132,9 @@ class LocalIndex(Index):
         self._state = SegmentState(kept=kept)
         self._writer = RLock()
 
-    def _build(self, codes: PackedCodes) -> Any:
-        """Return a FAISS index over codes, in their order; None for a kind that scans."""
+    def _build(self, codes: PackedCodes, sizes: npt.NDArray[np.int64]) -> Structure | None:
+        """Return a structure over codes, each of which ``sizes`` rows have; None for a kind that scans."""
         return None
-
-    def _tune(self, structure: Any) -> None:
-        """Set how thoroughly a FAISS index of ``_build`` searches."""
 
     @property
     def state(self) -> SegmentState:
@@ -202,7 +199,7 @@ class LocalIndex(Index):
         for entry in entries:
             segment = next((segment for segment in known if segment.entry.get("codes") == entry["codes"]), None)
             if segment is None:
-                segment = Segment.open(folder, entry, self._width, kept or {}, self._tune)
+                segment = Segment.open(folder, entry, self._width, kept or {})
             elif segment.entry != entry:
                 segment = replace(segment, removed=read_removed(folder, entry), entry=entry)
             segments.append(segment)
@@ -350,11 +347,11 @@ class LocalIndex(Index):
         consecutive = int(names[-1]) - int(names[0]) == len(names) - 1
         listed = group(codes) if len(codes) >= MIN_ROWS else None
         given: dict[str, Any] = {"ids": None if consecutive else names, "vectors": vectors}
+        sizes = np.ones(len(codes), np.int64)
         if listed is not None:
-            codes = listed.codes
-            given |= {"sizes": listed.sizes.astype(np.uint32), "positions": listed.positions}
-        built = self._build(codes) if len(codes) >= MIN_ROWS else None
-        structure = None if built is None else Structure(built, self._tune)
+            codes, sizes = listed.codes, listed.sizes
+            given |= {"sizes": sizes.astype(np.uint32), "positions": listed.positions}
+        structure = self._build(codes, sizes) if len(codes) >= MIN_ROWS else None
         arrays = {name: array for name, array in (given | {"codes": codes}).items() if array is not None}
         return Segment(arrays, int(names[0]), table, structure=structure)
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import csv
 import re
 import sys
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,13 +16,11 @@ import numpy.typing as npt
 from lbhash.codes.io import CodeTable, read_codes
 from lbhash.data.images import ImageSplit
 from lbhash.hasher import load_hasher
-from lbhash.index import Index, build_index, check_build, check_model, code_attributes, rerank
+from lbhash.index import Index, build_index, check_build, check_model, code_attributes
 from lbhash.pipeline.columns import column_schema
 from lbhash.pipeline.encoding.factory import open_source
 from lbhash.pipeline.encoding.job import EncodingJob
 from lbhash.pipeline.encoding.source import Source
-from lbhash.utils.memory import check_memory
-from lbhash.utils.validation import check_int, check_ints
 
 _LOSS_QUERIES, _LOSS_ROWS = 200, 20_000  # rows that are asked, and all that are looked at, to say what int8 costs
 
@@ -70,69 +67,6 @@ def add(
     table, vectors, _ = _read_or_encode(codes, data, id_column, index.store_vectors, index, progress)
     index.add(table.codes, ids_of(table, id_column), _attributes(table, id_column, data), vectors=vectors)
     return len(table.codes)
-
-
-def bench(
-    index: Index, queries: str | Path | None, k: int, limit: int, rounds: int, say: Callable[[str], None]
-) -> dict[str, Any]:
-    """Build every kind of index from the codes of one, and compare their recall and speed (``compare_kinds``).
-
-    The queries are a file of codes; if None, some codes of the index.
-    """
-    from lbhash.index.bench import compare_kinds
-
-    ids = index.ids()
-    if queries is None:
-        chosen = index.codes_of(ids[:: max(1, len(ids) // limit)][:limit])
-    else:
-        table = read_codes(queries, "queries")
-        check_model(index, table.model, table.bits, "queries")
-        chosen = table.codes[:limit]
-    rows = compare_kinds(index.codes_of(ids), index.bits, chosen, k, rounds=rounds, say=say)
-    return {"codes": len(ids), "bits": index.bits, "queries": len(chosen), "k": k, "kinds": rows}
-
-
-def bench_rerank(index: Index, candidates: Sequence[int], k: int, limit: int, rounds: int) -> dict[str, Any]:
-    """Search an index for some of its own vectors, and rank so many candidates of each again by the stored vectors.
-
-    Returns, for each number of ``candidates``, the ``recall`` of the k nearest by the cosine of the stored vectors, and
-    the ``milliseconds`` of a query for the search and the re-ranking (``rerank``), the fastest of so many rounds. A
-    query does not count itself.
-    """
-    from lbhash.evaluation.neighbors import nearest_by_cosine  # Numba takes its time
-
-    if not index.store_vectors:
-        raise ValueError("rerank needs vectors, and the index keeps none; build it with --store-vectors")
-    check_int(k, "k", 1, len(index) - 1, "the size of the index without the query")
-    counts = check_ints(candidates, "rerank", k, len(index) - 1, "the size of the index without the query")
-    ids = index.ids()
-    check_memory(8 * len(ids) * index.vectors_of(ids[:1]).shape[1], "the vectors of the index")
-    chosen = np.arange(0, len(ids), max(1, len(ids) // limit))[:limit]
-    vectors = index.vectors_of(ids)
-    asked, codes = vectors[chosen].astype(np.float32), index.codes_of(ids[chosen])
-    nearest = [
-        near[near != row][:k] for near, row in zip(nearest_by_cosine(asked, vectors, k + 1), chosen, strict=True)
-    ]
-    wanted = [set(ids[near].tolist()) for near in nearest]
-    by: Any = index.store_vectors
-    rows = []
-    for count in counts:
-        times = []
-        for _ in range(rounds):
-            began = time.perf_counter()
-            found = index.search(codes, count + 1)
-            searched = time.perf_counter()
-            best = rerank(index, found, asked, k + 1, by)
-            times.append((searched - began, time.perf_counter() - searched))
-        others = [
-            [name for name in names if name != own][:k]
-            for names, own in zip(best.ids.tolist(), ids[chosen], strict=True)
-        ]
-        recall = float(np.mean([len(near.intersection(names)) / k for near, names in zip(wanted, others, strict=True)]))
-        search, again = (1e3 * min(spent) / len(chosen) for spent in zip(*times, strict=True))
-        rows.append({"candidates": count, "recall": recall, "milliseconds": search, "rerank": again})
-    about = {"codes": len(ids), "bits": index.bits, "queries": len(chosen), "k": k}
-    return about | {"kind": index.kind, "kept": index.info()["kept"], "rerank": rows}
 
 
 def ids_of(table: CodeTable, which: str | None) -> npt.NDArray | None:

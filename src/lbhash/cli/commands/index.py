@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -14,7 +13,6 @@ from lbhash.cli.commands.options import (
     choice,
     data_option,
     encoded_data,
-    integers,
     print_json,
     with_options,
 )
@@ -56,9 +54,7 @@ def chosen_codes(
 @with_options(chosen_codes)
 def build(
     out: Annotated[str, typer.Option(help="The folder of the index, or milvus+URL; it must not hold an index yet.")],
-    kind: Annotated[
-        Literal["flat", "mih", "ivf", "hnsw"], choice("flat is exact; mih, ivf and hnsw are approximate.")
-    ] = "flat",
+    kind: Annotated[Literal["flat", "ivf"], choice("flat is exact; ivf is quicker, and may miss some.")] = "flat",
     option: Annotated[
         list[str] | None, typer.Option(help="NAME=NUMBER, an option of the kind, such as nprobe=32.")
     ] = None,
@@ -144,41 +140,6 @@ def verify(index: IndexPath, as_json: Json = False) -> None:
 
 
 @index_app.command()
-def bench(
-    index: IndexPath,
-    queries: Annotated[
-        Path | None, typer.Option(help="A file of codes; if not given, codes of the index, which find themselves.")
-    ] = None,
-    k: Annotated[int, typer.Option("-k", help="How many neighbors.")] = 10,
-    limit: Annotated[int, typer.Option(min=1, help="Largest number of queries.")] = 1000,
-    rounds: Annotated[int, typer.Option(min=1, help="How often a search is timed; the fastest counts.")] = 5,
-    rerank: Annotated[
-        str | None,
-        typer.Option(
-            help="Numbers of candidates, such as 50,100,200: time this index alone, whose stored vectors rank so many "
-            "again, and say what they find."
-        ),
-    ] = None,
-    as_json: Json = False,
-) -> None:
-    """Build every embedded kind from the same codes in memory, and compare recall and speed with flat."""
-    from lbhash.cli.tables import print_kinds, print_reranked
-    from lbhash.pipeline import index as indexes
-
-    if rerank is not None:
-        if queries is not None:
-            raise ValueError(
-                "queries is given with rerank, which asks for the index's own vectors; leave one of them out"
-            )
-        counts = integers(rerank, "rerank", "50,100,200")
-        facts = indexes.bench_rerank(_open(index), counts, k, limit, rounds)
-        (print_json if as_json else print_reranked)(facts)
-        return
-    facts = indexes.bench(_open(index), queries, k, limit, rounds, lambda line: typer.echo(line, err=True))
-    (print_json if as_json else print_kinds)(facts)
-
-
-@index_app.command()
 def export(
     index: IndexPath,
     out: Annotated[Path, typer.Option(help="The file: .parquet, .sql (its name is the table's), .npz or .ndjson.")],
@@ -199,40 +160,6 @@ def export(
         print_json(facts)
     else:
         typer.echo("{codes:,} codes of {bits} bits are in {out}".format(**facts))
-
-
-@index_app.command()
-def size(
-    bits: Annotated[list[int] | None, typer.Option(help="Length of a code; may be given several times.")] = None,
-    count: Annotated[
-        list[str] | None, typer.Option(help="How many codes, such as 1e9; may be given several times.")
-    ] = None,
-    attributes: Annotated[int, typer.Option(help="Bytes of the attributes of a code, such as its label.")] = 0,
-    consecutive: Annotated[
-        bool, typer.Option("--consecutive", help="Ids are consecutive; an index in a folder then stores none.")
-    ] = False,
-    memory: Annotated[
-        str | None, typer.Option(help="Memory of one machine, such as 16GiB, to compute how many are needed.")
-    ] = None,
-    usable: Annotated[float, typer.Option(help="The share of the memory that may hold codes.")] = 0.75,
-    as_json: Json = False,
-) -> None:
-    """Compute how much memory codes need, and how many machines."""
-    from lbhash.index.sizing import ID_BYTES, parse_bytes, parse_count, size_of
-
-    amount = None if memory is None else parse_bytes(memory)
-    ids = 0 if consecutive else ID_BYTES
-    sizes = [
-        size_of(length, parse_count(text), ids=ids, attributes=attributes, memory=amount, usable=usable)
-        for text in count or ("1e6", "1e8", "1e9")
-        for length in bits or (16, 32, 64, 128)
-    ]
-    if as_json:
-        print_json({"memory": amount, "usable": usable, "sizes": [asdict(size) for size in sizes]})
-        return
-    from lbhash.cli.tables import print_sizes
-
-    print_sizes(sizes, memory)
 
 
 def _open(path: str, progress: bool = False) -> Index:

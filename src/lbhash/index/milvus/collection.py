@@ -385,8 +385,6 @@ def build_milvus(
 ) -> MilvusIndex:
     """Make a collection of codes, and return it open (``build_index``); until then, searches miss codes."""
     address = parse_address(path)
-    if kind not in KINDS:
-        raise ValueError(f"kind is {kind!r}; in Milvus it must be one of {', '.join(KINDS)}")
     chosen = check_options(options, KINDS[kind][1], kind)
     if address.file is not None and kind != "flat":
         raise ValueError(f"kind is {kind!r}; a file of Milvus Lite has flat only")
