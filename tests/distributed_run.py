@@ -37,7 +37,7 @@ def run_all(out, settings, runs):
     for run in runs:
         hasher, gradients = Hasher(**{**settings, **run["settings"]}), Gradients()
         part = part_of(blobs, run.get("rows"))
-        hasher.fit_split(part, 4, directory=out / run["name"], logger="csv", watchers=[gradients])
+        hasher.fit_split(part, 4, directory=out / run["name"], watchers=[gradients])
         trained = vars(hasher.trained_) | {"rows_per_second": None}
         found = {"fingerprint": hasher.model_.fingerprint(), "trained": trained}
         (out / f"{run['name']}-{rank}.json").write_text(json.dumps(found))
@@ -79,7 +79,7 @@ def end_with_the_first_ones_statistics(out):
     assert model.backbone[1].num_batches_tracked > 0
 
 
-def train_towards_the_first_ones_centers(out, guided):
+def train_towards_the_first_ones_centers(out, pull):
     """Each process arranges them by what it computes itself, which may differ between machines."""
     first, arranged, centers = os.environ["RANK"] == "0", setup.task_centers, []
     setup.task_centers = lambda *given: arranged(*given)[:: 1 if first else -1].copy()
@@ -92,7 +92,7 @@ def train_towards_the_first_ones_centers(out, guided):
         return done
 
     trainer.train = watched
-    Hasher(bits=16, epochs=1, hidden=8, guided=guided, device="cpu").fit(Blobs().x, Blobs().y)
+    Hasher(bits=16, epochs=1, hidden=8, pull=pull, device="cpu").fit(Blobs().x, Blobs().y)
     assert first == centers[0].equal(centers[1])
 
 

@@ -304,7 +304,7 @@ def test_files_that_are_no_model_are_never_replaced(tmp_path, command, succeed, 
     [
         (("--data", "train.json"), "data is 'train.json', which has no column 'embedding'"),
         (
-            ("--guidance-weight", "balanced", "--no-guided"),
+            ("--guidance-weight", "balanced", "--pull", "none"),
             "guidance-weight is 'balanced', and there is no pull; leave one out",
         ),
         (("--method", "csqq"), "method is 'csqq'; it must be one of hashnet, dbdh, dsdh, dch, greedyhash, csq"),
@@ -376,7 +376,7 @@ def test_the_program_itself_refuses(tmp_path, lbhash_command):
 def test_upper_and_lower_case_are_one(tmp_path, succeed, json_of, monkeypatch):
     monkeypatch.chdir(tmp_path)
     names = {"data": "Digits", "protocol": "Holdout", "method": "CSQ", "centers": "Hadamard", "head": "Bits"}
-    names |= {"recipe": "Tuned", "schedule": "Cosine", "log": "CSV"}
+    names |= {"recipe": "Tuned", "schedule": "Cosine"}
     for folder, change in (("upper", str), ("lower", str.lower)):
         given = [part for name, value in names.items() for part in (f"--{name}", change(value))]
         succeed("train", *given, *TINY[:2], "--epochs", 1, "--hidden", 0, "--out", folder)
@@ -413,8 +413,8 @@ def test_the_help_of_train_has_what_most_need_first(lbhash_command):
             panels.setdefault(panel, []).append(option[1])
     assert list(panels) == ["Options", "Settings", "Images", "Texts"]
     assert panels["Options"][:5] == ["data", "labels", "bits", "method", "out"]
-    images = {"backbone", "freeze", "augment", "crop-scale", "flip", "jitter", "layout", "images", "class-list"}
-    assert set(panels["Images"]) == images | {"backbone-lr", "image-size", "batch-norm"}
+    images = {"backbone", "freeze", "augment", "layout", "images", "class-list", "backbone-lr", "image-size"}
+    assert set(panels["Images"]) == images
     assert set(panels["Texts"]) == {"encoder", "text-column"}
 
 
@@ -521,7 +521,7 @@ def test_classes_with_gaps(tmp_path, succeed, json_of, monkeypatch, write_parque
 @pytest.mark.parametrize("method", ["greedyhash", "dsdh", "csq"])
 def test_the_methods_own_classifier_is_scored(json_of, tmp_path, monkeypatch, method):
     monkeypatch.chdir(tmp_path)
-    arguments = ("--method", method, "--no-guided", "--bits", 16, "--hidden", 32, "--epochs", 3, "--batch-size", 16)
+    arguments = ("--method", method, "--pull", "none", "--bits", 16, "--hidden", 32, "--epochs", 3, "--batch-size", 16)
     metrics = json_of("train", *arguments, "--dropout", 0.2, "--out", "m")
     if method == "csq":
         assert metrics["classifier_accuracy"] is None

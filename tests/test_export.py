@@ -98,15 +98,14 @@ def test_codes_of_embeddings(model, written):
     assert [path.name for path in file.parent.iterdir()] == ["model.onnx"]
 
 
-# A file for each set of operators: linear maps, classes, waves, networks, and the branches of the joined head.
+# A file for each set of operators: linear maps, classes, networks, and the branches of the joined head.
 @pytest.mark.parametrize(
     ("settings", "labels"),
     [
         ({"method": "itq"}, None),
-        ({"method": "spectral"}, None),
         ({"method": "sdc"}, None),
         ({"method": "logistic"}, "hot"),
-        ({"method": "greedyhash", "guided": False, "hidden": 16, "epochs": 1}, "y"),
+        ({"method": "greedyhash", "pull": "none", "hidden": 16, "epochs": 1}, "y"),
         ({"method": "hyp2", "hidden": 0, "epochs": 1}, "hot"),
     ],
 )

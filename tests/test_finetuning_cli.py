@@ -24,9 +24,9 @@ from lbhash.utils.checksums import checked, with_checksum
 
 pytest.importorskip("transformers")
 
-TRAIN = ["train", "--bits", 16, "--hidden", 0, "--epochs", 2, "--lr", 0.01, "--batch-size", 16, "--threads", 1]
-TUNED = ["--data", "images", "--backbone", "backbone", "--image-size", 20, "--monitor", "map", "--validation", 0.2]
-TUNED += ["--backbone-lr", 0.005, "--crop-scale", 0.9, "--flip", 0, "--jitter", 0.1]
+TRAIN = ["train", "--bits", 16, "--hidden", 0, "--epochs", 2, "--lr", 0.01, "--batch-size", 16]
+TUNED = ["--data", "images", "--backbone", "backbone", "--image-size", 20, "--monitor", "map"]
+TUNED += ["--backbone-lr", 0.005]
 
 
 @pytest.fixture(scope="module")
@@ -74,7 +74,7 @@ def test_what_a_training_leaves(here, trained):
     assert about["backbone"]["name"] == "backbone"
     assert about["backbone"]["tuned"] is True
     assert (about["image_size"], about["batch_norm"], about["backbone_lr"]) == (20, "freeze", 0.005)
-    assert about["augment"] == {"crop": [0.9, 1.0], "flip": 0.0, "brightness": 0.1, "contrast": 0.1, "saturation": 0.1}
+    assert about["augment"] == {"crop": [0.5, 1.0], "flip": 0.5, "brightness": 0.2, "contrast": 0.2, "saturation": 0.2}
     tuned, before = Backbone.from_pretrained("model/backbone"), Backbone.from_pretrained("backbone")
     assert tuned.fingerprint() != before.fingerprint()
     assert "images a second" in err
@@ -165,8 +165,8 @@ def test_a_resumed_training_has_nothing_left_to_do(here, command, succeed, tmp_p
     succeed(*TRAIN, *arguments, "--resume")
     for file in ("model.safetensors", "backbone/model.safetensors"):
         assert (out / file).read_bytes() == (here / "model" / file).read_bytes()
-    status, _, err = command(*TRAIN, *arguments, "--batch-norm", "train", "--resume")
-    assert (status, "batch_norm is 'train', and the checkpoint" in err) == (2, True)
+    status, _, err = command(*TRAIN, *arguments, "--no-augment", "--resume")
+    assert (status, "augment is False, and the checkpoint" in err) == (2, True)
     status, _, err = command(*TRAIN, *arguments)
     assert (status, "which already holds a model" in err) == (2, True)
 
@@ -181,10 +181,10 @@ def test_damaged_images_are_skipped_everywhere(place, command, refuse, succeed, 
     assert err.splitlines()[-1].startswith("lbhash: error: image 'class0/000.png' is no image")
     assert "(1 of 88 images are damaged or missing); mend or remove them" in err
     assert not (tmp_path / "model").exists()
-    status, _, err = command(*TRAIN, *given, "--damaged", "skip", "--no-augment", "--batch-norm", "train")
+    status, _, err = command(*TRAIN, *given, "--damaged", "skip", "--no-augment")
     assert (status, "they are skipped" in err) == (0, True)
     about = json.loads((tmp_path / "model" / "config.json").read_text())["metadata"]
-    assert (about["augment"], about["batch_norm"]) == (False, "train")
+    assert (about["augment"], about["batch_norm"]) == (False, "freeze")
     rows = {}
     for split in ("train", "base", "query"):
         given = ("--model", "model", "--data", "images", "--damaged", "skip", "--split", split)
@@ -211,29 +211,22 @@ def test_images_without_a_label_are_refused_before_any_is_decoded(place, command
 
 
 def test_cores_are_shared_by_processes(monkeypatch):
-    from lbhash.pipeline.train import cores_of_each as cores
+    from lbhash.pipeline.train import cores_of_each_process as cores
 
     monkeypatch.setattr("os.sched_getaffinity", lambda _: set(range(8)), raising=False)
-    monkeypatch.delenv("LOCAL_WORLD_SIZE", raising=False)
-    assert [cores(processes) for processes in (1, 2, 3, 9)] == [8, 4, 2, 1]
-    monkeypatch.setenv("LOCAL_WORLD_SIZE", "4")
-    assert cores(3) == 2
+    assert cores() == 8
+    monkeypatch.setenv("TORCHELASTIC_RUN_ID", "x")
+    for processes, share in (("3", 2), ("9", 1)):
+        monkeypatch.setenv("LOCAL_WORLD_SIZE", processes)
+        assert cores() == share
 
 
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
         (["--backbone", "backbone", "--labels", "l.npy"], "labels is 'l.npy' and the data are images, which are one"),
-        (["--backbone", "backbone", "--crop-scale", "0"], "crop-scale is 0.0; it must be above 0 and at most 1"),
-        (
-            ["--backbone", "backbone", "--no-augment", "--flip", "0.5"],
-            "flip is 0.5 with --no-augment; leave one of the",
-        ),
         (["--image-size", "32"], "image-size is 32 without a backbone; it is for a backbone that is fine-tuned"),
-        (
-            ["--backbone", "backbone", "--freeze", "--jitter", "0.1"],
-            "jitter is 0.1 with --freeze; it is for a backbone",
-        ),
+        (["--backbone", "backbone", "--freeze", "--no-augment"], "no-augment is given with --freeze; it is for a"),
         (["--layout", "folder"], "layout is 'folder' without a backbone; it is for images: give --backbone too"),
         ([], "data is 'images', which holds images; give what embeds them (--backbone FOLDER)"),
     ],

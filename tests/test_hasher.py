@@ -31,23 +31,23 @@ def test_scikit_learns_checks(estimator, check):
 # -------------------------------------------------------------------------------------------------------- learning
 
 
-@pytest.mark.parametrize("guided", [True, False])
+@pytest.mark.parametrize("pull", ["surrogate", "none"])
 @pytest.mark.parametrize("method", METHODS)
-def test_every_method_learns_and_is_loaded_as_it_was_saved(blobs, tmp_path, method, guided):
-    hasher = Hasher(method=method, guided=guided, **{**SMALL, "epochs": 16})
+def test_every_method_learns_and_is_loaded_as_it_was_saved(blobs, tmp_path, method, pull):
+    hasher = Hasher(method=method, pull=pull, **{**SMALL, "epochs": 16})
     assert hasher.fit(blobs.x, blobs.y) is hasher
     codes = hasher.encode(blobs.query_x)
     assert (codes.dtype, codes.shape) == (np.uint8, (40, 2))
     assert not (codes[:, 1] & 0xF0).any()
     expected = evaluate(codes, blobs.query_y, hasher.train_codes_, blobs.y).map
     assert hasher.score(blobs.query_x, blobs.query_y) == expected
-    weak = method == "mihash" and not guided  # it may put two of the four classes onto one code
+    weak = method == "mihash" and pull == "none"  # it may put two of the four classes onto one code
     assert expected > (0.4 if weak else 0.6)  # of random codes: 0.25
     np.testing.assert_array_equal(hasher.train_codes_, hasher.encode(blobs.x))
     np.testing.assert_array_equal(hasher.transform(blobs.query_x), unpack(codes, 12))
     assert (hasher.predict(blobs.query_x, k=20) == blobs.query_y).mean() > (0.4 if weak else 0.7)
     assert hasher.centers_.shape == (4, 12)
-    assert hasher.name == (f"{method}_d" if guided else method)
+    assert hasher.name == (f"{method}_d" if pull == "surrogate" else method)
     hasher.save_pretrained(tmp_path)
     loaded = Hasher.from_pretrained(tmp_path)
     np.testing.assert_array_equal(loaded.encode(blobs.query_x), codes)
@@ -55,7 +55,6 @@ def test_every_method_learns_and_is_loaded_as_it_was_saved(blobs, tmp_path, meth
     assert found.keys() == saved.keys()
     assert ("classifier.weight" in found) == (method in ("dsdh", "greedyhash", "jmlh"))
     assert all(np.array_equal(weight, saved[name]) for name, weight in found.items())
-    pull = "surrogate" if guided else "none"
     assert (loaded.name, loaded.pull, loaded.classes_.tolist()) == (hasher.name, pull, [0, 1, 2, 3])
 
 
@@ -63,16 +62,16 @@ def test_every_method_learns_and_is_loaded_as_it_was_saved(blobs, tmp_path, meth
 def test_pairs_of_many_classes_are_told_apart(method):
     """Most pairs are dissimilar, and what they do to the rows together must not swing, nor the bits be pulled to ±1."""
     x, y = load_digits(return_X_y=True)
-    hasher = Hasher(64, method, guided=False, epochs=5, hidden=256, batch_size=32).fit(x[:600], y[:600])
+    hasher = Hasher(64, method, pull="none", epochs=5, hidden=256, batch_size=32).fit(x[:600], y[:600])
     assert hasher.score(x[600:800], y[600:800]) > 0.5
 
 
-@pytest.mark.parametrize("guided", [True, False])
+@pytest.mark.parametrize("pull", ["surrogate", "none"])
 @pytest.mark.parametrize("method", ["csq", "dsdh", "hyp2", "talr"])  # the losses of all are tested by themselves
-def test_every_kind_of_method_takes_several_labels_a_row_and_none(blobs, method, guided):
+def test_every_kind_of_method_takes_several_labels_a_row_and_none(blobs, method, pull):
     hot = blobs.hot.copy()
     hot[:40] = 0
-    hasher = Hasher(method=method, guided=guided, **{**SMALL, "epochs": 1, "batch_size": 4}).fit(blobs.x[:80], hot[:80])
+    hasher = Hasher(method=method, pull=pull, **{**SMALL, "epochs": 1, "batch_size": 4}).fit(blobs.x[:80], hot[:80])
     assert hasher.classes_.tolist() == [0, 1, 2, 3]
     assert np.isfinite(hasher.model_.outputs(blobs.query_x)).all()
     assert 0 < hasher.score(blobs.query_x, blobs.query_hot) <= 1
@@ -85,7 +84,7 @@ def test_the_guidance_and_the_method_count(blobs):
         Hasher(**SMALL, **more).fit(blobs.x, blobs.y).model_.fingerprint()
         for more in (
             {},
-            {"guided": True},
+            {"pull": "surrogate"},
             {"method": "dch"},
             {"guidance": {"mode": "replace"}},
             {"guidance": {"noise": 0.5}},
@@ -258,7 +257,7 @@ class Detached(Rows):
         return logits.detach().square().mean()
 
 
-@pytest.mark.parametrize("guided", [True, False])
+@pytest.mark.parametrize("pull", ["surrogate", "none"])
 @pytest.mark.parametrize("unlabeled", [0, 20])
 @pytest.mark.parametrize(
     ("method", "error", "message"),
@@ -267,8 +266,8 @@ class Detached(Rows):
         (Detached, ValueError, "method Detached returned a loss without a gradient"),
     ],
 )
-def test_methods_of_ones_own_that_are_none(blobs, method, error, message, unlabeled, guided):
+def test_methods_of_ones_own_that_are_none(blobs, method, error, message, unlabeled, pull):
     labels = np.where(np.arange(len(blobs.y)) < unlabeled, UNLABELED, blobs.y)
     split = EmbeddingSplit(blobs.x, np.arange(len(blobs.y)), labels)
     with pytest.raises(error, match=message):
-        Hasher(bits=8, method=method, guided=guided, hidden=0, epochs=1).fit_split(split, 4)
+        Hasher(bits=8, method=method, pull=pull, hidden=0, epochs=1).fit_split(split, 4)

@@ -101,7 +101,7 @@ def test_images_without_labels(folder, tmp_path):
         ({"method": "cibhash", "image_size": 20}, r"^image_size is 20 and the method is 'cibhash', which has its own"),
         ({"method": "cibhash", "backbone": None}, r"^backbone is not given; images need one"),
         ({"method": "csq"}, r"^y is not given, and images has no labels"),
-        ({"method": "ksh"}, r"^y is not given, and images has no labels"),
+        ({"method": "ridge"}, r"^y is not given, and images has no labels"),
     ],
 )
 def test_what_images_without_labels_do_not_take(folder, settings, said):
@@ -114,12 +114,12 @@ def test_the_commands(folder, tmp_path, refuse, succeed, monkeypatch):
     images, _ = stripes(60)
     rows = pa.array([{"bytes": stored(image), "path": None} for image in images])
     pq.write_table(pa.table({"image": rows}), "images.parquet")
-    train = ["train", "--data", "images.parquet", "--backbone", folder, "--bits", 16, "--threads", 1]
-    succeed(*train, "--method", "cibhash", "--out", "model", "--crop-scale", 0.3)
+    train = ["train", "--data", "images.parquet", "--backbone", folder, "--bits", 16]
+    succeed(*train, "--method", "cibhash", "--out", "model")
     metrics = json.loads((tmp_path / "model" / "metrics.json").read_text())
     assert metrics["method"] == "cibhash"
     about = json.loads((tmp_path / "model" / "config.json").read_text())["metadata"]
-    assert about["augment"]["crop"] == [0.3, 1.0]
+    assert about["augment"]["crop"] == [0.5, 1.0]
     assert 0 < metrics["neighbor_recall"][0] <= 1
     succeed("encode", "--model", "model", "--data", "images.parquet", "--out", "codes.parquet")
     err = refuse(*train, "--out", "other")

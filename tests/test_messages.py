@@ -70,9 +70,7 @@ SETTINGS = {
     "batch_size": [1, "a"],
     "lr": [0, "a", np.nan],
     "schedule": ["stp"],
-    "warmup": [5, -1],
     "precision": [64, "b"],
-    "accumulate": [0],
     "monitor": ["x"],
     "patience": [0],
     "validation": [1, "a"],
@@ -169,7 +167,7 @@ def table():
 
 CALLS = {
     "'n_bits'": lambda index: Hasher(n_bits=3),
-    "name": lambda index: Hasher(8, "csq", True, 1, 0, 5),
+    "name": lambda index: Hasher(8, "csq", 1, 0, 5),
     "'bit'": lambda index: Hasher().set_params(bit=3),
     "fitted": lambda index: Hasher().encode(X),
     "model": lambda index: Hasher.from_pretrained("nope"),
@@ -248,7 +246,7 @@ train --out n --damaged x | damaged is 'x'
 train --out n --base base.npz | base
 train --out n --protocol cifar10 | protocol
 train --out n --data rows.npz --top-k 0 | top_k
-train --out n --jitter x | jitter
+train --out n --backbone-lr x | backbone-lr
 train --out n --data rows.npz --split-seed -1 | split-seed is -1
 encode --model nope --out x.npz | model
 encode --model model --data rows.npz --out x.txt | out

@@ -19,11 +19,10 @@ from lbhash.losses import (
     DBDH,
     DCH,
     DSDH,
-    FORMS,
     METHODS,
     GreedyHash,
-    Guided,
     HashNet,
+    SurrogatePull,
     Task,
     build_objective,
     recommended,
@@ -91,7 +90,7 @@ CHOICES = {  # forms of a loss that the recipe "tuned" never takes
 
 
 def cases(skip=()):
-    """Return each loss with its defaults, with ``CHOICES``, and as "tuned" sets each form for short and long codes."""
+    """Return each loss with its defaults, with ``CHOICES``, and as "tuned" sets each pull for short and long codes."""
     made = []
     for method in (method for method in METHODS if method not in skip):
         found = {method: (BITS, {})}
@@ -100,7 +99,7 @@ def cases(skip=()):
         for bits, pull in itertools.product((BITS, 64), ("none", "surrogate")):
             options = recommended(method, pull, bits).get("options", {})
             if options not in [known for _, known in found.values()]:
-                found[f"{method}-{FORMS[pull]}-{bits}"] = bits, options
+                found[f"{method}-{pull}-{bits}"] = bits, options
         made += [pytest.param(method, bits, options, id=name) for name, (bits, options) in found.items()]
     return made
 
@@ -471,7 +470,7 @@ def test_guidance_wraps_the_method():
     task = make_task()
     assert type(build_objective("dch", task, pull="none")) is DCH
     guided = build_objective("dch", task, options={"gamma": 3.0}, guidance={"weight": 0.25, "mode": "replace"})
-    assert isinstance(guided, Guided)
+    assert isinstance(guided, SurrogatePull)
     assert (type(guided.host), guided.host.gamma, guided.weight, guided.mode) == (DCH, 3, 0.25, "replace")
 
 

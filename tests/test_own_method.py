@@ -66,20 +66,20 @@ def test_name_and_class_train_alike(folder, blobs):
     np.testing.assert_array_equal(again.fit(blobs.x, blobs.y).train_codes_, named.train_codes_)
 
 
-def test_a_guided_name(blobs):
-    plain, guided = (
+def test_a_name_that_has_the_pull(blobs):
+    given, named = (
         Hasher(**SMALL, **said).fit(blobs.x, blobs.y)
-        for said in ({"method": "csq", "guided": True}, {"method": "csq_d"})
+        for said in ({"method": "csq", "pull": "surrogate"}, {"method": "csq_d"})
     )
-    assert plain.name == guided.name == "csq_d"
-    np.testing.assert_array_equal(plain.train_codes_, guided.train_codes_)
-    assert guided.model_.metadata["method"] == "csq"
+    assert given.name == named.name == "csq_d"
+    np.testing.assert_array_equal(given.train_codes_, named.train_codes_)
+    assert named.model_.metadata["method"] == "csq"
     assert (method_name("csq_d"), stored_method("csq_d"), stored_method(CSQ)) == ("csq", "csq", "csq")
     upper = Hasher(**SMALL, method="CSQ_D").fit(blobs.x, blobs.y)
-    assert (upper.name, upper.model_.metadata) == ("csq_d", guided.model_.metadata)
+    assert (upper.name, upper.model_.metadata) == ("csq_d", named.model_.metadata)
     assert Hasher(4, "ITQ").fit(blobs.x).model_.metadata["method"] == "itq"
-    with pytest.raises(ValueError, match=r"^method is 'csq_d', which is guided, and pull is 'none'; leave one of the"):
-        Hasher(**SMALL, method="csq_d", guided=False).fit(blobs.x, blobs.y)
+    with pytest.raises(ValueError, match=r"^method is 'csq_d', whose pull is 'surrogate', and pull is 'none'; leave"):
+        Hasher(**SMALL, method="csq_d", pull="none").fit(blobs.x, blobs.y)
 
 
 @pytest.mark.parametrize(
@@ -166,12 +166,12 @@ def test_classes_that_are_not_as_they_must_be_are_told_how(blobs, method, option
 @pytest.mark.parametrize(
     ("name", "given", "message"),
     [
-        ("recommended", {"lr": 0.003}, "is {'lr': 0.003}; it must be a dict of forms: 'host', 'guided', 'pulled'"),
-        ("recommended", {"host": 3}, "has 3 for 'host'; it must be a dict of settings, or 'paper'"),
+        ("recommended", {"lr": 0.003}, "is {'lr': 0.003}; it must be a dict with the pulls 'none', "),
+        ("recommended", {"none": 3}, "has 3 for 'none'; it must be a dict of settings, or 'paper'"),
         (
             "recommended_long",
-            {"guided": {"margin": 1}},
-            "has 'margin' for 'guided'; it may have batch_size, lr, schedule",
+            {"surrogate": {"margin": 1}},
+            "has 'margin' for 'surrogate'; it may have batch_size, lr, schedule",
         ),
     ],
 )

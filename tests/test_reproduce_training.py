@@ -147,7 +147,7 @@ def test_a_run_is_named_after_all_that_matters(file, labels_file):
 
 def test_a_run_that_is_watched_is_the_run(small):
     data = small.source.dataset()
-    hasher = Hasher(8, "csq", True, 2, 5, hidden=4, recipe="paper", centers="best", device="cpu")
+    hasher = Hasher(8, "csq", 2, 5, hidden=4, recipe="paper", centers="best", device="cpu")
     hasher.fit_split(data.train, 4)
     query, base = hasher.encode_split(data.query), hasher.encode_split(data.base)
     found = outcome(wanting(small, TRAJECTORY, CODES, SECONDS), 5)
@@ -182,7 +182,7 @@ def test_runs_on_several_labels_a_row(labels_file):
 def test_recognition_is_by_the_methods_own_classifier(small):
     data = small.source.dataset()
     run = RunConfig(small.source, "greedyhash", "guided", 8, epochs=2, hidden=4)
-    hasher = Hasher(8, "greedyhash", True, 2, 0, hidden=4, recipe="paper", centers="best", device="cpu")
+    hasher = Hasher(8, "greedyhash", 2, 0, hidden=4, recipe="paper", centers="best", device="cpu")
     hasher.fit_split(data.train, 4)
     weights = hasher.model_.classifier
     own = np.mean(classifier_predict(hasher.encode_split(data.query), weights) == data.query.labels)

@@ -18,7 +18,7 @@ SMALL = {"bits": 12, "epochs": 2, "hidden": 16, "device": "cpu"}
 @pytest.fixture(scope="module")
 def trained(blobs, tmp_path_factory):
     folder = tmp_path_factory.mktemp("start") / "model"
-    Hasher(method="dch", guided=False, **SMALL).fit(blobs.x, blobs.y).save_pretrained(folder)
+    Hasher(method="dch", pull="none", **SMALL).fit(blobs.x, blobs.y).save_pretrained(folder)
     return folder
 
 
@@ -30,14 +30,14 @@ def weights(model):
 
 def test_the_weights_are_those_of_the_model(blobs, trained):
     given = {**SMALL, "epochs": 1, "lr": 1e-12, "recipe": "paper"}
-    found = Hasher(method="talr", guided=False, start=trained, **given).fit(blobs.x, blobs.y).model_
+    found = Hasher(method="talr", pull="none", start=trained, **given).fit(blobs.x, blobs.y).model_
     np.testing.assert_allclose(weights(found), weights(load_encoder(trained)), atol=1e-9)
     assert found.metadata["start"] == load_encoder(trained).fingerprint()
     assert "start" not in Hasher(method="talr", **given).fit(blobs.x, blobs.y).model_.metadata
 
 
 def test_a_last_stage_goes_on_and_differs_from_a_start_at_random(blobs, trained):
-    given = {"method": "talr", "guided": False, **SMALL}
+    given = {"method": "talr", "pull": "none", **SMALL}
     later, anew = (Hasher(start=one, seed=1, **given).fit(blobs.x, blobs.y) for one in (trained, None))
     before = Hasher.from_pretrained(trained)
     near, far = (abs(weights(one.model_) - weights(before.model_)).mean() for one in (later, anew))
@@ -48,7 +48,7 @@ def test_a_run_of_another_start_is_not_resumed(blobs, trained, tmp_path):
     from lbhash.pipeline.train import train_files
 
     np.savez(tmp_path / "d.npz", embeddings=blobs.x, labels=blobs.y)
-    given = {**SMALL, "method": "talr", "guided": False, "out": tmp_path / "model", "protocol": "holdout"}
+    given = {**SMALL, "method": "talr", "pull": "none", "out": tmp_path / "model", "protocol": "holdout"}
     train_files(tmp_path / "d.npz", **given)
     with pytest.raises(ValueError, match="start"):
         train_files(tmp_path / "d.npz", **given, start=trained, resume=True)

@@ -49,21 +49,21 @@ def test_too_many_classes_to_be_arranged_have_what_is_designed(monkeypatch):
         task_centers("arranged", 9, 16, 0, never)
 
 
-@pytest.mark.parametrize(("method", "guided"), [("dch", False), ("dch", True), ("csq", False), (Own, False)])
-def test_nothing_is_arranged_for_a_method_that_does_not_look(blobs, monkeypatch, method, guided):
-    looks = (method, guided) != ("dch", False)
-    assert uses_centers(method, "surrogate" if guided else "none") == looks
+@pytest.mark.parametrize(("method", "pull"), [("dch", "none"), ("dch", "surrogate"), ("csq", "none"), (Own, "none")])
+def test_nothing_is_arranged_for_a_method_that_does_not_look(blobs, monkeypatch, method, pull):
+    looks = (method, pull) != ("dch", "none")
+    assert uses_centers(method, pull) == looks
     assert uses_centers(type("Mine", (METHODS["dch"],), {}), "none")  # it may, though DCH does not
     asked = []
     monkeypatch.setattr("lbhash.training.setup.confusion", lambda *given: asked.append(1) or confusion(*given))
-    Hasher(**SETTINGS, method=method, guided=guided).fit(blobs.x, blobs.y)
+    Hasher(**SETTINGS, method=method, pull=pull).fit(blobs.x, blobs.y)
     assert len(asked) == looks
 
 
 def test_the_methods_that_do_not_look_at_centers_do_not(blobs):
     """With other centers their models are the same, and those of methods that look are not."""
     for method in METHODS:
-        hashers = [Hasher(**SETTINGS, method=method, guided=False, centers=kind) for kind in ("best", "random")]
+        hashers = [Hasher(**SETTINGS, method=method, pull="none", centers=kind) for kind in ("best", "random")]
         one, other = (hasher.fit(blobs.x, blobs.y).model_.outputs(blobs.x) for hasher in hashers)
         assert np.array_equal(one, other) != uses_centers(method, "none")
 

@@ -17,7 +17,6 @@ from lbhash.models.hash_model import HashModel
 from lbhash.pipeline.train import train_model
 from lbhash.training import TrainingArguments, Watcher, train
 from lbhash.training.batches import ShuffledBatches
-from lbhash.training.loggers import epoch_log
 from training_tools import PROCESSES, Stop, log_of, part_of
 
 SETTINGS = {"bits": 12, "hidden": 16, "epochs": 4, "batch_size": 32, "seed": 3}
@@ -34,9 +33,9 @@ class Watch(Watcher):
         self.threads.append(torch.get_num_threads())
 
 
-def fitted(blobs, *, watchers=(), folder=None, resume=False, logger=None, **settings):
+def fitted(blobs, *, watchers=(), folder=None, resume=False, **settings):
     hasher = Hasher(**{"recipe": "paper", **SETTINGS, **settings})
-    return hasher.fit_split(part_of(blobs), 4, directory=folder, resume=resume, logger=logger, watchers=watchers)
+    return hasher.fit_split(part_of(blobs), 4, directory=folder, resume=resume, watchers=watchers)
 
 
 def assert_same_model(left, right):
@@ -79,14 +78,14 @@ def test_resuming_with_other_settings_is_refused(blobs, tmp_path):
     fitted(blobs, folder=tmp_path, epochs=1)
     before = (tmp_path / "checkpoints" / "last.ckpt").read_bytes()
     others = {"epochs": 5, "lr": 0.01, "bits": 13, "hidden": 0, "method": "dch", "centers": "random", "seed": 4}
-    others |= {"schedule": "cosine", "warmup": 0.5, "backbone_lr": 1e-5, "precision": "bf16", "accumulate": 2}
+    others |= {"schedule": "cosine", "backbone_lr": 1e-5, "precision": "bf16"}
     others |= {"monitor": "ratio", "validation": 0.2, "batch_size": 16, "dropout": 0.25}
     others |= {"options": {"lam": 0.5}, "guidance": {"mode": "replace"}}
     for name, value in others.items():
         with pytest.raises(ValueError, match=f"^{name} is .*, and the checkpoint in .* was made with .*; resume with"):
             fitted(blobs, folder=tmp_path, resume=True, **{"epochs": 1, name: value})
     with pytest.raises(ValueError, match=r"^method is 'csq', and the checkpoint in .* was made with 'csq_d'; resume"):
-        fitted(blobs, folder=tmp_path, resume=True, epochs=1, guided=False)
+        fitted(blobs, folder=tmp_path, resume=True, epochs=1, pull="none")
     assert (tmp_path / "checkpoints" / "last.ckpt").read_bytes() == before
 
 
@@ -124,9 +123,9 @@ def test_the_end_of_training_is_told_once(blobs):
             assert not self.training
             ended.append(self)
 
-    for guided in (True, False):
+    for pull in ("surrogate", "none"):
         ended.clear()
-        fitted(blobs, epochs=2, method=Ends, guided=guided)
+        fitted(blobs, epochs=2, method=Ends, pull=pull)
         assert len(ended) == 1
 
 
@@ -160,7 +159,7 @@ def kill_after(checkpoints, delay, folder, *arguments, **settings):
 
 
 def test_a_killed_process_keeps_the_same_best_epoch(tmp_path):
-    settings = {"monitor": "map", "schedule": "linear", "warmup": 1.5}
+    settings = {"monitor": "map", "schedule": "linear"}
     assert 3 <= kill_after(3, 0.02, tmp_path / "killed", "dsdh", 6, **settings) < 6
     found = train_digits(tmp_path / "killed", "dsdh", 6, **settings)
     assert found == train_digits(tmp_path / "whole", "dsdh", 6, **settings)
@@ -174,11 +173,11 @@ def test_a_killed_process_keeps_the_same_best_epoch(tmp_path):
 
 
 def test_the_log_of_a_resumed_run_has_each_epoch_once(blobs, tmp_path):
-    fitted(blobs, folder=tmp_path / "whole", logger="csv")
+    fitted(blobs, folder=tmp_path / "whole")
     with pytest.raises(KeyError):
-        fitted(blobs, folder=tmp_path / "stopped", logger="csv", watchers=[Stop(epoch=2)])
+        fitted(blobs, folder=tmp_path / "stopped", watchers=[Stop(epoch=2)])
     assert [row["epoch"] for row in log_of(tmp_path / "stopped")] == ["0", "1"]
-    fitted(blobs, folder=tmp_path / "stopped", logger="csv", resume=True)
+    fitted(blobs, folder=tmp_path / "stopped", resume=True)
     assert log_of(tmp_path / "stopped") == log_of(tmp_path / "whole")
     assert len(log_of(tmp_path / "whole")) == 4
 
@@ -195,21 +194,13 @@ def test_the_logged_bound_is_that_of_the_codes(blobs, tmp_path):
             self.rows.append(training.index)
 
     codes = Codes()
-    fitted(blobs, folder=tmp_path, logger="csv", epochs=1, watchers=[codes])
+    fitted(blobs, folder=tmp_path, epochs=1, watchers=[codes])
     assert len(codes.outputs) == len(codes.rows)
     found = bound(pack(torch.cat(codes.outputs).numpy()), blobs.y[torch.cat(codes.rows).numpy()], bits=12)
     (row,) = log_of(tmp_path)
     assert float(row["inter"]) == found.inter
     assert float(row["intra"]) == found.intra
     assert float(row["ratio"]) == pytest.approx(found.ratio)
-
-
-def test_loggers_that_are_not_there(tmp_path, monkeypatch):
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with pytest.raises(ValueError, match="logger 'tensorboard' needs the package tensorboard"):
-        epoch_log("tensorboard", tmp_path, 0)
-    with pytest.raises(ValueError, match="logger is 'wandb'; it must be csv or tensorboard"):
-        epoch_log("wandb", tmp_path, 0)
 
 
 # -------------------------------------------------------------------------------------------- batches and schedule
@@ -260,16 +251,16 @@ def test_training_leaves_the_callers_state_alone(blobs):
 
 def test_the_device_is_checked(blobs, tmp_path):
     with pytest.raises(ValueError, match="device is 'abacus', which cannot be used here: "):
-        fitted(blobs, device="abacus", folder=tmp_path / "out", logger="csv")
+        fitted(blobs, device="abacus", folder=tmp_path / "out")
     if not torch.cuda.is_available():
         with pytest.raises(ValueError, match="device is 'cuda', which cannot be used here: "):
-            fitted(blobs, device="cuda", folder=tmp_path / "out", logger="csv")
+            fitted(blobs, device="cuda", folder=tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 
 def test_a_loss_that_is_no_number_stops_the_training(blobs):
     with pytest.raises(ValueError, match=r"the loss is (nan|inf) in epoch 0; a smaller lr may help"):
-        fitted(blobs, lr=1e30, guided=False, method="dsdh")
+        fitted(blobs, lr=1e30, pull="none", method="dsdh")
 
 
 def test_one_training_row():

@@ -20,8 +20,7 @@ from lbhash.training.recipes import _without_rest, with_recipe
 
 OTHERS = {"bits": 12, "method": "dch", "head": "bits", "pull": "none", "epochs": 3, "seed": 9, "hidden": 8}
 OTHERS |= {"dropout": 0.25, "recipe": "tuned", "centers": "best", "batch_size": 16, "lr": 0.02, "schedule": "cosine"}
-OTHERS |= {"warmup": 0.5, "precision": "bf16"}
-OTHERS |= {"backbone_lr": 0.5, "accumulate": 2, "monitor": "ratio", "patience": 2, "validation": 0.25}
+OTHERS |= {"precision": "bf16", "backbone_lr": 0.5, "monitor": "ratio", "patience": 2, "validation": 0.25}
 OTHERS |= {"options": {"gamma": 12.0, "lam": 0.2}, "guidance": {"weight": 0.5}}
 
 
@@ -32,7 +31,6 @@ def test_the_estimator_has_every_argument_with_its_default():
     assert [name for name, one in parameters.items() if one.kind is one.POSITIONAL_OR_KEYWORD] == [
         "bits",
         "method",
-        "guided",
         "epochs",
         "seed",
     ]
@@ -54,8 +52,7 @@ def test_the_command_line_has_an_option_for_every_argument_but_those_of_python_a
             assert one.name not in options
         else:
             assert f"--{one.name.replace('_', '-')}" in options[one.name].opts
-            if one.name != "threads":  # as many as cores for images
-                assert options[one.name].default == one.default
+            assert options[one.name].default == one.default
 
 
 def test_a_stored_model_remembers_its_settings(blobs, tmp_path):
@@ -74,30 +71,13 @@ def test_choices_are_taken_in_upper_and_lower_case():
         TrainingArguments(schedule="cosin").checked()
 
 
-def test_guided_is_another_word_for_the_pull():
-    said = {None: None, True: "surrogate", False: "none"}
-    for guided, pull in product((None, True, False), (None, "surrogate", "bits", "none")):
-        given = TrainingArguments(guided=guided, pull=pull)
-        if guided is not None and pull is not None and guided != (pull == "surrogate"):
-            with pytest.raises(ValueError, match=f"^guided is {guided} and pull '{pull}'; leave one of the two out$"):
-                given.checked()
-            continue
-        made = given.checked()
-        assert made.pull == (pull or said[guided])
-        assert vars(made.checked()) == vars(made)
-    with pytest.raises(TypeError, match=r"^guided is 'yes'; it must be True, False or None$"):
-        TrainingArguments(guided="yes").checked()
-
-
 def test_every_choice_and_limit_is_checked():
     for one in arguments():
         if one.metadata["check"] is not None:
             with pytest.raises((TypeError, ValueError), match=f"^{one.name} is <object"):
                 TrainingArguments(**{one.name: object()}).checked()
-    checked = TrainingArguments(precision=32, patience=3, warmup=1).checked()
-    assert (checked.precision, checked.monitor, checked.warmup) == ("32", "ratio", 1.0)
-    with pytest.raises(ValueError, match=r"^warmup is 2.0; it must be at least 0 and below epochs \(2\)$"):
-        TrainingArguments(epochs=2, warmup=2).checked()
+    checked = TrainingArguments(precision=32, patience=3, dropout=0).checked()
+    assert (checked.precision, checked.monitor, checked.dropout) == ("32", "ratio", 0.0)
 
 
 def test_a_recipe_fills_in_what_is_not_given():
@@ -110,13 +90,13 @@ def test_a_recipe_fills_in_what_is_not_given():
 
 
 def test_recommended_options_may_follow_from_the_length():
-    short, long = (with_recipe(Hasher(bits, "dsdh", False, recipe="tuned").checked()) for bits in (32, 64))
+    short, long = (with_recipe(Hasher(bits, "dsdh", pull="none", recipe="tuned").checked()) for bits in (32, 64))
     assert (short.options, long.options) == ({"mu": 0.2, "nu": 0.012, "eta": 0.45}, {})
     assert (short.batch_size, short.dropout, long.dropout) == (128, 0.28, 0.0)
     assert with_recipe(Hasher(64, "dch", recipe="tuned").checked()).options == {"gamma": 82.0, "lam": 0.0041}
-    host = with_recipe(Hasher(48, "dch", False, recipe="tuned").checked())
+    host = with_recipe(Hasher(48, "dch", pull="none", recipe="tuned").checked())
     assert (host.batch_size, host.options) == (384, {"gamma": 15.0, "lam": 0.032})
-    assert with_recipe(Hasher(47, "dch", False, recipe="tuned").checked()).batch_size == 256
+    assert with_recipe(Hasher(47, "dch", pull="none", recipe="tuned").checked()).batch_size == 256
     assert with_recipe(Hasher(64, "hashnet", recipe="tuned").checked()).guidance == {"weight": 1.0}
 
 
@@ -143,7 +123,8 @@ def test_a_rest_of_few_rows_is_spread_over_the_other_batches(batch, number, rest
     [("dch", 257), ("hashnet", 257), ("dtsh", 257), ("talr_d", 257), ("qsmi_d", 257), ("csq", 256), ("csq_d", 256)],
 )
 def test_a_method_that_weighs_pairs_has_no_small_last_batch(method, batch):
-    assert with_recipe(Hasher(32, method, method.endswith("_d"), recipe="tuned").checked(), 10_000).batch_size == batch
+    pull = "surrogate" if method.endswith("_d") else "none"
+    assert with_recipe(Hasher(32, method, pull=pull, recipe="tuned").checked(), 10_000).batch_size == batch
 
 
 class Custom(Objective):
@@ -171,32 +152,32 @@ def test_without_a_recipe_a_method_has_its_own_settings_if_there_are_any_and_no_
         ({"method": "csq", "guidance": {"weight": 1.0}}, False, "bits", "surrogate"),
         ({"method": "CSQ_D"}, False, "bits", "surrogate"),
         ({"method": "hashnet"}, False, "bits", "surrogate"),
-        ({"method": "hashnet", "guided": False}, False, "bits", "none"),
+        ({"method": "hashnet", "pull": "none"}, False, "bits", "none"),
         ({"method": Custom}, False, "bits", "none"),
     ],
 )
 def test_what_is_taken_where_head_and_pull_are_not_said(settings, images, head, pull):
     found = with_recipe(Hasher(**settings).checked(), images=images)
-    assert (found.head, found.pull, found.guided) == (head, pull, pull == "surrogate")
+    assert (found.head, found.pull) == (head, pull)
 
 
 def test_what_a_method_does_not_name_is_as_in_the_recipe_paper():
-    named = type("Named", (Custom,), {"recommended": {"host": {"lr": 0.002}}})
-    assert vars(with_recipe(Hasher(method=named, guided=False).checked(), 1000)) == {
-        **vars(with_recipe(Hasher(method=named, guided=False, recipe="paper").checked())),
+    named = type("Named", (Custom,), {"recommended": {"none": {"lr": 0.002}}})
+    assert vars(with_recipe(Hasher(method=named, pull="none").checked(), 1000)) == {
+        **vars(with_recipe(Hasher(method=named, pull="none", recipe="paper").checked())),
         "recipe": "tuned",
         "lr": 0.002,
     }
 
 
-def test_a_form_may_have_the_settings_of_the_recipe_paper_at_one_length_or_at_all():
+def test_a_pull_may_have_the_settings_of_the_recipe_paper_at_one_length_or_at_all():
     paper, own = "paper", {"lr": 0.002, "options": {"a": 1}, "guidance": {"weight": 0.5}}
-    forms = {"recommended": {"host": paper, "guided": own}, "recommended_long": {"host": own, "guided": paper}}
-    named = type("Named", (Custom,), forms)
-    for guided, bits in product((False, True), (32, 64)):
-        found = vars(with_recipe(Hasher(bits, named, guided).checked(), 1000))
-        as_paper = vars(with_recipe(Hasher(bits, named, guided, recipe="paper").checked())) | {"recipe": "tuned"}
-        assert found == as_paper | (own if guided == (bits == 32) else {})
+    lengths = {"recommended": {"none": paper, "surrogate": own}, "recommended_long": {"none": own, "surrogate": paper}}
+    named = type("Named", (Custom,), lengths)
+    for pull, bits in product(("none", "surrogate"), (32, 64)):
+        found = vars(with_recipe(Hasher(bits, named, pull=pull).checked(), 1000))
+        as_paper = vars(with_recipe(Hasher(bits, named, pull=pull, recipe="paper").checked())) | {"recipe": "tuned"}
+        assert found == as_paper | (own if (pull == "surrogate") == (bits == 32) else {})
 
 
 def test_a_method_without_settings_of_its_own_has_no_tuned_recipe():

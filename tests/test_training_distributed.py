@@ -21,8 +21,9 @@ from distributed_run import (
     train_towards_the_first_ones_centers,
 )
 from lbhash.hasher import Hasher
-from lbhash.training.distributed import Place, check_processes, is_main_process, whole_batch_norms
-from training_tools import PROCESSES, log_of, part_of
+from lbhash.training.distributed import Place, from_torchrun, is_main_process, whole_batch_norms
+from lbhash.training.hardware import training_device
+from training_tools import PROCESSES, log_of
 
 TESTS = Path(__file__).parent
 SETTINGS = {"bits": 12, "hidden": 16, "epochs": 2, "seed": 3, "dropout": 0.0, "device": "cpu"}
@@ -96,7 +97,7 @@ def assert_same_training(one, several, name, processes):
 RUNS = [
     {"name": "csq_d", "settings": {"method": "csq_d", "monitor": "map", "validation": 0.2}},
     {"name": "dsdh_d", "settings": {"method": "dsdh"}},
-    {"name": "hashnet", "settings": {"method": "hashnet", "guided": False}, "rows": 157},  # 48, 48, 48 and 13
+    {"name": "hashnet", "settings": {"method": "hashnet", "pull": "none"}, "rows": 157},  # 48, 48, 48 and 13
 ]
 
 
@@ -110,7 +111,6 @@ def test_three_processes_and_batches_that_do_not_divide(tmp_path):
     runs = [
         {"name": "dch_d", "settings": {"method": "dch"}, "rows": 146},
         {"name": "greedyhash_d", "settings": {"method": "greedyhash", "guidance": {"mode": "replace"}}, "rows": 146},
-        {"name": "accumulated", "settings": {"method": "csq_d", "accumulate": 2, "schedule": "cosine"}},
         {"name": "patient", "settings": {"method": "dsdh", "patience": 1, "epochs": 6, "lr": 0.05}},
     ]
     alone_and_together(tmp_path, 3, 48, runs)
@@ -122,8 +122,8 @@ def test_three_processes_and_batches_that_do_not_divide(tmp_path):
     [
         (draw_dropout, ()),
         (end_with_the_first_ones_statistics, ()),
-        (train_towards_the_first_ones_centers, (True,)),
-        (train_towards_the_first_ones_centers, (False,)),
+        (train_towards_the_first_ones_centers, ("surrogate",)),
+        (train_towards_the_first_ones_centers, ("none",)),
     ],
 )
 def test_what_processes_have_of_their_own_and_in_common(tmp_path, task, given):
@@ -140,22 +140,13 @@ def model_of(folder):
 
 
 @pytest.mark.slow
-def test_the_command_under_torchrun_and_by_itself(tmp_path):
+def test_the_command_under_torchrun(tmp_path):
     arguments = ("--epochs", 3, "--monitor", "ratio", "--json")
     done = torchrun(2, *TRAIN, *arguments, "--out", tmp_path / "torchrun")
     assert done.returncode == 0, done.stderr
     metrics = json.loads(done.stdout)  # of one process
     assert metrics == json.loads((tmp_path / "torchrun" / "metrics.json").read_text())
     assert done.stderr.count("epochs") <= done.stderr.count("csq")  # one bar
-    command = [sys.executable, *map(str, (*TRAIN[:1], *TRAIN[2:], *arguments, "--devices", 2))]
-    done = subprocess.run(
-        [*command, "--out", str(tmp_path / "own")], capture_output=True, text=True, timeout=300, env=ENVIRONMENT
-    )
-    assert done.returncode == 0, done.stderr
-    own = json.loads(done.stdout)
-    timed = {"train_seconds": 0, "alternatives": None}  # of these as many as there is time for
-    assert own | timed == metrics | timed
-    assert model_of(tmp_path / "own") == model_of(tmp_path / "torchrun")
 
 
 @pytest.mark.slow
@@ -185,41 +176,22 @@ def test_killed_processes_resume_bit_for_bit(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("who", ["first", "other", "ctrl-c"])
-def test_processes_end_together(tmp_path, who):
-    """One is killed, or Ctrl-C ends the first one, which then ends the other."""
-    arguments = map(str, (*TRAIN[2:], "--epochs", 100_000, "--devices", 2, "--out", tmp_path / "run"))
-    process = subprocess.Popen(
-        [sys.executable, "-m", *arguments], stderr=subprocess.PIPE, text=True, env=ENVIRONMENT, start_new_session=True
+def test_processes_end_together(tmp_path):
+    """A mistake of all of them is said, and torchrun ends; so it does if one of them is killed."""
+    done = torchrun(
+        2, *TRAIN, "--epochs", 1, "--lr", 1e30, "--method", "dsdh", "--pull", "none", "--out", tmp_path / "x"
     )
+    assert done.returncode == 1
+    assert "lbhash: error: the loss is nan in epoch 0; a smaller lr may help\n" in done.stderr
+    launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    command = [*launcher, *map(str, (*TRAIN, "--epochs", 100_000, "--out", tmp_path / "run"))]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=ENVIRONMENT)
     while not (tmp_path / "run" / "checkpoints" / "last.ckpt").exists():
         assert process.poll() is None
         time.sleep(0.01)
-    (other,) = map(int, Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split())
-    if who == "ctrl-c":
-        os.killpg(process.pid, signal.SIGINT)  # as a terminal does
-    else:
-        os.kill(other if who == "other" else process.pid, signal.SIGKILL)
-    _, said = process.communicate(timeout=120)
-    line = {"other": "lbhash: error: process 2 of 2 ended with exit status -9", "first": ""}
-    line["ctrl-c"] = "lbhash: interrupted after epoch "
-    assert process.returncode == {"first": -signal.SIGKILL, "other": 2, "ctrl-c": 130}[who]
-    assert said.count("lbhash: ") == (who != "first")
-    assert (said.splitlines() or [""])[-1].startswith(line[who])
-    end = time.monotonic() + 60
-    while Path(f"/proc/{other}/stat").exists() and Path(f"/proc/{other}/stat").read_text().split()[2] != "Z":
-        assert time.monotonic() < end
-        time.sleep(0.1)
-
-
-@pytest.mark.slow
-def test_a_mistake_of_all_processes_is_said_once(tmp_path):
-    arguments = (*TRAIN[2:], "--devices", 2, "--epochs", 1, "--lr", 1e30, "--method", "dsdh", "--no-guided")
-    command = [sys.executable, "-m", *map(str, arguments), "--out", str(tmp_path / "x")]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300, env=ENVIRONMENT)
-    assert done.returncode == 2
-    assert done.stderr.count("lbhash: ") == 1
-    assert done.stderr.endswith("lbhash: error: the loss is nan in epoch 0; a smaller lr may help\n")
+    one, _ = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+    os.kill(int(one), signal.SIGKILL)
+    assert process.wait(120) == 1
 
 
 # ------------------------------------------------------------------------------------------------ batch normalization
@@ -243,54 +215,26 @@ def test_batch_normalization_is_of_all_rows_on_gpus_and_then_as_before():
     assert model(torch.ones(2, 3, 4, dtype=torch.float64)).dtype == torch.float64
 
 
-# ---------------------------------------------------------------------------------------------------------- refusals
-
-
-def test_processes_of_torchrun_need_not_be_named(monkeypatch):
-    assert check_processes(3, 2) == (3, 2)
-    for name, value in {"TORCHELASTIC_RUN_ID": "x", "LOCAL_WORLD_SIZE": "4", "WORLD_SIZE": "8"}.items():
-        monkeypatch.setenv(name, value)
-    assert check_processes(1, 1) == check_processes(4, 2) == (4, 2)
-    message = "devices is 2 and nodes 1, and torchrun started 4 processes on each of 2 machines; leave both out, or"
-    with pytest.raises(ValueError, match=message):
-        check_processes(2, 1)
+# --------------------------------------------------------------------------------------------- processes and devices
 
 
 @pytest.mark.parametrize(
-    ("environment", "main"),
+    ("environment", "found"),
     [
-        ({}, True),
-        ({"RANK": "0", "LOCAL_RANK": "0"}, True),
-        ({"RANK": "2", "LOCAL_RANK": "0"}, False),
-        ({"LOCAL_RANK": "1"}, False),
-        ({"LOCAL_RANK": "0", "NODE_RANK": "1"}, False),
-        ({"LOCAL_RANK": "0", "NODE_RANK": "0"}, True),
+        ({}, (1, True)),
+        ({"RANK": "1", "WORLD_SIZE": "2"}, (1, True)),  # of another launcher: this process trains alone
+        ({"RANK": "0", "WORLD_SIZE": "8", "TORCHELASTIC_RUN_ID": "x"}, (8, True)),
+        ({"RANK": "4", "LOCAL_RANK": "0", "WORLD_SIZE": "8", "TORCHELASTIC_RUN_ID": "x"}, (8, False)),
     ],
 )
-def test_the_main_process_is_known_before_training_begins(monkeypatch, environment, main):
-    for name in ("RANK", "LOCAL_RANK", "NODE_RANK"):
-        monkeypatch.delenv(name, raising=False)
+def test_processes_are_those_that_torchrun_has_started(monkeypatch, environment, found):
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
-    assert is_main_process() is main
+    assert (from_torchrun("WORLD_SIZE", 1), is_main_process()) == found
 
 
-def test_processes_that_cannot_be_started_are_refused(blobs, monkeypatch):
-    for name in ("RANK", "NODE_RANK", "MASTER_ADDR", "MASTER_PORT"):
-        monkeypatch.delenv(name, raising=False)
-    with pytest.raises(ValueError, match="nodes is 2, and MASTER_ADDR is not in the environment; let torchrun start"):
-        Hasher(**SETTINGS, nodes=2).fit_split(part_of(blobs), 4)
-    monkeypatch.setattr(sys, "ps1", ">>> ", raising=False)
-    with pytest.raises(ValueError, match="devices is 2, and other processes cannot run what was typed here"):
-        Hasher(**SETTINGS, devices=2).fit_split(part_of(blobs), 4)
-    monkeypatch.setenv("RANK", "0")
-    monkeypatch.setenv("WORLD_SIZE", "3")
-    with pytest.raises(ValueError, match="devices is 2 and nodes 1, and 3 processes train together already"):
-        Hasher(**SETTINGS, devices=2).fit_split(part_of(blobs), 4)
-
-
-def test_a_search_is_of_one_process(blobs):
-    from lbhash.tuning import search
-
-    with pytest.raises(ValueError, match="devices is 2; a search trains in one process, and it must be 1"):
-        search(Hasher(**SETTINGS, devices=2), part_of(blobs), 4, trials=1)
+def test_each_process_of_a_machine_has_a_gpu_of_its_own(monkeypatch):
+    monkeypatch.setattr("torch.cuda.device_count", lambda: 2)
+    assert [training_device("gpu", 2, number) for number in (0, 1)] == [torch.device("cuda:0"), torch.device("cuda:1")]
+    with pytest.raises(ValueError, match=r"^device is 'cuda' in 3 processes, which cannot be used here: PyTorch"):
+        training_device("cuda", 3)

@@ -47,9 +47,8 @@ class Collapsing(CSQ):
 
 
 def fitted(blobs, *, folder=None, resume=False, watchers=(), **changed):
-    hasher = Hasher(**{**SETTINGS, "method": Turncoat, "guided": False, **changed})
-    logger = None if folder is None else "csv"
-    return hasher.fit_split(part_of(blobs), 4, directory=folder, resume=resume, logger=logger, watchers=watchers)
+    hasher = Hasher(**{**SETTINGS, "method": Turncoat, "pull": "none", **changed})
+    return hasher.fit_split(part_of(blobs), 4, directory=folder, resume=resume, watchers=watchers)
 
 
 def weights_of(recorder, epoch):
@@ -159,7 +158,7 @@ def test_validation_rows_are_cut_from_the_training_rows_and_judged_after_the_epo
     rest, held = hold_out(part, 0.25, 3)
     codes = Codes(held)
     hasher = Hasher(**SETTINGS, monitor="map", validation=0.25)
-    hasher.fit_split(part, 4, directory=tmp_path, logger="csv", watchers=[codes])
+    hasher.fit_split(part, 4, directory=tmp_path, watchers=[codes])
     assert (len(rest), len(held)) == (120, 40)
     for row, found in zip(log_of(tmp_path), codes.codes, strict=True):
         at = bound(found, held.labels, 75, inter_percentile=10, classes=4, bits=12)
@@ -304,7 +303,7 @@ def test_codes_are_packed_as_everywhere(logits):
 
 def test_the_command_keeps_the_best_epoch(tmp_path, succeed, json_of, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    arguments = ("--bits", 12, "--hidden", 16, "--epochs", 5, "--monitor", "map", "--schedule", "cosine", "--warmup", 1)
+    arguments = ("--bits", 12, "--hidden", 16, "--epochs", 5, "--monitor", "map", "--schedule", "cosine")
     training = json_of("train", *arguments, "--out", "m")["training"]
     rows = log_of(tmp_path / "m")
     values = [float(row["validation_map"]) for row in rows]
@@ -323,7 +322,6 @@ def test_the_command_keeps_the_best_epoch(tmp_path, succeed, json_of, monkeypatc
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("--monitor", "map", "--validation", 0), "monitor is 'map', and there are no validation rows"),
         (("--precision", "16", "--device", "cpu"), "precision is '16' and device 'cpu', and there is no GPU in use"),
     ],
 )

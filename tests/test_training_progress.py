@@ -1,4 +1,4 @@
-"""The bar on standard error, and what TensorBoard gets."""
+"""The bar on standard error."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ import lbhash.training.progress
 from lbhash.hasher import Hasher
 from lbhash.training import Watcher
 from lbhash.training.progress import EpochBar
-from lbhash.training.schedule import Schedule
 from training_tools import Stop, part_of
 
 SETTINGS = {"bits": 12, "hidden": 16, "epochs": 3, "batch_size": 32, "seed": 3}
@@ -56,22 +55,3 @@ def test_the_command_shows_the_bar_on_standard_error(tmp_path, succeed, monkeypa
     assert "epochs" in errors
     assert "validation ratio" in errors
     assert "a second" not in out
-
-
-def test_tensorboard_has_rates_and_speed(blobs, tmp_path):
-    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
-
-    hasher = Hasher(**SETTINGS, recipe="paper", schedule="linear", monitor="ratio")
-    hasher.fit_split(part_of(blobs), 4, directory=tmp_path, logger="tensorboard")
-    events = EventAccumulator(str(tmp_path / "logs")).Reload()
-
-    def values(name):
-        return [event.value for event in events.Scalars(name)]
-
-    last_steps = [Schedule.of(hasher).rate(epoch, 4, 5) for epoch in range(3)]  # 144 rows are trained on
-    np.testing.assert_allclose(values("lr"), last_steps, rtol=1e-6)
-    speeds = values("rows_per_second")
-    assert len(speeds) == 3
-    assert min(speeds) > 0
-    assert hasher.trained_.rows_per_second == pytest.approx(3 / sum(1 / speed for speed in speeds), rel=1e-3)
-    assert len(values("validation_ratio")) == 3

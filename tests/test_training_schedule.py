@@ -21,36 +21,33 @@ from training_tools import by_hand, part_of
 
 @given(st.integers(2, 30), st.integers(1, 12))
 def test_each_shape_by_its_formula(epochs, steps):
-    warmup = epochs / 4
     for name in get_args(ScheduleName):
-        schedule = Schedule(epochs=epochs, lr=2.0, schedule=name, warmup=warmup, decay=0.5, decay_every=3)
+        schedule = Schedule(epochs=epochs, lr=2.0, schedule=name, decay=0.5, decay_every=3)
         for epoch in range(epochs):
             for step in range(steps):
-                t = epoch + step / steps
-                s = max(t - warmup, 0) / (epochs - warmup)
+                s = (epoch + step / steps) / epochs
                 shape = {
                     "step": 0.5 ** (epoch // 3),
                     "cosine": 0.5 + 0.5 * math.cos(math.pi * s),
                     "linear": 1 - s,
                     "constant": 1.0,
                 }[name]
-                rise = min(1.0, (t + 1 / steps) / warmup)
-                assert schedule.rate(epoch, step, steps) == pytest.approx(2.0 * shape * rise, rel=1e-9)
+                assert schedule.rate(epoch, step, steps) == pytest.approx(2.0 * shape, rel=1e-9)
 
 
 def test_the_backbone_follows_the_same_schedule():
-    given_rate = Schedule(epochs=7, schedule="cosine", warmup=2, lr=0.4, backbone_lr=0.003)
-    tenth = Schedule(epochs=7, schedule="cosine", warmup=2, lr=0.4)
+    given_rate = Schedule(epochs=7, schedule="cosine", lr=0.4, backbone_lr=0.003)
+    tenth = Schedule(epochs=7, schedule="cosine", lr=0.4)
     for epoch in range(7):
         factor = given_rate.rate(epoch, 1, 3) / 0.4
         assert given_rate.backbone_rate(epoch, 1, 3) == pytest.approx(0.003 * factor)
         assert tenth.backbone_rate(epoch, 1, 3) == pytest.approx(0.04 * factor)
 
 
-@pytest.mark.parametrize(("name", "accumulate"), [("step", 1), ("cosine", 3)])
-def test_a_training_is_the_obvious_loop(blobs, name, accumulate):
-    """One Adam, the rate of every step, gradients of ``accumulate`` batches summed and divided by their number."""
-    settings = {"epochs": 3, "batch_size": 32, "lr": 0.01, "schedule": name, "warmup": 0.5}
+@pytest.mark.parametrize("name", ["step", "cosine"])
+def test_a_training_is_the_obvious_loop(blobs, name):
+    """One Adam, and the rate of every step."""
+    settings = {"epochs": 3, "batch_size": 32, "lr": 0.01, "schedule": name}
     part = part_of(blobs)
     task = Task(8, 4, torch.from_numpy(blobs.y), 2.0 * torch.eye(4, 8) - 1, epochs=3)
     models = []
@@ -58,9 +55,9 @@ def test_a_training_is_the_obvious_loop(blobs, name, accumulate):
         torch.manual_seed(3)
         model, objective = HashModel(12, 8, 16, dropout=0.0), build_objective("dbdh", task, pull="none")
         if way == "library":
-            train(model, objective, part, TrainingArguments(seed=4, accumulate=accumulate, **settings))
+            train(model, objective, part, TrainingArguments(seed=4, **settings))
         else:
-            by_hand(model, objective, part, Schedule(**settings), seed=4, accumulate=accumulate)
+            by_hand(model, objective, part, Schedule(**settings), seed=4)
         models.append(model)
     for (key, left), (_, right) in zip(*(model.state_dict().items() for model in models), strict=True):
         torch.testing.assert_close(left, right, rtol=1e-6, atol=1e-7, msg=key)

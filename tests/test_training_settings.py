@@ -125,7 +125,7 @@ class EmbeddingLike(NoisyRows):
 
 def test_a_backbone_learns_at_its_own_rate_and_a_frozen_layer_not_at_all(blobs):
     watch = Recorder()
-    rates = {"epochs": 3, "lr": 0.01, "backbone_lr": 0.002, "schedule": "linear", "warmup": 1}
+    rates = {"epochs": 3, "lr": 0.01, "backbone_lr": 0.002, "schedule": "linear"}
     schedule = Schedule(**rates)
     torch.manual_seed(2)
     before = Image().state_dict()
@@ -142,7 +142,7 @@ def test_a_backbone_learns_at_its_own_rate_and_a_frozen_layer_not_at_all(blobs):
 
 
 def test_a_backbone_is_resumed_bit_for_bit(blobs, tmp_path):
-    changed = {"schedule": "linear", "warmup": 2.5, "accumulate": 2, "precision": "bf16"}
+    changed = {"schedule": "linear", "precision": "bf16"}
     options = {"settings": IMAGE_SETTINGS | changed}
     whole, _ = image_run(blobs, **options)
     with pytest.raises(KeyError, match="stopped"):

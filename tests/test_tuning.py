@@ -260,7 +260,7 @@ def test_a_custom_method_brings_its_search_space():
 
 def test_whole_limits_of_what_is_no_count_have_fractions_between():
     space = {"options.lam": IntDistribution(0, 1), "hidden": IntDistribution(0, 8)}
-    found = checked_space(space, small(guided=False), 4)
+    found = checked_space(space, small(pull="none"), 4)
     assert found == {"options.lam": FloatDistribution(0, 1), "hidden": IntDistribution(0, 8)}
 
 
@@ -330,7 +330,7 @@ def test_files_that_are_no_space(tmp_path, text, line):
 )
 def test_spaces_that_cannot_be(train, space, line):
     with pytest.raises((ValueError, TypeError), match=line):
-        search(small(guided=False), train, 4, space=space)
+        search(small(pull="none"), train, 4, space=space)
 
 
 # ------------------------------------------------------------------------------------------------------- the search
@@ -457,14 +457,14 @@ def test_another_search_is_not_resumed(train, tmp_path):
 
 def test_trials_that_cannot_be_trained_fail_alone(train):
     wild = {"lr": CategoricalDistribution((1e-3, 1e38))}
-    some = search(small(guided=False, seed=1), train, 4, trials=6, space=wild)
+    some = search(small(pull="none", seed=1), train, 4, trials=6, space=wild)
     states = {trial.params["lr"]: trial.state for trial in some.trials}
     assert states == {1e-3: "complete", 1e38: "failed"}
     failed = next(trial for trial in some.trials if trial.state == "failed")
     assert "a smaller lr may help" in failed.why
     assert failed.as_dict()["score"] is None
     with pytest.raises(ValueError, match=r"none of 2 trials came to its end: the loss is"):
-        search(small(guided=False), train, 4, trials=2, space={"lr": CategoricalDistribution((1e38,))})
+        search(small(pull="none"), train, 4, trials=2, space={"lr": CategoricalDistribution((1e38,))})
 
 
 def test_trials_below_the_median_are_ended(train, monkeypatch):

@@ -54,7 +54,7 @@ class Recorder(Watcher):
         self.weights.append({name: tensor.clone() for name, tensor in training.module.state_dict().items()})
 
 
-def by_hand(model, objective, part, schedule, *, seed, accumulate=1):
+def by_hand(model, objective, part, schedule, *, seed):
     """Train on a split by the plainest loop: no dropout, no resuming, nothing logged."""
     model.set_standardization(*part.standardization())
     x, labels = torch.from_numpy(part.take(slice(None))), torch.from_numpy(part.labels)
@@ -66,14 +66,11 @@ def by_hand(model, objective, part, schedule, *, seed, accumulate=1):
         objective.begin_epoch(epoch)
         order = np.random.default_rng([seed, epoch]).permutation(len(part))
         batches = np.split(order, range(schedule.batch_size, len(order), schedule.batch_size))
-        adam.zero_grad()
         for step, rows in enumerate(batches):
-            loss = objective(model(x[rows]), labels[rows], torch.from_numpy(rows))
-            (loss / accumulate).backward()
-            if (step + 1) % accumulate == 0 or step == len(batches) - 1:
-                for group in adam.param_groups:
-                    group["lr"] = schedule.rate(epoch, step, len(batches))
-                adam.step()
-                adam.zero_grad()
+            adam.zero_grad()
+            objective(model(x[rows]), labels[rows], torch.from_numpy(rows)).backward()
+            for group in adam.param_groups:
+                group["lr"] = schedule.rate(epoch, step, len(batches))
+            adam.step()
     model.eval()
     objective.eval().end_training()

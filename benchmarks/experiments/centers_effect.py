@@ -52,7 +52,8 @@ def execute(cell: Cell, file: str, epochs: int) -> dict[str, Any]:
     from lbhash.hasher import Hasher
 
     data = _dataset(file)
-    hasher = Hasher(cell.bits, "csq", cell.guided, epochs, cell.seed, recipe="paper", centers=cell.kind, device="cpu")
+    own = {"pull": "surrogate" if cell.guided else "none", "centers": cell.kind}
+    hasher = Hasher(cell.bits, "csq", epochs, cell.seed, recipe="paper", device="cpu", **own)
     hasher.fit_split(data.train, data.classes)
     query, base = hasher.encode_split(data.query), hasher.encode_split(data.base)
     report = evaluate(query, data.query.labels, base, data.base.labels, AT[cell.data])

@@ -21,7 +21,7 @@ from torch import Tensor
 from lbhash.data import hold_out
 from lbhash.evaluation.held_out import score_codes
 from lbhash.hasher import Hasher
-from lbhash.losses import CSQ, DBDH, DCH, DSDH, GreedyHash, Guided, HashNet, Objective, Task
+from lbhash.losses import CSQ, DBDH, DCH, DSDH, GreedyHash, HashNet, Objective, SurrogatePull, Task
 from lbhash.losses.classes import one_hot
 from lbhash.losses.pairs import likelihood_loss, pair_mean, similar
 from lbhash.reproduce.runs.sources import Source
@@ -132,7 +132,7 @@ class TwoMasksCSQ(Objective):
 
     def __init__(self, task: Task) -> None:
         super().__init__()
-        self.guided = Guided(CSQ(task), task, weight="balanced")
+        self.guided = SurrogatePull(CSQ(task), task, weight="balanced")
 
     def forward(self, logits: Tensor, labels: Tensor, index: Tensor) -> Tensor:
         """Return the loss of a batch."""
@@ -160,7 +160,7 @@ class TwoStepsCSQ(TwoMasksCSQ):
         return self.guided.host(logits, labels, index) + self.guided.weight * pull
 
 
-BALANCED = {"guided": True, "guidance": {"weight": "balanced"}}
+BALANCED = {"pull": "surrogate", "guidance": {"weight": "balanced"}}
 FORMS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "HashNet: pairs of all rows, not of two halves of a batch": ({"method": "hashnet"}, {"method": HalvesHashNet}),
     "HashNet: β by epochs, not by steps": ({"method": "hashnet"}, {"method": StepsHashNet}),
@@ -179,7 +179,7 @@ FORMS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
         {"method": "csq", **BALANCED},
         {"method": TwoStepsCSQ},
     ),
-    "CSQ_D: weight 0.003, not the paper's 1": ({"method": "csq", **BALANCED}, {"method": "csq", "guided": True}),
+    "CSQ_D: weight 0.003, not the paper's 1": ({"method": "csq", **BALANCED}, {"method": "csq", "pull": "surrogate"}),
 }
 """Our form and the other, as arguments of ``Hasher``, by what they are."""
 
@@ -188,7 +188,7 @@ def scores(source: Source, form: dict[str, Any], given: argparse.Namespace) -> l
     """Return the mAP of the validation rows for each seed."""
     split, classes = source.training()
     fitted, validation = hold_out(split, 0.2, 0)
-    base = Hasher(given.bits, epochs=given.epochs, recipe="paper", device="cpu").set_params(**{"guided": False, **form})
+    base = Hasher(given.bits, epochs=given.epochs, recipe="paper", device="cpu").set_params(**{"pull": "none", **form})
     hashers = fit_seeds(base, fitted, len(classes), range(given.seeds))
     codes = [hasher.encode_split(validation) for hasher in hashers]
     top_k = source.top_k()

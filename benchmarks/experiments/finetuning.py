@@ -39,7 +39,7 @@ INTRO = """# Fine-tuning
 {methods}, {recipes}, {bits} bits; class centers that are not arranged are of the kind "best".
 {backbone} learns together with the head (a hidden layer of 1,024) from {train:,} training images of {data}
 at {size} × {size} pixels: {epochs} epochs, batch 64, Adam at {lr:g} for the head and {backbone_lr:g} for the backbone,
-both falling along a cosine; crops, flips and colors by `--crop-scale`, `--flip` and `--jitter`; seed {seed}. One seed:
+both falling along a cosine; the default crops, flips and colors; seed {seed}. One seed:
 differences of a point or so mean little.
 
 Made by

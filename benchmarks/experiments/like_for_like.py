@@ -86,7 +86,7 @@ def precision(cell: Cell, pull: str, folder: Path) -> Floats:
     file = cell.file(pull, folder)
     if file.exists():
         return read_npz(file)["average_precision"]
-    hasher = Hasher(cell.bits, cell.method, None, cell.epochs, pull=pull, recipe=cell.recipe, device="cpu")
+    hasher = Hasher(cell.bits, cell.method, cell.epochs, pull=pull, recipe=cell.recipe, device="cpu")
     found = precision_of(hasher, cell.source, range(cell.seeds))
     write_npz(file, {"average_precision": found})
     return found

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 PART, NEW = "methods-table", "new-classes"
 BITS = (16, 32, 64)
 UNSEEN = "unseen"
-LEFT = ("ridge", "sdh", "wccn-itq", "sne")  # their names stand left of their points
+LEFT = ("ridge", "wccn-itq", "sne")  # their names stand left of their points
 KEY = ("data", "at", "protocol", "method", "bits", "epochs")
 
 WITHOUT_LABELS = "itq", LABEL_FREE  # the usual one, and the default
@@ -71,7 +71,8 @@ def execute(file: str, cell: Row) -> Row:
     dataset = _dataset(file, cell["protocol"] or None)
     part, classes = dataset.train.compact()
     host, guided = cell["method"].removesuffix("_d"), cell["method"].endswith("_d")
-    training = {} if host in CODERS else {"guided": guided, "epochs": int(cell["epochs"])}
+    pull = "surrogate" if guided else "none"
+    training: dict[str, Any] = {} if host in CODERS else {"pull": pull, "epochs": int(cell["epochs"])}
     hasher = Hasher(int(cell["bits"]), host, device="cpu", **training)
     started = time.perf_counter()
     fitted = fit_seeds(hasher, part, len(classes), range(int(cell["seeds"])))

@@ -201,7 +201,7 @@ class Rows:
 
     def hyp2(self, seed: int) -> Words:
         """Return the signs of the class means of a HyP² model's outputs, in the place of its proxies."""
-        hasher = Hasher(self.bits, "hyp2", guided=False, epochs=self.epochs, seed=seed, device="cpu")
+        hasher = Hasher(self.bits, "hyp2", pull="none", epochs=self.epochs, seed=seed, device="cpu")
         return np.where(self._means(hasher.fit_split(self.split, self.classes)) >= 0, 1, -1).astype(np.int8)
 
     def mds(self, seed: int) -> Words:
@@ -249,7 +249,7 @@ def run(source: Source, cell: dict[str, str]) -> dict[str, str]:
     own = recommended("csq", "none", bits)
     options = own.pop("options", {}) | {"words": kind, "reassign": kind == "reassigned"}
     hasher = Hasher(
-        bits, GivenCenters, guided=False, epochs=epochs, centers="best-ratio", options=options, device="cpu", **own
+        bits, GivenCenters, pull="none", epochs=epochs, centers="best-ratio", options=options, device="cpu", **own
     )
     maps = [
         100 * score_codes(one.encode_split(validation), validation.labels, rows.classes, bits, with_map=True).map

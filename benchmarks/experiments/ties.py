@@ -50,7 +50,7 @@ def mean_average_precisions(dataset: Any, bits: int, epochs: int, seed: int) -> 
     from lbhash.evaluation.report import evaluate
     from lbhash.hasher import Hasher
 
-    hasher = Hasher(bits, "csq", guided=False, epochs=epochs, seed=seed, recipe="paper", centers="best", device="cpu")
+    hasher = Hasher(bits, "csq", pull="none", epochs=epochs, seed=seed, recipe="paper", centers="best", device="cpu")
     hasher.fit_split(dataset.train, dataset.classes)
     query, base = hasher.encode_split(dataset.query), hasher.encode_split(dataset.base)
     wanted, labels = dataset.query.labels, dataset.base.labels

@@ -12,7 +12,7 @@ from tests.faults.program import Program
 
 BITS = 16
 TRAINING = ("--bits", BITS, "--hidden", 8, "--epochs", 4)
-MONITORED = ("--monitor", "ratio", "--validation", 0.25)
+MONITORED = ("--monitor", "ratio")
 IDS = np.sort(np.random.default_rng(2).permutation(5000)[:1700])
 """Of the codes in an index, of which some are removed again."""
 

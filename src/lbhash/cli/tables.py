@@ -349,26 +349,26 @@ def print_compared_centers(compared: Mapping[str, Any]) -> None:
 
 
 def method_rows() -> list[dict[str, Any]]:
-    """Return name, summary and source of every method, and what "tuned" sets for a host's forms at 32 and 64 bits.
+    """Return name, summary and source of every method, and what "tuned" sets for a host with each pull.
 
-    The hosts come first, then the coders, which are never guided.
+    Settings are for 32 and for 64 bits. The hosts come first, then the coders, which have no pull.
     """
-    from lbhash.losses import FORMS, METHODS, PULLS, recommended
+    from lbhash.losses import METHODS, PULLS, recommended
     from lbhash.training.coders import CODERS
 
     kinds: dict[str, Any] = {**METHODS, **CODERS}
     return [
         {
             "name": name,
-            "guided": None if name in CODERS else f"{name}_d",
+            "surrogate": None if name in CODERS else f"{name}_d",
             "labels": name in METHODS or CODERS[name].needs_labels,
             "network": name in METHODS or CODERS[name].network,
             "summary": (kind.__doc__ or "").split(".")[0],
             "source": " ".join((import_module(kind.__module__).__doc__ or "").split()),
             "recommended": {
-                FORMS[pull]: {str(bits): recommended(kind, pull, bits) for bits in (32, 64)}
+                pull: {str(bits): recommended(kind, pull, bits) for bits in (32, 64)}
                 for pull in PULLS
-                if FORMS[pull] in getattr(kind, "recommended", {})
+                if pull in getattr(kind, "recommended", {})
             },
         }
         for name, kind in kinds.items()
@@ -386,14 +386,14 @@ def _flat(settings: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
 
 def print_methods() -> None:
     """Print the methods, and the settings of those that have their own, the recipe "tuned"."""
-    table = Table("--method", "with --guided", "labels", "what it does", "source")
+    table = Table("--method", "--pull surrogate", "labels", "what it does", "source")
     said_of = "searched for by the mAP of held-out rows, with the same budget for each method (docs/methods.md)"
     tuned = Table("--method", "default settings, 32 bits", "64 bits", caption=said_of)
     for row in method_rows():
         labels = "needed" if row["labels"] else "not used"
-        table.add_row(row["name"], row["guided"] or "–", labels, row["summary"], row["source"])
-        for form, lengths in row["recommended"].items():
+        table.add_row(row["name"], row["surrogate"] or "–", labels, row["summary"], row["source"])
+        for pull, lengths in row["recommended"].items():
             said = [", ".join(f"{name} {value}" for name, value in _flat(own)) for own in lengths.values()]
-            name = row["name"] + {"guided": "_d", "pulled": " --pull bits"}.get(form, "")
+            name = row["name"] + {"surrogate": "_d", "bits": " --pull bits"}.get(pull, "")
             tuned.add_row(name, said[0], "the same" if said[1] == said[0] else said[1])
     Console().print(table, tuned)

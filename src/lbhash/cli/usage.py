@@ -32,8 +32,8 @@ _KINDS = {"int": "an integer", "integer": "an integer", "float": "a number", "bo
 def usage_line(said: str, cause: Any) -> str:
     """Return one line for an error in the arguments; ``said`` is Typer's own, and ``cause`` what it was raised from.
 
-    >>> usage_line("Invalid value for '--log': 'cvs' is not one of 'csv', 'tensorboard'.", None)
-    "log is 'cvs'; it must be one of csv, tensorboard; did you mean csv?"
+    >>> usage_line("Invalid value for '--recipe': 'papre' is not one of 'tuned', 'paper'.", None)
+    "recipe is 'papre'; it must be one of tuned, paper; did you mean paper?"
     >>> usage_line("No such option: --nodes", None).partition(";")[0]
     '--nodes is gone'
     """

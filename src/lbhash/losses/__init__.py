@@ -20,7 +20,6 @@ from lbhash.losses.dsdh import DSDH
 from lbhash.losses.dsh import DSH
 from lbhash.losses.dtsh import DTSH
 from lbhash.losses.greedyhash import GreedyHash
-from lbhash.losses.guided import Guided, Pulled
 from lbhash.losses.hashnet import HashNet
 from lbhash.losses.hyp2 import HyP2
 from lbhash.losses.idhn import IDHN
@@ -29,6 +28,7 @@ from lbhash.losses.mds import MDS
 from lbhash.losses.mihash import MIHash
 from lbhash.losses.normsoftmax import NormSoftmax
 from lbhash.losses.orthohash import OrthoHash
+from lbhash.losses.pulls import BitsPull, SurrogatePull
 from lbhash.losses.qsmi import QSMI
 from lbhash.losses.talr import TALR
 from lbhash.utils.formatting import shown
@@ -42,10 +42,8 @@ METHODS: dict[str, type[Objective]] = {
 }
 """The host methods by the name that ``method`` takes: those of the guidance's paper first, and in its order."""
 
-PULLS: dict[str, type[Guided | Pulled] | None] = {"none": None, "surrogate": Guided, "bits": Pulled}
+PULLS: dict[str, type[SurrogatePull | BitsPull] | None] = {"none": None, "surrogate": SurrogatePull, "bits": BitsPull}
 """What is added to a host method, by the name that ``pull`` takes."""
-FORMS = {"none": "host", "surrogate": "guided", "bits": "pulled"}
-"""The name of a method's form with each pull, in ``Objective.recommended``."""
 
 
 def build_objective(
@@ -77,10 +75,12 @@ def check_method(
 ) -> type[Any]:
     """Return the class of a method; the errors are those of ``build_objective``."""
     kind = find_method(method)
-    if is_guided_name(method) and pull != "surrogate":
-        raise ValueError(f"method is {method!r}, which is guided, and pull is {pull!r}; leave one of the two out")
+    if names_surrogate(method) and pull != "surrogate":
+        raise ValueError(
+            f"method is {method!r}, whose pull is 'surrogate', and pull is {pull!r}; leave one of the two out"
+        )
     _check_names(options, "options", kind, 1, f"method {method_name(method)}")
-    _check_names(guidance, "guidance", PULLS[pull] or Guided, 2, f"pull {pull!r}")
+    _check_names(guidance, "guidance", PULLS[pull] or SurrogatePull, 2, f"pull {pull!r}")
     if kind not in METHODS.values():
         check_custom(kind, options or {}, method_name(method))
     return kind
@@ -118,24 +118,24 @@ def recommended(method: Any, pull: str, bits: int) -> dict[str, Any]:
     """Return what the recipe "tuned" sets for codes of a method with this pull; it may set nothing."""
     found: dict[str, Any] = {}
     for name in ("recommended", "recommended_long") if bits >= LONG else ("recommended",):
-        given = _forms(method, name).get(FORMS[pull], {})
+        given = _by_pull(method, name).get(pull, {})
         found = dict(PAPER) if given == "paper" else {**found, **given}
     return {**PAPER, **settings_at(found, bits)} if found else {}
 
 
-def _forms(method: Any, name: str) -> Mapping[str, Any]:
-    """Return an attribute of a method that has settings of its forms; ``ValueError`` if it is not as it must be."""
-    forms = getattr(find_method(method), name, {})
+def _by_pull(method: Any, name: str) -> Mapping[str, Any]:
+    """Return an attribute of a method that has settings for each pull; ``ValueError`` if it is not as it must be."""
+    found = getattr(find_method(method), name, {})
     whose, settings = f"{name} of method {method_name(method)!r}", (*PAPER, "options", "guidance")
-    if not isinstance(forms, Mapping) or not set(forms) <= set(FORMS.values()):
-        raise ValueError(f"{whose} is {forms!r}; it must be a dict of forms: 'host', 'guided', 'pulled'")
-    for form, given in forms.items():
+    if not isinstance(found, Mapping) or not set(found) <= set(PULLS):
+        raise ValueError(f"{whose} is {found!r}; it must be a dict with the pulls {', '.join(map(repr, PULLS))}")
+    for pull, given in found.items():
         if given != "paper" and not isinstance(given, Mapping):
-            raise ValueError(f"{whose} has {given!r} for {form!r}; it must be a dict of settings, or 'paper'")
+            raise ValueError(f"{whose} has {given!r} for {pull!r}; it must be a dict of settings, or 'paper'")
         for key in given if given != "paper" else ():
             if key not in settings:
-                raise ValueError(f"{whose} has {key!r} for {form!r}; it may have {', '.join(settings)}")
-    return forms
+                raise ValueError(f"{whose} has {key!r} for {pull!r}; it may have {', '.join(settings)}")
+    return found
 
 
 def settings_at(found: Mapping[str, Any], bits: int) -> dict[str, Any]:
@@ -163,14 +163,14 @@ def stored_method(method: Any) -> str:
     return f"{module}:{name}" if importable and method not in METHODS.values() else method_name(method)
 
 
-def is_guided_name(method: Any) -> bool:
-    """Return whether a method's name asks for the guidance, as ``csq_d`` does."""
+def names_surrogate(method: Any) -> bool:
+    """Return whether a method's name asks for the pull "surrogate", the paper's guidance, as ``csq_d`` does."""
     return isinstance(method, str) and method.lower().endswith("_d") and method.lower()[:-2] in METHODS
 
 
 def _host_name(method: str) -> str:
     """Return the name of the host: of ``csq_d`` and ``CSQ_D`` it is ``csq``."""
-    name = method.lower()[:-2] if is_guided_name(method) else method.lower()
+    name = method.lower()[:-2] if names_surrogate(method) else method.lower()
     return name if name in METHODS else str(method)
 
 
@@ -193,18 +193,17 @@ def _check_names(given: Any, argument: str, kind: type[Any], leading: int, whose
 
 
 __all__ = ["CSQ", "DBDH", "DCH", "DFH", "DHN", "DPN", "DPSH", "DSDH", "DSH", "DTSH", "IDHN", "JMLH", "MDS", "METHODS"]
-__all__ += ["QSMI", "TALR", "GreedyHash", "Guided", "HashNet", "HyP2", "MIHash", "NormSoftmax", "Objective"]
+__all__ += ["QSMI", "TALR", "GreedyHash", "HashNet", "HyP2", "MIHash", "NormSoftmax", "Objective", "SurrogatePull"]
 __all__ += [
-    "FORMS",
     "PULLS",
+    "BitsPull",
     "OrthoHash",
-    "Pulled",
     "Task",
     "build_objective",
     "check_method",
     "find_method",
-    "is_guided_name",
     "method_name",
+    "names_surrogate",
     "recommended",
 ]
 __all__ += ["stored_method", "uses_centers"]

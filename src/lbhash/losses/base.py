@@ -60,14 +60,14 @@ class Objective(nn.Module):
     batch of few rows one or two then weigh as much as all of another batch, and the method learns badly."""
 
     guidance_weight: ClassVar[float] = 1.0
-    """Weight of the guidance in balance with the method's own loss (``Guided(weight="balanced")``)."""
+    """Weight of the guidance in balance with the method's own loss (``SurrogatePull(weight="balanced")``)."""
 
     recommended: ClassVar[Mapping[str, Mapping[str, Any] | str]] = {}
-    """What the recipe "tuned" sets for the "host", its "guided" and its "pulled" form, where the user says nothing.
+    """What the recipe "tuned" sets with each pull ("none", "surrogate" or "bits"), where the user says nothing.
 
     Settings of a training (``batch_size``, ``lr``, ``schedule``, ``dropout``), and ``options`` and ``guidance``, each
-    a dict whose values may be functions of ``bits``. What is not named is as in the recipe "paper", and so is all of a
-    form whose settings are "paper".
+    a dict whose values may be functions of ``bits``. What is not named is as in the recipe "paper", and so is
+    everything with a pull whose settings are "paper".
     """
 
     recommended_long: ClassVar[Mapping[str, Mapping[str, Any] | str]] = {}

@@ -28,10 +28,10 @@ class CSQ(Objective):
 
     guidance_weight = 0.003  # this loss is a mean over bits, and the guidance is a sum over blocks and labels
     recommended: ClassVar = {
-        "host": tuned(batch_size=256, lr=3.5e-3, dropout=0.47, options={"lam": 0.0021}),
-        "guided": tuned(batch_size=256, lr=7.6e-3, dropout=0.45, options={"lam": 2.7e-4}, weight=0.0012),
+        "none": tuned(batch_size=256, lr=3.5e-3, dropout=0.47, options={"lam": 0.0021}),
+        "surrogate": tuned(batch_size=256, lr=7.6e-3, dropout=0.45, options={"lam": 2.7e-4}, weight=0.0012),
     }
-    recommended_long: ClassVar = {"host": {"lr": 7.6e-3, "dropout": 0.45}}  # those of the guided form
+    recommended_long: ClassVar = {"none": {"lr": 7.6e-3, "dropout": 0.45}}  # those of the guided form
     search_space: ClassVar = {"lam": {"low": 1e-5, "high": 1e-1, "log": True}}
     centers: Tensor
     tie_break: Tensor

@@ -27,10 +27,10 @@ class DBDH(Objective):
 
     uses_centers = False
     recommended: ClassVar = {
-        "host": tuned(batch_size=128, lr=3.5e-3, dropout=0.11, options={"alpha": 0.11}),
-        "guided": tuned(batch_size=512, lr=6.1e-3, dropout=0.53, options={"alpha": 0.079}, weight=0.76),
+        "none": tuned(batch_size=128, lr=3.5e-3, dropout=0.11, options={"alpha": 0.11}),
+        "surrogate": tuned(batch_size=512, lr=6.1e-3, dropout=0.53, options={"alpha": 0.079}, weight=0.76),
     }
-    recommended_long: ClassVar = {"host": {"options": {}}, "guided": "paper"}
+    recommended_long: ClassVar = {"none": {"options": {}}, "surrogate": "paper"}
     search_space: ClassVar = {"alpha": {"low": 1e-3, "high": 1.0, "log": True}}
 
     def __init__(self, task: Task, *, alpha: float = 0.1) -> None:

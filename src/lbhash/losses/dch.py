@@ -32,10 +32,10 @@ class DCH(Objective):
     least_distance: ClassVar = 1e-3
     """Bits between two rows; a dissimilar pair at distance 0 would have an infinite loss."""
     recommended: ClassVar = {
-        "host": tuned(
+        "none": tuned(
             batch_size=256, lr=2.5e-3, dropout=0.02, options={"gamma": lambda bits: 10 * bits / 32, "lam": 0.032}
         ),
-        "guided": tuned(
+        "surrogate": tuned(
             batch_size=128,
             lr=2.2e-3,
             dropout=0.42,
@@ -43,7 +43,7 @@ class DCH(Objective):
             weight=0.37,
         ),
     }
-    recommended_long: ClassVar = {"host": {"batch_size": 384, "lr": 2.5e-3, "dropout": 0.0}}
+    recommended_long: ClassVar = {"none": {"batch_size": 384, "lr": 2.5e-3, "dropout": 0.0}}
     search_space: ClassVar = {
         "gamma": lambda bits: {"low": 2 * bits / 32, "high": 50 * bits / 32, "log": True},
         "lam": {"low": 1e-3, "high": 1.0, "log": True},

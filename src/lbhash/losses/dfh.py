@@ -32,14 +32,14 @@ class DFH(Objective):
 
     uses_centers = False
     recommended: ClassVar = {
-        "host": tuned(batch_size=512, lr=0.003, dropout=0.14, options={"margin": 1.6, "mu": 0.99, "eta": 4.4}),
-        "guided": tuned(
+        "none": tuned(batch_size=512, lr=0.003, dropout=0.14, options={"margin": 1.6, "mu": 0.99, "eta": 4.4}),
+        "surrogate": tuned(
             batch_size=128, lr=0.0025, dropout=0.51, options={"margin": 0.3, "mu": 0.017, "eta": 3.7}, weight=0.41
         ),
     }
     recommended_long: ClassVar = {
-        "host": {"batch_size": 128, "lr": 0.0015, "dropout": 0.0},
-        "guided": {"options": {}, "guidance": {"weight": 1.0}},
+        "none": {"batch_size": 128, "lr": 0.0015, "dropout": 0.0},
+        "surrogate": {"options": {}, "guidance": {"weight": 1.0}},
     }
     search_space: ClassVar = {
         "margin": {"low": 0.1, "high": 10.0, "log": True},

@@ -27,12 +27,12 @@ class DHN(Objective):
 
     uses_centers = False
     recommended: ClassVar = {
-        "host": tuned(batch_size=128, lr=0.0006, dropout=0.12, options={"lam": 3.2}),
-        "guided": tuned(batch_size=512, lr=0.0061, dropout=0.53, options={"lam": 0.34}, weight=0.76),
+        "none": tuned(batch_size=128, lr=0.0006, dropout=0.12, options={"lam": 3.2}),
+        "surrogate": tuned(batch_size=512, lr=0.0061, dropout=0.53, options={"lam": 0.34}, weight=0.76),
     }
     recommended_long: ClassVar = {
-        "host": {"batch_size": 256, "lr": 0.002, "dropout": 0.0},
-        "guided": "paper",
+        "none": {"batch_size": 256, "lr": 0.002, "dropout": 0.0},
+        "surrogate": "paper",
     }
     search_space: ClassVar = {"lam": {"low": 1e-3, "high": 10.0, "log": True}}
 

@@ -24,10 +24,10 @@ class DPN(Objective):
     """
 
     recommended: ClassVar = {
-        "host": tuned(batch_size=128, lr=0.0068, dropout=0.54, options={"margin": 5.6}),
-        "guided": tuned(batch_size=256, lr=0.004, dropout=0.42, options={"margin": 2.2}, weight=0.37),
+        "none": tuned(batch_size=128, lr=0.0068, dropout=0.54, options={"margin": 5.6}),
+        "surrogate": tuned(batch_size=256, lr=0.004, dropout=0.42, options={"margin": 2.2}, weight=0.37),
     }
-    recommended_long: ClassVar = {"host": {"options": {}}, "guided": {"options": {}, "guidance": {"weight": 1.0}}}
+    recommended_long: ClassVar = {"none": {"options": {}}, "surrogate": {"options": {}, "guidance": {"weight": 1.0}}}
     search_space: ClassVar = {"margin": {"low": 0.1, "high": 10.0, "log": True}}
     centers: Tensor
     tie_break: Tensor

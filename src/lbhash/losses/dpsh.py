@@ -26,10 +26,10 @@ class DPSH(Objective):
 
     uses_centers = False
     recommended: ClassVar = {
-        "host": tuned(batch_size=128, lr=0.0018, dropout=0.097, options={"eta": 0.9}),
-        "guided": tuned(batch_size=256, lr=0.0024, dropout=0.35, options={"eta": 1.5}, weight=1.1),
+        "none": tuned(batch_size=128, lr=0.0018, dropout=0.097, options={"eta": 0.9}),
+        "surrogate": tuned(batch_size=256, lr=0.0024, dropout=0.35, options={"eta": 1.5}, weight=1.1),
     }
-    recommended_long: ClassVar = {"host": {"batch_size": 256, "lr": 0.002, "dropout": 0.0}, "guided": "paper"}
+    recommended_long: ClassVar = {"none": {"batch_size": 256, "lr": 0.002, "dropout": 0.0}, "surrogate": "paper"}
     search_space: ClassVar = {"eta": {"low": 1e-3, "high": 10.0, "log": True}}
 
     def __init__(self, task: Task, *, eta: float = 0.1) -> None:

@@ -32,14 +32,14 @@ class DSDH(Objective):
 
     uses_centers = False
     recommended: ClassVar = {
-        "host": tuned(batch_size=128, lr=1.7e-3, dropout=0.28, options={"mu": 0.2, "nu": 0.012, "eta": 0.45}),
-        "guided": tuned(
+        "none": tuned(batch_size=128, lr=1.7e-3, dropout=0.28, options={"mu": 0.2, "nu": 0.012, "eta": 0.45}),
+        "surrogate": tuned(
             batch_size=512, lr=7.7e-3, dropout=0.51, options={"mu": 0.12, "nu": 0.017, "eta": 0.32}, weight=0.75
         ),
     }
     recommended_long: ClassVar = {
-        "host": {"batch_size": 128, "lr": 1.5e-3, "dropout": 0.0, "options": {}},
-        "guided": "paper",
+        "none": {"batch_size": 128, "lr": 1.5e-3, "dropout": 0.0, "options": {}},
+        "surrogate": "paper",
     }
     search_space: ClassVar = {name: {"low": 1e-2, "high": 10.0, "log": True} for name in ("mu", "nu", "eta")}
     targets: Tensor

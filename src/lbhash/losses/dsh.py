@@ -27,10 +27,10 @@ class DSH(Objective):
 
     uses_centers = False
     recommended: ClassVar = {
-        "host": tuned(
+        "none": tuned(
             batch_size=512, lr=0.0089, dropout=0.15, options={"alpha": 0.0068, "margin": lambda bits: 37 * bits / 32}
         ),
-        "guided": tuned(
+        "surrogate": tuned(
             batch_size=256,
             lr=0.002,
             dropout=0.51,
@@ -38,7 +38,7 @@ class DSH(Objective):
             weight=1.0,
         ),
     }
-    recommended_long: ClassVar = {"guided": "paper"}
+    recommended_long: ClassVar = {"surrogate": "paper"}
     search_space: ClassVar = {
         "alpha": {"low": 1e-3, "high": 1.0, "log": True},
         "margin": lambda bits: {"low": 0.5 * bits, "high": 4.0 * bits},

@@ -28,10 +28,10 @@ class DTSH(Objective):
     uses_centers = False
     weighs_pairs = True
     recommended: ClassVar = {
-        "host": tuned(
+        "none": tuned(
             batch_size=256, lr=0.0033, dropout=0.11, options={"alpha": lambda bits: 4.1 * bits / 32, "eta": 0.82}
         ),
-        "guided": tuned(
+        "surrogate": tuned(
             batch_size=256,
             lr=0.0098,
             dropout=0.39,

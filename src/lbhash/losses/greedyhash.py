@@ -27,8 +27,8 @@ class GreedyHash(Objective):
 
     uses_centers = False
     recommended: ClassVar = {
-        "host": tuned(batch_size=128, lr=4.1e-3, dropout=0.52, options={"alpha": 0.65}),
-        "guided": "paper",
+        "none": tuned(batch_size=128, lr=4.1e-3, dropout=0.52, options={"alpha": 0.65}),
+        "surrogate": "paper",
     }
     search_space: ClassVar = {"alpha": {"low": 1e-3, "high": 1.0, "log": True}}
 

@@ -28,10 +28,10 @@ class HashNet(Objective):
     uses_centers = False
     weighs_pairs = True
     recommended: ClassVar = {
-        "host": tuned(
+        "none": tuned(
             batch_size=256, lr=1.3e-3, dropout=0.4, options={"alpha": lambda bits: 15 / bits, "continuation": 60.0}
         ),
-        "guided": tuned(
+        "surrogate": tuned(
             batch_size=256,
             lr=5.1e-3,
             dropout=0.47,
@@ -40,8 +40,8 @@ class HashNet(Objective):
         ),
     }
     recommended_long: ClassVar = {
-        "host": {"batch_size": 256, "lr": 2e-3, "dropout": 0.0, "options": {}},
-        "guided": {"options": {}, "guidance": {"weight": 1.0}},
+        "none": {"batch_size": 256, "lr": 2e-3, "dropout": 0.0, "options": {}},
+        "surrogate": {"options": {}, "guidance": {"weight": 1.0}},
     }
     search_space: ClassVar = {
         "alpha": lambda bits: {"low": 1 / bits, "high": 100 / bits, "log": True},

@@ -28,10 +28,10 @@ class HyP2(Objective):
     """
 
     recommended: ClassVar = {
-        "host": "paper",
-        "guided": tuned(batch_size=512, lr=0.0038, dropout=0.49, options={"beta": 0.12}, weight=2.4),
+        "none": "paper",
+        "surrogate": tuned(batch_size=512, lr=0.0038, dropout=0.49, options={"beta": 0.12}, weight=2.4),
     }
-    recommended_long: ClassVar = {"guided": "paper"}
+    recommended_long: ClassVar = {"surrogate": "paper"}
     search_space: ClassVar = {"beta": {"low": 0.05, "high": 5.0, "log": True}}
 
     def __init__(self, task: Task, *, beta: float = 0.5, zeta: float | None = None) -> None:

@@ -31,12 +31,12 @@ class IDHN(Objective):
 
     uses_centers = False
     recommended: ClassVar = {
-        "host": tuned(batch_size=128, lr=0.0016, dropout=0.092, options={"alpha": 0.005, "beta": 2.5, "gamma": 0.044}),
-        "guided": tuned(
+        "none": tuned(batch_size=128, lr=0.0016, dropout=0.092, options={"alpha": 0.005, "beta": 2.5, "gamma": 0.044}),
+        "surrogate": tuned(
             batch_size=128, lr=0.0016, dropout=0.55, options={"alpha": 0.071, "beta": 3.5, "gamma": 0.24}, weight=0.014
         ),
     }
-    recommended_long: ClassVar = {"host": {"options": {}}, "guided": "paper"}
+    recommended_long: ClassVar = {"none": {"options": {}}, "surrogate": "paper"}
     search_space: ClassVar = {
         "alpha": {"low": 1e-3, "high": 1.0, "log": True},
         "beta": {"low": 1.0, "high": 50.0, "log": True},

@@ -29,8 +29,8 @@ class JMLH(Objective):
 
     uses_centers = False
     recommended: ClassVar = {
-        "host": tuned(batch_size=256, lr=0.0026, dropout=0.54, options={"lam": 0.062}),
-        "guided": "paper",
+        "none": tuned(batch_size=256, lr=0.0026, dropout=0.54, options={"lam": 0.062}),
+        "surrogate": "paper",
     }
     search_space: ClassVar = {"lam": {"low": 1e-3, "high": 1.0, "log": True}}
 

@@ -32,12 +32,14 @@ class MDS(Objective):
     """
 
     recommended: ClassVar = {
-        "host": tuned(batch_size=256, lr=0.0026, dropout=0.42, options={"lam": 0.0075, "beta": 1.9}),
-        "guided": tuned(batch_size=128, lr=0.0024, dropout=0.57, options={"lam": 2.1e-05, "beta": 0.24}, weight=0.59),
+        "none": tuned(batch_size=256, lr=0.0026, dropout=0.42, options={"lam": 0.0075, "beta": 1.9}),
+        "surrogate": tuned(
+            batch_size=128, lr=0.0024, dropout=0.57, options={"lam": 2.1e-05, "beta": 0.24}, weight=0.59
+        ),
     }
     recommended_long: ClassVar = {
-        "host": {"batch_size": 128, "lr": 0.0015, "dropout": 0.0, "options": {}},
-        "guided": "paper",
+        "none": {"batch_size": 128, "lr": 0.0015, "dropout": 0.0, "options": {}},
+        "surrogate": "paper",
     }
     search_space: ClassVar = {
         "lam": {"low": 1e-5, "high": 1e-1, "log": True},

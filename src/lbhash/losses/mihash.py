@@ -26,10 +26,10 @@ class MIHash(Objective):
 
     uses_centers = False
     recommended: ClassVar = {
-        "host": tuned(batch_size=512, lr=0.0039, dropout=0.21, options={"bins": 17}),
-        "guided": tuned(batch_size=256, lr=0.0016, dropout=0.55, options={"bins": 14}, weight=0.014),
+        "none": tuned(batch_size=512, lr=0.0039, dropout=0.21, options={"bins": 17}),
+        "surrogate": tuned(batch_size=256, lr=0.0016, dropout=0.55, options={"bins": 14}, weight=0.014),
     }
-    recommended_long: ClassVar = {"host": {"options": {}}, "guided": "paper"}
+    recommended_long: ClassVar = {"none": {"options": {}}, "surrogate": "paper"}
     search_space: ClassVar = {"bins": {"low": 4, "high": 32, "log": True}}
 
     def __init__(self, task: Task, *, bins: int = 16) -> None:

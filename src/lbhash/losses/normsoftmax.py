@@ -23,10 +23,10 @@ class NormSoftmax(Objective):
     """
 
     recommended: ClassVar = {
-        "host": tuned(batch_size=512, lr=0.0062, dropout=0.45, options={"tau": 0.95}),
-        "guided": tuned(batch_size=256, lr=0.0023, dropout=0.47, options={"tau": 1.0}, weight=0.27),
+        "none": tuned(batch_size=512, lr=0.0062, dropout=0.45, options={"tau": 0.95}),
+        "surrogate": tuned(batch_size=256, lr=0.0023, dropout=0.47, options={"tau": 1.0}, weight=0.27),
     }
-    recommended_long: ClassVar = {"host": "paper", "guided": "paper"}
+    recommended_long: ClassVar = {"none": "paper", "surrogate": "paper"}
     search_space: ClassVar = {"tau": {"low": 0.02, "high": 1.0, "log": True}}
     centers: Tensor
 

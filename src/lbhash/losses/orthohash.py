@@ -26,12 +26,12 @@ class OrthoHash(Objective):
     """
 
     recommended: ClassVar = {
-        "host": tuned(
+        "none": tuned(
             batch_size=128, lr=0.0052, dropout=0.57, options={"margin": 0.26, "scale": 3.2, "kind": "cosine"}
         ),
-        "guided": "paper",
+        "surrogate": "paper",
     }
-    recommended_long: ClassVar = {"host": "paper"}
+    recommended_long: ClassVar = {"none": "paper"}
     search_space: ClassVar = {
         "margin": {"low": 0.0, "high": 0.5},
         "scale": {"low": 2.0, "high": 32.0, "log": True},

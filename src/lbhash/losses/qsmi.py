@@ -28,10 +28,10 @@ class QSMI(Objective):
     uses_centers = False
     weighs_pairs = True
     recommended: ClassVar = {
-        "host": tuned(batch_size=128, lr=0.0016, dropout=0.12, options={"alpha": 0.015}),
-        "guided": tuned(batch_size=256, lr=0.0061, dropout=0.45, options={"alpha": 0.00057}, weight=0.0015),
+        "none": tuned(batch_size=128, lr=0.0016, dropout=0.12, options={"alpha": 0.015}),
+        "surrogate": tuned(batch_size=256, lr=0.0061, dropout=0.45, options={"alpha": 0.00057}, weight=0.0015),
     }
-    recommended_long: ClassVar = {"host": {"batch_size": 256, "lr": 0.002, "dropout": 0.0, "options": {}}}
+    recommended_long: ClassVar = {"none": {"batch_size": 256, "lr": 0.002, "dropout": 0.0, "options": {}}}
     search_space: ClassVar = {"alpha": {"low": 1e-4, "high": 1e-1, "log": True}}
 
     def __init__(self, task: Task, *, alpha: float = 0.01) -> None:

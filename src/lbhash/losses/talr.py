@@ -33,13 +33,13 @@ class TALR(Objective):
     uses_centers = False
     weighs_pairs = True
     recommended: ClassVar = {
-        "host": tuned(
+        "none": tuned(
             batch_size=512,
             lr=0.0016,
             dropout=0.37,
             options={"gamma": 2.1, "bins": lambda bits: max(1, round(31 * bits / 32))},
         ),
-        "guided": tuned(
+        "surrogate": tuned(
             batch_size=256,
             lr=0.0021,
             dropout=0.54,
@@ -47,7 +47,7 @@ class TALR(Objective):
             weight=0.01,
         ),
     }
-    recommended_long: ClassVar = {"host": {"options": {}}, "guided": "paper"}
+    recommended_long: ClassVar = {"none": {"options": {}}, "surrogate": "paper"}
     search_space: ClassVar = {
         "gamma": {"low": 0.1, "high": 10.0, "log": True},
         "bins": lambda bits: {"low": 1, "high": max(2, bits), "log": True},

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import time
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -100,14 +99,16 @@ def train_files(
         check_partly(dataset.train)
     workers = training.get("workers", 0)
     table = check_images(table, damaged=images.damaged, workers=workers, progress=is_main_process())
-    threads = cores_of_each(training.get("devices", 1)) if threads is None else threads
+    threads = cores_of_each_process() if threads is None else threads
     training |= {"backbone": backbone, "threads": threads, "metadata": images.metadata(table)}
     return train_model(table.dataset(protocol, split_seed), out, split_seed=split_seed, **training)
 
 
-def cores_of_each(processes: int) -> int:
-    """Return the cores for each of so many processes on this machine, or of those that torchrun started."""
-    return max(1, usable_cores() // max(1, int(os.environ.get("LOCAL_WORLD_SIZE", processes))))
+def cores_of_each_process() -> int:
+    """Return the cores for each of the processes that torchrun has started on this machine, or for the only one."""
+    from lbhash.training.distributed import from_torchrun
+
+    return max(1, usable_cores() // from_torchrun("LOCAL_WORLD_SIZE", 1))
 
 
 def train_model(
@@ -116,7 +117,6 @@ def train_model(
     *,
     top_k: int | None = None,
     split_seed: int = 0,
-    log: Literal["csv", "tensorboard"] = "csv",
     resume: bool = False,
     overwrite: bool = False,
     progress: bool = True,
@@ -157,7 +157,7 @@ def train_model(
     unlabeled = dataset.train.labels is None
     part, classes = (dataset.train, np.arange(0)) if unlabeled else dataset.train.compact()
     dataset.check_several_classes()
-    hasher.fit_split(part, len(classes), directory=folder, resume=resume, logger=log)
+    hasher.fit_split(part, len(classes), directory=folder, resume=resume)
     seconds = time.perf_counter() - started
     if not is_main_process():
         return {}

@@ -33,7 +33,7 @@ def run(settings: Settings, epochs: int = 30, steps: int = 3_000) -> Result:
     classes = nearest_classes(dataset.train)
     train, held_out = two_classes(dataset.train, classes), held_out_rows(dataset, classes)
     options: Any = {"epochs": epochs, "seed": settings.seed, "recipe": "paper", "centers": "best", "device": "cpu"}
-    hasher = Hasher(2, "csq", guided=False, **options).fit_split(train, 2)
+    hasher = Hasher(2, "csq", pull="none", **options).fit_split(train, 2)
     trained = outputs_of(hasher, train)
     outputs = np.concatenate([outputs_of(hasher, split) for split in held_out])
     labels = np.concatenate([split.labels for split in held_out if split.labels is not None])

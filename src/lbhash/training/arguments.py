@@ -31,7 +31,7 @@ def _setting(default: Any, text: str, check: Callable[..., Any] | None = None, *
     """A field: its default, its help, its check, and what else is known of it.
 
     ``images`` marks what only a backbone that is fine-tuned has, ``stored=False`` what the model's metadata need not
-    say, and ``python`` what the command line cannot say in one option.
+    say, and ``python`` what the command line has no option for.
     """
     return field(default=default, metadata={"help": text, "check": check, **more})
 
@@ -48,8 +48,10 @@ def _whole(default: int | None, text: str, least: int, **more: bool) -> Any:
     return _setting(default, text, check, **more)
 
 
-def _number(default: float | None, text: str, *, images: bool = False, stored: bool = True, **limits: Any) -> Any:
-    return _setting(default, text, partial(check_float, **limits), images=images, stored=stored)
+def _number(
+    default: float | None, text: str, *, images: bool = False, stored: bool = True, python: bool = False, **limits: Any
+) -> Any:
+    return _setting(default, text, partial(check_float, **limits), images=images, stored=stored, python=python)
 
 
 def _choice(default: str | None, text: str, kind: Any, **more: bool) -> Any:
@@ -85,14 +87,9 @@ class TrainingArguments:
     bits: int = _setting(64, "Length of a code, from 1 to 1,024.", _check_bits, stored=False)
     method: Any = _setting(
         None,
-        "A method that 'lbhash methods' lists, such as dch, or dch_d with guidance; or MODULE:CLASS, an Objective of "
-        "your own, installed or in the current folder; in Python also its class. By default csq; for rows without "
-        "labels, the one of signs, lsh, itq and sne with the best recall@10 on held-out rows.",
-    )
-    guided: bool | None = _setting(
-        None,
-        "Add the paper's guidance (X becomes X_D), as pull 'surrogate' does; or leave it out, as pull 'none' does.",
-        stored=False,
+        "A method that 'lbhash methods' lists, such as dch; dch_d is dch with the pull 'surrogate'. Or MODULE:CLASS, "
+        "an Objective of your own, installed or in the current folder; in Python also its class. By default csq; for "
+        "rows without labels, the one of signs, lsh, itq and sne with the best recall@10 on held-out rows.",
     )
     epochs: int = _whole(30, "Passes over the training rows.", 1)
     seed: int = _whole(0, "The same seed on the same machine gives the same codes, bit for bit.", 0)
@@ -144,14 +141,13 @@ class TrainingArguments:
         "'lbhash centers' lists.",
         _check_centers,
     )
-    batch_size: int | None = _whole(None, f"Rows in a step; with several processes, rows of each; {_RECIPES}.", 2)
+    batch_size: int | None = _whole(None, f"Rows in a step; under torchrun, rows of each process; {_RECIPES}.", 2)
     lr: float | None = _number(None, f"Adam's learning rate; {_RECIPES}.", above=0)
     schedule: ScheduleName | None = _choice(
         None,
         f"How the learning rate falls; 'step', the paper's, goes to a tenth every 10 epochs; {_RECIPES}.",
         ScheduleName,
     )
-    warmup: float = _number(0.0, "Epochs over which the learning rate rises first; fractions are allowed.", least=0)
     backbone_lr: float | None = _number(
         None, "Learning rate of a backbone that is fine-tuned; without it, a tenth of lr.", above=0, images=True
     )
@@ -160,7 +156,6 @@ class TrainingArguments:
         "Numbers that the model computes with in training: 32, bf16 or, on a GPU, 16 (mixed precision).",
         Precision,
     )
-    accumulate: int = _whole(1, "Batches whose gradients are averaged for a step; pairs are those of one batch.", 1)
     monitor: Monitor | None = _choice(
         None,
         "Keep the weights of the epoch that is best by the validation rows' ratio or mAP, or by the training loss; "
@@ -175,6 +170,7 @@ class TrainingArguments:
         "Share of each class's training rows that is not trained on; without it, 0.1 if the monitor needs it, else 0.",
         least=0,
         below=1,
+        python=True,
     )
     options: dict[str, Any] | None = _setting(
         None,
@@ -208,11 +204,10 @@ class TrainingArguments:
         "Batch normalization of the backbone: keep its own statistics, or learn them from large batches.",
         BatchNorm,
         images=True,
+        python=True,
     )
     device: str = _setting("auto", "Where to train: auto, cpu, gpu, cuda or mps.", stored=False)
-    threads: int = _whole(1, "Threads of PyTorch while it trains on a CPU.", 1, stored=False)
-    devices: int = _whole(1, "Processes that train together on each machine; torchrun sets it.", 1, stored=False)
-    nodes: int = _whole(1, "Machines that train together.", 1, stored=False)
+    threads: int = _whole(1, "Threads of PyTorch while it trains on a CPU.", 1, stored=False, python=True)
     workers: int = _whole(0, "Processes that read and prepare the training rows ahead.", 0, stored=False)
     progress: bool = _setting(False, "Show a progress bar.", stored=False, python=True)
 
@@ -221,8 +216,7 @@ class TrainingArguments:
 
         Raises:
             TypeError: a value is of the wrong type.
-            ValueError: a value is out of its range, two contradict each other, or the warm-up is not shorter than the
-                training.
+            ValueError: a value is out of its range.
         """
         values = {}
         for one in arguments():
@@ -230,15 +224,6 @@ class TrainingArguments:
             optional = value is None and one.default is None
             values[one.name] = value if check is None or optional else check(value, one.name)
         made = TrainingArguments(**values)
-        if made.warmup >= made.epochs:
-            raise ValueError(f"warmup is {made.warmup}; it must be at least 0 and below epochs ({made.epochs})")
-        if made.guided not in (None, True, False):
-            raise TypeError(f"guided is {made.guided!r}; it must be True, False or None")
-        if made.guided is not None:
-            of_guided: Pull = "surrogate" if made.guided else "none"
-            if made.guided != (made.pull == "surrogate") and made.pull is not None:
-                raise ValueError(f"guided is {made.guided!r} and pull {made.pull!r}; leave one of the two out")
-            made.pull = made.pull or of_guided
         if made.patience is not None and made.monitor is None:
             made.monitor = "ratio"
         return made

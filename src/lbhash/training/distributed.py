@@ -1,4 +1,4 @@
-"""Training of one model by several processes, on one machine or many.
+"""Training of one model by the processes that torchrun has started, on one machine or many.
 
 Every batch is cut into as many slices as there are processes. A process computes the raw outputs ℓ of its own slice;
 then all outputs are gathered, and every process computes the loss of the whole batch. So pairs cross processes, and
@@ -11,10 +11,12 @@ process's own slice on CPUs (the running ones are the first process's), and of t
 
 from __future__ import annotations
 
+import atexit
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any, TypeVar
 
 import torch
@@ -23,6 +25,9 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 T = TypeVar("T")
+
+_TIMEOUT = timedelta(minutes=30)
+"""The others wait so long while the first process evaluates an epoch."""
 
 
 @dataclass(frozen=True)
@@ -44,29 +49,37 @@ class Place:
         return self.world > 1
 
 
-def check_processes(devices: int, nodes: int) -> tuple[int, int]:
-    """Return the number of devices and of machines: what torchrun started, if it did, else what was given.
-
-    ``ValueError`` if torchrun started others.
-    """
-    if not (dist.is_available() and dist.is_torchelastic_launched()):
-        return devices, nodes
-    local, world = int(os.environ["LOCAL_WORLD_SIZE"]), int(os.environ["WORLD_SIZE"])
-    started = (local, world // local)
-    if (devices, nodes) not in ((1, 1), started):
-        raise ValueError(
-            f"devices is {devices} and nodes {nodes}, and torchrun started {started[0]} processes on each of "
-            f"{started[1]} machines; leave both out, or give these numbers"
-        )
-    return started
+def from_torchrun(name: str, alone: int) -> int:
+    """Return a number that torchrun tells this process by a variable of the environment; ``alone`` without torchrun."""
+    started = dist.is_available() and dist.is_torchelastic_launched()
+    return int(os.environ[name]) if started else alone
 
 
 def is_main_process() -> bool:
     """Return whether this process is the first or the only one, which writes and prints."""
-    if dist.is_available() and dist.is_initialized():
-        return dist.get_rank() == 0
-    ranks = ("RANK",) if "RANK" in os.environ else ("NODE_RANK", "LOCAL_RANK")
-    return all(os.environ.get(rank, "0") == "0" for rank in ranks)
+    return from_torchrun("RANK", 0) == 0
+
+
+@contextmanager
+def processes(device: torch.device) -> Iterator[Place]:
+    """Be one of the processes that torchrun has started, or the only one, until the block ends."""
+    world = from_torchrun("WORLD_SIZE", 1)
+    if world == 1:
+        yield Place(device)
+        return
+    gpu = device if device.type == "cuda" else None
+    if gpu is not None:
+        torch.cuda.set_device(gpu)
+    if not dist.is_initialized():
+        atexit.register(_leave)
+        dist.init_process_group("gloo" if gpu is None else "nccl", timeout=_TIMEOUT, device_id=gpu)
+    yield Place(device, dist.get_rank(), world)
+
+
+def _leave() -> None:
+    """Leave the group before the interpreter ends: Gloo's threads may hold tensors then (PyTorch's PR 179291)."""
+    if dist.is_initialized():
+        dist.destroy_process_group()
 
 
 def parallel(module: nn.Module, place: Place) -> nn.Module:

@@ -149,7 +149,6 @@ def _choice(settings: TrainingArguments, fitted: EmbeddingSplit, held_out: Embed
     probe.head, probe.unseen, probe.seed, probe.epochs = "bits", 0.0, 0, -(-settings.epochs // share)
     probe.progress = False
     probe.start = probe.validation = probe.monitor = probe.patience = None
-    probe.warmup = 0.0
     found = fit_split(probe, fitted, classes)
     assert found.centers is not None
     outputs = np.concatenate([found.model.outputs(chunk) for chunk in held_out.chunks()])

@@ -34,13 +34,13 @@ def cpu_settings(threads: int) -> Iterator[None]:
         torch.set_num_threads(before)
 
 
-def training_device(device: str, devices: int = 1, number: int = 0) -> torch.device:
+def training_device(device: str, processes: int = 1, number: int = 0) -> torch.device:
     """Return the device of one of the processes of this machine.
 
     Args:
         device: auto, cpu, gpu, cuda or mps.
-        devices: how many processes the machine has; each has a GPU of its own.
-        number: of the process, from 0.
+        processes: how many of them train on this machine; each has a GPU of its own.
+        number: of this process, from 0.
 
     Raises:
         ValueError: there is no such device, or there are not so many.
@@ -49,15 +49,15 @@ def training_device(device: str, devices: int = 1, number: int = 0) -> torch.dev
     kind = {"gpu": "mps" if mps else "cuda", "auto": "cuda" if gpus else "mps" if mps else "cpu"}.get(device, device)
     if kind not in ("cpu", "cuda", "mps"):
         why = "it must be auto, cpu, gpu, cuda or mps"
-    elif kind == "cuda" and devices > gpus:
+    elif kind == "cuda" and processes > gpus:
         why = f"PyTorch finds {gpus or 'no'} GPU{'s' * (gpus > 1)}; take cpu"
     elif kind == "mps" and not mps:
         why = "PyTorch finds no GPU of Apple's; take cpu"
-    elif kind == "mps" and devices > 1:
+    elif kind == "mps" and processes > 1:
         why = "a GPU of Apple's takes one process; take cpu"
     else:
         return torch.device(f"cuda:{number}" if kind == "cuda" else kind)
-    of = f" and devices {devices}" if devices > 1 else ""
+    of = f" in {processes} processes" if processes > 1 else ""
     raise ValueError(f"device is {device!r}{of}, which cannot be used here: {why}")
 
 

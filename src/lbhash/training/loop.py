@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import torch
@@ -73,7 +72,7 @@ class Training:
         epochs_before: int = 0,
     ) -> None:
         self.model, self.objective, self.place = model, objective, place
-        self.schedule, self.monitor, self.accumulate = Schedule.of(given), given.monitor, given.accumulate
+        self.schedule, self.monitor = Schedule.of(given), given.monitor
         self.module = TrainingStep(model, objective, given, place).to(place.device)
         self.network = parallel(self.module, place)  # computes the same, and averages gradients over processes
         self.adam = Adam(self._groups(), lr=self.schedule.lr, fused=True)  # a third of the plain one's time on a CPU
@@ -91,7 +90,7 @@ class Training:
 
         self.epochs, self.steps = self.schedule.epochs, len(self.batches)
         self.epoch, self.step = epochs_before, 0
-        self.updates = epochs_before * -(-self.steps // self.accumulate)
+        self.updates = epochs_before * self.steps
         self.metrics: EpochMetrics | None = None
         self.times: list[float] = []
 
@@ -103,18 +102,14 @@ class Training:
         started = time.perf_counter()
         for step, batch in enumerate(self.loader):
             x, labels, index = map(self._moved, batch)
-            last = (step + 1) % self.accumulate == 0 or step + 1 == self.steps  # of the batches of an update
             self._set_rates(step)
-            if step % self.accumulate == 0:
-                self.adam.zero_grad()
-            with nullcontext() if last else self._gradients_kept():
-                loss, logits = self.network(x, labels, index, epoch, step)
-                self._see(step, index, loss, logits)
-                self.scaler.scale(loss / self.accumulate).backward()
-            if last:
-                self.scaler.step(self.adam)
-                self.scaler.update()
-                self.updates += 1
+            self.adam.zero_grad()
+            loss, logits = self.network(x, labels, index, epoch, step)
+            self._see(step, index, loss, logits)
+            self.scaler.scale(loss).backward()
+            self.scaler.step(self.adam)
+            self.scaler.update()
+            self.updates += 1
             for watcher in watchers:
                 watcher.step_done(self)
         self._check_finite(self.losses.cpu())
@@ -193,10 +188,6 @@ class Training:
         rates = (self.schedule.rate(*place), self.schedule.backbone_rate(*place))
         for group, rate in zip(self.adam.param_groups, rates, strict=False):
             group["lr"] = rate
-
-    def _gradients_kept(self) -> AbstractContextManager[None]:
-        """Return a context in which the processes do not average their gradients: those of a later batch are added."""
-        return self.network.no_sync() if self.place.several else nullcontext()  # type: ignore[operator]
 
     def _see(self, step: int, index: Tensor, loss: Tensor, logits: Tensor) -> None:
         """Remember the codes and the loss of a batch."""

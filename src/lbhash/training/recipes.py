@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from lbhash.losses import PAPER, find_method, is_guided_name, method_name, recommended, uses_centers
+from lbhash.losses import PAPER, find_method, method_name, names_surrogate, recommended, uses_centers
 from lbhash.training.arguments import METHOD, Pull, TrainingArguments
 
 LEAST_STEPS = 8
@@ -31,7 +31,7 @@ def with_recipe(given: TrainingArguments, rows: int | None = None, *, images: bo
         plain = given.method is not None or given.recipe == "paper" or images or given.unseen
         head = "bits" if plain else "joined"
     pull = pull_of(given, images=images)
-    given = replace(given, method=given.method or METHOD, head=head, pull=pull, guided=pull == "surrogate")
+    given = replace(given, method=given.method or METHOD, head=head, pull=pull)
     own = recommended(given.method, pull, given.bits)
     recipe = given.recipe or ("tuned" if own and not images else "paper")
     tuned = own if recipe == "tuned" else {}
@@ -61,7 +61,7 @@ def pull_of(given: TrainingArguments, *, images: bool = False) -> Pull:
     if given.pull is not None:
         return given.pull
     method = given.method or METHOD
-    asked = images or given.recipe == "paper" or given.guidance is not None or is_guided_name(method)
+    asked = images or given.recipe == "paper" or given.guidance is not None or names_surrogate(method)
     return "surrogate" if asked or not uses_centers(method, "none") else "none"
 
 

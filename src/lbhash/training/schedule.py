@@ -19,12 +19,11 @@ class Schedule:
     With t = epoch + step / steps, which counts epochs in fractions, the learning rate is ``lr`` times
 
     - step: decay^⌊epoch / decay_every⌋, the paper's;
-    - cosine: (1 + cos πs) / 2, with s = (t − warmup) / (epochs − warmup);
+    - cosine: (1 + cos πs) / 2, with s = t / epochs;
     - linear: 1 − s;
-    - constant: 1;
+    - constant: 1.
 
-    and during the first ``warmup`` epochs (t + 1 / steps) / warmup times that, with s = 0. It follows from epoch and
-    step alone, so that a resumed run repeats the killed one.
+    It follows from epoch and step alone, so that a resumed run repeats the killed one.
 
     ``decay`` and ``decay_every`` (epochs) are of "step" only; the other fields are those of ``TrainingArguments``. A
     backbone that is fine-tuned follows the same schedule from ``backbone_lr``; if None, from a tenth of ``lr``. The
@@ -37,7 +36,6 @@ class Schedule:
     decay: float = 0.1
     decay_every: int = 10
     schedule: ScheduleName = PAPER["schedule"]
-    warmup: float = 0.0
     backbone_lr: float | None = None
 
     @classmethod
@@ -56,14 +54,9 @@ class Schedule:
         return lr * self._factor(epoch, step, steps)
 
     def _factor(self, epoch: int, step: int, steps: int) -> float:
-        done = max(0.0, (epoch + step / steps - self.warmup) / (self.epochs - self.warmup))
+        done = (epoch + step / steps) / self.epochs
         if self.schedule == "step":
-            factor = self.decay ** (epoch // self.decay_every)
-        elif self.schedule == "cosine":
-            factor = (1 + math.cos(math.pi * done)) / 2
-        elif self.schedule == "linear":
-            factor = 1 - done
-        else:
-            factor = 1.0
-        begun = epoch + (step + 1) / steps
-        return factor * begun / self.warmup if begun < self.warmup else factor
+            return self.decay ** (epoch // self.decay_every)
+        if self.schedule == "cosine":
+            return (1 + math.cos(math.pi * done)) / 2
+        return 1 - done if self.schedule == "linear" else 1.0

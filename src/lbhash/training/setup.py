@@ -268,6 +268,6 @@ def full_name(method: Any, pull: str | None) -> str:
 
 def model_metadata(given: TrainingArguments, rows: int) -> dict[str, Any]:
     """Return what the model remembers of its training: the settings, the number of rows and the library's version."""
-    values = {one.name: getattr(given, one.name) for one in arguments(stored=True, images=False, python=False)}
+    values = {one.name: getattr(given, one.name) for one in arguments(stored=True, images=False)}
     values |= {"method": stored_method(given.method), "pull": given.pull, "centers": str(given.centers)}
     return values | {"backbone_lr": given.backbone_lr, "training_rows": rows, "lbhash": __version__}

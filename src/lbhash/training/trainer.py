@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from torch import nn
@@ -16,12 +15,11 @@ from lbhash.losses import Objective
 from lbhash.training.arguments import Monitor, TrainingArguments
 from lbhash.training.batches import TrainingRows, labels_of
 from lbhash.training.checkpoints import MonitorState, RunCheckpoints, checkpoint_to_resume, has_checkpoint
-from lbhash.training.distributed import check_processes, whole_batch_norms
+from lbhash.training.distributed import from_torchrun, processes, whole_batch_norms
 from lbhash.training.hardware import check_precision, cpu_settings, quiet_pytorch, training_device
-from lbhash.training.loggers import epoch_log
+from lbhash.training.log import EpochLog
 from lbhash.training.loop import Training, Watcher
 from lbhash.training.monitor import check_map_has_rows
-from lbhash.training.processes import processes
 from lbhash.training.schedule import Schedule
 
 
@@ -55,7 +53,6 @@ def train(
     *,
     directory: str | Path | None = None,
     resume: bool = False,
-    logger: Literal["csv", "tensorboard"] | None = None,
     watchers: Sequence[Watcher] = (),
     settings: dict[str, Any] | None = None,
     validation: TrainingRows | None = None,
@@ -69,11 +66,10 @@ def train(
         rows: the training rows; a split of embeddings is such rows. Those with a ``standardization`` set the model's.
         arguments: the settings of training (learning rates, batches, monitor, machine); those of the model and the
             method were used by whoever made these. If None, the defaults.
-        directory: where checkpoints (of the last epoch and, with a monitor, of the best) and logs go; if None, nothing
-            is written. If several machines train, all of them must see it.
+        directory: where checkpoints (of the last epoch and, with a monitor, of the best) and a log of the epochs go; if
+            None, nothing is written. If several machines train, all of them must see it.
         resume: go on from the directory's checkpoint, if there is one. The codes are the same, bit for bit, as those
             of a run that was never interrupted.
-        logger: of the values of each epoch, under ``directory``.
         watchers: look on, in every process.
         settings: whatever else identifies the run; a checkpoint with other settings is refused.
         validation: rows that are not trained on, encoded after every epoch; the ratio of their codes is logged. The
@@ -86,9 +82,8 @@ def train(
     given = (TrainingArguments() if arguments is None else arguments).checked()
     check_map_has_rows(given.monitor, validation is not None)
     labels_of(rows)  # which says where there are none
-    devices, nodes = check_processes(given.devices, given.nodes)
-    schedule, world = Schedule.of(given), devices * nodes
-    device = training_device(given.device, devices, int(os.environ.get("LOCAL_RANK", 0)) if world > 1 else 0)
+    schedule, world = Schedule.of(given), from_torchrun("WORLD_SIZE", 1)
+    device = training_device(given.device, from_torchrun("LOCAL_WORLD_SIZE", 1), from_torchrun("LOCAL_RANK", 0))
     check_precision(given.precision, device, given.device)
     folder = None if directory is None else Path(directory)
     identity = _identity(given, schedule, world, settings or {}, rows, validation, with_rows=folder is not None)
@@ -102,10 +97,10 @@ def train(
         quiet_pytorch(),
         cpu_settings(given.threads),
         _random_state(),
-        processes(device, devices, nodes) as place,
+        processes(device) as place,
         whole_batch_norms(model, place),
     ):
-        log = epoch_log(logger, folder, state.epochs) if place.first else None  # only now, for it writes
+        log = EpochLog(folder, state.epochs) if folder is not None and place.first else None  # only now, for it writes
         training = Training(model, objective, rows, validation, given, place, state.epochs)
         if held is not None:
             training.load_state_dict(held)
@@ -160,7 +155,7 @@ def _identity(
     """Return what a checkpoint must agree with to be resumed; the rows are only read if one is written."""
     identity = {
         **asdict(schedule),
-        **{name: getattr(given, name) for name in ("seed", "precision", "accumulate", "monitor", "patience")},
+        **{name: getattr(given, name) for name in ("seed", "precision", "monitor", "patience")},
         "processes": world,
         **settings,
         "rows": len(rows),

@@ -31,7 +31,7 @@ from lbhash.utils.formatting import one_line, shown
 from lbhash.utils.labels import check_labels
 from lbhash.utils.validation import check_choice, check_float, check_int
 
-_NOT_OF_THE_SEARCH = ("recipe", "device", "threads", "devices", "nodes", "workers", "progress")
+_NOT_OF_THE_SEARCH = ("recipe", "device", "threads", "workers", "progress")
 
 
 def tune(hasher: Hasher, data: Dataset | EmbeddingSplit, classes: int | None = None, **search_options: Any) -> Tuning:
@@ -110,11 +110,8 @@ def search(
     given = with_recipe(hasher.checked())
     # Trials are of the network's bits where nothing else is said, since these are what the settings change.
     own_head = hasher.head or "bits"
-    hasher = clone(hasher).set_params(method=given.method, guided=None, pull=given.pull, head=given.head)
+    hasher = clone(hasher).set_params(method=given.method, pull=given.pull, head=given.head)
     training_device(hasher.device)
-    for name in ("devices", "nodes"):
-        if getattr(hasher, name) != 1:
-            raise ValueError(f"{name} is {getattr(hasher, name)!r}; a search trains in one process, and it must be 1")
     split, count, _ = _training_rows(data, classes)
     fitted, validation = hold_out(split, held_out, hasher.seed)
     space = spaces.default_space(given.method, pull_of(given), hasher.bits) if space is None else space

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -14,7 +14,6 @@ from lbhash.cli.commands.options import (
     Json,
     MethodOptions,
     TopK,
-    choice,
     image_option,
     method_options,
     new_data,
@@ -25,10 +24,9 @@ from lbhash.cli.commands.options import (
 
 if TYPE_CHECKING:
     from lbhash.pipeline.embeddings import ImageOptions
-    from lbhash.training.images import Augmentation
 
 
-@with_settings("augment", "backbone", "encoder", "threads")
+@with_settings("backbone", "encoder")
 @with_options(new_data)
 def train(
     out: Annotated[Path, typer.Option(help="Folder of the model; it must not hold one yet.")],
@@ -37,30 +35,12 @@ def train(
         bool,
         image_option("Leave the backbone as it is: embed once, train the head alone.", "--freeze"),
     ] = False,
-    augment: Annotated[bool, image_option("Crop, flip and recolor the training images at random.")] = True,
-    crop_scale: Annotated[
-        float | None,
-        image_option("The least share of an image's area that a crop keeps; 0.5 by default."),
-    ] = None,
-    flip: Annotated[
-        float | None,
-        image_option("Probability that left and right are exchanged; 0.5 by default."),
-    ] = None,
-    jitter: Annotated[
-        float | None,
-        image_option("By how much brightness, contrast and saturation change at most; 0.2 by default."),
-    ] = None,
     guidance_weight: Annotated[
         str | None,
         typer.Option(help="Weight of the pull: a number (the paper's is 1), or 'balanced' for the method's own."),
     ] = None,
     option: MethodOptions = None,
     top_k: TopK = None,
-    log: Annotated[Literal["csv", "tensorboard"], choice("Log of the epochs, under OUT/logs.")] = "csv",
-    threads: Annotated[
-        int | None,
-        typer.Option(help="Threads of PyTorch on a CPU; by default 1 for embeddings, all cores for images."),
-    ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on from OUT's checkpoint.")] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the model in OUT.")] = False,
     baselines: Annotated[
@@ -75,15 +55,11 @@ def train(
 
     images: ImageOptions | None = options["images"]
     backbone = None if images is None else images.backbone
-    fixed = "without a backbone" if backbone is None else "with --freeze" if freeze else ""
-    options["augment"] = augmentation(augment, crop_scale, flip, jitter, fixed)
     options["guidance"] = guidance_options(options, guidance_weight)
     options["options"] = method_options(option or [])
     run: dict[str, Any] = {
         "freeze": freeze,
-        "threads": threads,
         "top_k": top_k,
-        "log": log,
         "resume": resume,
         "overwrite": overwrite,
         "baselines": baselines,
@@ -126,11 +102,11 @@ def train(
 
 def guidance_options(settings: dict[str, Any], weight: str | None) -> dict[str, float | str] | None:
     """Return the options of the pull; raise ``ValueError`` for a weight that is none, or of no pull."""
-    from lbhash.losses.guided import BALANCED
+    from lbhash.losses.pulls import BALANCED
 
     if weight is None:
         return None
-    if settings["pull"] == "none" or (settings["guided"] is False and settings["pull"] is None):
+    if settings["pull"] == "none":
         raise ValueError(f"guidance-weight is {weight!r}, and there is no pull; leave one out")
     if weight == BALANCED:
         return {"weight": weight}
@@ -141,31 +117,3 @@ def guidance_options(settings: dict[str, Any], weight: str | None) -> dict[str, 
     if not math.isfinite(number):
         raise ValueError(f"guidance-weight is {weight!r}; it must be a finite number or {BALANCED!r}")
     return {"weight": number}
-
-
-def augmentation(
-    augment: bool, crop_scale: float | None, flip: float | None, jitter: float | None, fixed: str = ""
-) -> Augmentation | bool:
-    """Return what the options say of the augmentation: False for none, True for the default.
-
-    ``fixed`` says why no backbone learns, if none does.
-    """
-    given = {"crop-scale": crop_scale, "flip": flip, "jitter": jitter}
-    given = {name: value for name, value in given.items() if value is not None}
-    for name, value in given.items():
-        if fixed:
-            raise ValueError(f"{name} is {value} {fixed}; it is for a backbone that is fine-tuned")
-        if not augment:
-            raise ValueError(f"{name} is {value} with --no-augment; leave one of the two out")
-    if not augment or not given:
-        return augment
-    from lbhash.training.images import Augmentation
-    from lbhash.utils.validation import check_float
-
-    said: dict[str, Any] = {} if flip is None else {"flip": flip}
-    if crop_scale is not None:
-        said["crop"] = (check_float(crop_scale, "crop-scale", above=0, most=1), 1.0)
-    if jitter is not None:
-        jitter = check_float(jitter, "jitter", 0, 1)
-        said |= dict.fromkeys(("brightness", "contrast", "saturation"), jitter)
-    return Augmentation(**said)

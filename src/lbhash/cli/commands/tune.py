@@ -31,9 +31,6 @@ def tune(
     out: Annotated[Path, typer.Option(help="Folder of the trials, the best settings and the model trained with them.")],
     data: Data = "digits",
     method: Annotated[str, typer.Option(help="The host method (see 'lbhash methods').")] = "csq",
-    guided: Annotated[
-        bool | None, typer.Option(help="Add the paper's guidance, or no pull: as of 'lbhash train'.")
-    ] = None,
     pull: Annotated[Pull | None, choice("The pull onto the centers: as of 'lbhash train'.")] = None,
     option: MethodOptions = None,
     bits: Annotated[int, typer.Option(help="Length of a code, 1 to 1,024.")] = 64,
@@ -50,7 +47,6 @@ def tune(
     seed: Annotated[int, typer.Option(help="Seed of the search: the same seed gives the same trials.")] = 0,
     space: Annotated[Path | None, typer.Option(help="A JSON file of what to search instead of the default.")] = None,
     device: Annotated[str, typer.Option(help="auto, cpu, gpu …")] = "auto",
-    threads: Annotated[int, typer.Option(help="Threads of PyTorch for training on a CPU.")] = 1,
     resume: Annotated[bool, typer.Option("--resume", help="Resume the search in the folder --out.")] = False,
     as_json: Json = False,
     **source: Any,
@@ -78,8 +74,7 @@ def tune(
     if top_k is not None:
         check_int(top_k, "top_k", 1, len(loaded.base.labeled()), "the size of the base")
     own = method_options(option or [])
-    machine = {"device": device, "threads": threads}
-    hasher = Hasher(bits, method, guided, epochs, seed, pull=pull, options=own, recipe=recipe, **machine)
+    hasher = Hasher(bits, method, epochs, seed, pull=pull, options=own, recipe=recipe, device=device)
     options: dict[str, Any] = {"by": by, "percentile": percentile, "inter_percentile": inter_percentile, "top_k": top_k}
     options |= {"compare": compare, "held_out": held_out, "space": searched, "prune": prune, "resume": resume}
     options |= {"after_trial": lambda trial: typer.echo(_trial_line(trial, trials), err=True)}

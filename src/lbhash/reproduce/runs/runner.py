@@ -206,7 +206,7 @@ def outcome(config: RunConfig, seed: int) -> dict[str, Any]:
     source = config.source
     data, top_k = source.dataset(seed), source.top_k()
     split, classes = source.training(seed)
-    head = (config.bits, config.method, None, config.epochs, seed)
+    head = (config.bits, config.method, config.epochs, seed)
     options: dict[str, Any] = {name: getattr(config, name) for name in ("hidden", "centers", "batch_size", "lr")}
     hasher = Hasher(*head, **options, pull=config.pull, guidance=config.guidance, recipe="paper", device="cpu")
     watch = EpochWatch(data, top_k, TRAJECTORY in config.wanted)

@@ -5,39 +5,25 @@ from __future__ import annotations
 from typing import Any
 
 from lbhash.training.coders.base import Coder
-from lbhash.training.coders.bihalf import BiHalf
-from lbhash.training.coders.cca_itq import CCAITQ
 from lbhash.training.coders.cibhash import CIBHash
-from lbhash.training.coders.greedyhash import UnsupervisedGreedyHash
 from lbhash.training.coders.itq import ITQ
-from lbhash.training.coders.ksh import KSH
 from lbhash.training.coders.logistic import Logistic
 from lbhash.training.coders.lsh import LSH
-from lbhash.training.coders.pca import PCA
 from lbhash.training.coders.ridge import Ridge
 from lbhash.training.coders.sdc import SDC
-from lbhash.training.coders.sdh import SDH
 from lbhash.training.coders.signs import Signs
 from lbhash.training.coders.sne import SNE
-from lbhash.training.coders.spectral import SpectralHashing
 from lbhash.training.coders.wccn_itq import WCCNITQ
 
 CODERS: dict[str, type[Coder]] = {
     "signs": Signs,
     "lsh": LSH,
-    "pca": PCA,
     "itq": ITQ,
     "sne": SNE,
-    "spectral": SpectralHashing,
-    "greedyhash-u": UnsupervisedGreedyHash,
-    "bihalf": BiHalf,
     "sdc": SDC,
     "cibhash": CIBHash,
     "ridge": Ridge,
-    "cca-itq": CCAITQ,
     "wccn-itq": WCCNITQ,
-    "sdh": SDH,
-    "ksh": KSH,
     "logistic": Logistic,
 }
 """The coders by the name that ``method`` takes, those that need no labels first."""

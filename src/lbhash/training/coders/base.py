@@ -17,7 +17,7 @@ MOST_ROWS = 100_000
 """The most rows that a coder is fitted to; of more, as many are sampled."""
 
 MOST_TRAINED = 20_000
-"""The most rows that a rotation, waves or a small network are fitted to."""
+"""The most rows that a rotation or a small network are fitted to."""
 
 Floats = npt.NDArray[np.floating]
 

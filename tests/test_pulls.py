@@ -5,7 +5,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from lbhash.losses import CSQ, METHODS, Guided, Objective, Pulled, Task
+from lbhash.losses import CSQ, METHODS, BitsPull, Objective, SurrogatePull, Task
 from lbhash.models.surrogate import Surrogate
 
 BITS = 20  # blocks of 8, 8 and 4
@@ -59,7 +59,7 @@ def make(host, task, dropout=0.0, **options):
     surrogate = Surrogate(BITS, hidden=16, dropout=dropout)
     host = METHODS[host](task) if isinstance(host, str) else host
     host.begin_epoch(4)
-    guided = Guided(host, task, **options)
+    guided = SurrogatePull(host, task, **options)
     guided.surrogate = surrogate
     return guided
 
@@ -125,7 +125,7 @@ def test_rows_without_labels_are_pulled_nowhere():
 
 def test_epochs_and_class_scores_are_the_hosts():
     task = make_task()
-    guided = Guided(Recorder(), task)
+    guided = SurrogatePull(Recorder(), task)
     for epoch in (0, 1, 17):
         guided.begin_epoch(epoch)
     assert guided.host.epochs == [0, 1, 17]
@@ -137,11 +137,11 @@ def test_epochs_and_class_scores_are_the_hosts():
 
 def test_centers_and_surrogate():
     task = make_task()
-    guided = Guided(Nothing(), task)
+    guided = SurrogatePull(Nothing(), task)
     assert (guided.surrogate.bits, guided.surrogate.block_bits, guided.surrogate.hidden) == (BITS, 8, 256)
     assert guided.weight == 1
-    assert Guided(Nothing(), task, weight="balanced").weight == 1
-    assert Guided(CSQ(task), task, weight="balanced").weight == CSQ.guidance_weight < 1
+    assert SurrogatePull(Nothing(), task, weight="balanced").weight == 1
+    assert SurrogatePull(CSQ(task), task, weight="balanced").weight == CSQ.guidance_weight < 1
     assert guided.mode == "add"
     assert guided.centers.tolist() == guided.surrogate.block_index(task.centers).tolist()
     assert "centers" in guided.state_dict()
@@ -157,7 +157,7 @@ def test_centers_and_surrogate():
 )
 def test_bad_guidance(options, error, message):
     with pytest.raises(error, match=f"^{message}"):
-        Guided(Nothing(), make_task(), **options)
+        SurrogatePull(Nothing(), make_task(), **options)
 
 
 def test_noise_is_in_the_codes_that_the_surrogate_learns():
@@ -177,7 +177,7 @@ def test_noise_is_in_the_codes_that_the_surrogate_learns():
 def test_a_pull_bit_by_bit_is_minus_log_p_of_the_center(multi):
     task = make_task(multi)
     logits, labels, index = make_batch(task)
-    pulled = Pulled(Nothing(), task, weight=0.3)
+    pulled = BitsPull(Nothing(), task, weight=0.3)
     each = []
     for row, label in zip(logits, labels, strict=True):
         named = label.nonzero().flatten().tolist() if multi else [label.item()]
@@ -194,8 +194,8 @@ def test_a_pull_is_added_to_what_the_host_loses():
     logits, labels, index = make_batch(task)
     host = Recorder()
     of_host = logits.square().sum()
-    alone = Pulled(Nothing(), task)(logits, labels, index)
-    torch.testing.assert_close(Pulled(host, task)(logits, labels, index), of_host + alone)
-    assert Pulled(host, task).class_scores(task.centers) is not None
+    alone = BitsPull(Nothing(), task)(logits, labels, index)
+    torch.testing.assert_close(BitsPull(host, task)(logits, labels, index), of_host + alone)
+    assert BitsPull(host, task).class_scores(task.centers) is not None
     with pytest.raises(TypeError, match=r"^weight is 'balanced'; it must be a number"):
-        Pulled(host, task, weight="balanced")
+        BitsPull(host, task, weight="balanced")

@@ -15,7 +15,7 @@ from lbhash.utils.validation import check_choice, check_float
 BALANCED = "balanced"
 
 
-class Pulled(Wrapped):
+class BitsPull(Wrapped):
     """Host method X, and a pull onto the class centers that takes every bit by itself, as CSQ's does.
 
     L = L_X + w·L_b,   L_b = mean_i Σ_k −log P(c_ik | ℓ_i),   P(+1 | ℓ_ik) = (tanh ℓ_ik + 1)/2
@@ -42,7 +42,7 @@ class Pulled(Wrapped):
         return self.host_loss(logits, labels, index) + self.weight * pull
 
 
-class Guided(Wrapped):
+class SurrogatePull(Wrapped):
     """X_D: host method X with the guidance ("A Lower Bound of Hash Codes' Performance", NeurIPS 2022, Algorithm 1).
 
     L = L_X + w·L_θ,   L_θ = Σ_blocks −log P(center of the class | ℓ), which moves the model only;

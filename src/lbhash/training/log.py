@@ -1,0 +1,41 @@
+"""The log of a training: a line of values for each epoch."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+from typing import Any
+
+from lbhash.training.loop import Training
+from lbhash.utils.files import check_replaceable, make_folder, replacing
+from lbhash.utils.formatting import one_line
+
+
+class EpochLog:
+    """A CSV file with a line for each epoch, which is whole after every epoch.
+
+    Args:
+        folder: of the run; the file is ``logs/metrics.csv`` in it.
+        epochs_before: epochs of a resumed run, whose lines in its log stay.
+    """
+
+    def __init__(self, folder: Path, epochs_before: int) -> None:
+        make_folder(folder)
+        self.file, self._lines = folder / "logs" / "metrics.csv", list[dict[str, Any]]()
+        check_replaceable(self.file)
+        if epochs_before and self.file.is_file():
+            try:
+                with self.file.open(newline="", encoding="utf-8") as lines:
+                    self._lines = [row for row in csv.DictReader(lines) if int(row["epoch"]) < epochs_before]
+            except (ValueError, KeyError, TypeError, csv.Error) as error:
+                line = f"{str(self.file)!r} is damaged ({one_line(error)}); remove it"
+                raise ValueError(f"{line}, and the resumed run begins another") from None
+
+    def add(self, training: Training) -> None:
+        """Add a line, without the speed: a resumed run has the log of one that was never interrupted."""
+        self._lines.append({**training.logged(), "step": training.updates - 1})
+        names = sorted({name for line in self._lines for name in line})
+        with replacing(self.file) as temporary, temporary.open("w", newline="", encoding="utf-8") as opened:
+            writer = csv.DictWriter(opened, names)
+            writer.writeheader()
+            writer.writerows(self._lines)
