@@ -216,20 +216,18 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=60, help="of each of the two loads")
     parser.add_argument("--connections", type=int, default=16)
     parser.add_argument("--concurrency", type=int, default=1, help="of the service")
-    parser.add_argument("--queue", type=int, default=64, help="of the service")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         prepare(folder)
-        limits = ("--concurrency", str(options.concurrency), "--queue", str(options.queue))
-        with serving(folder, *limits) as (process, port):
+        with serving(folder, "--concurrency", str(options.concurrency)) as (process, port):
             settle(port, 300)
             asyncio.run(as_fast_as_answered(port, min(5.0, options.seconds), options.connections))
             print(
                 f"searches of {ROWS} rows in 1,597 codes of {BITS} bits, k = {K}, concurrency {options.concurrency}, ",
                 end="",
             )
-            print(f"queue {options.queue}, {options.seconds:g} seconds a load")
+            print(f"{options.seconds:g} seconds a load")
             print("\none client")
             for name, kept in (("connection kept", True), ("new connections", False)):
                 alone = asyncio.run(one_after_the_other(port, min(20.0, options.seconds), kept))

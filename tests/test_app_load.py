@@ -38,7 +38,7 @@ def slow(monkeypatch):
     gate.set()
 
 
-def test_the_queue_is_bounded_and_health_is_not_in_it(digits_service, slow):
+def test_the_queue_is_bounded_and_health_is_not_in_it(digits_service, slow, monkeypatch):
     gate, entered = slow
 
     async def play(client):
@@ -54,7 +54,8 @@ def test_the_queue_is_bounded_and_health_is_not_in_it(digits_service, slow):
         gate.set()
         return await asyncio.gather(*tasks)
 
-    answers = asynchronous(Settings(digits_service.model, digits_service.index, concurrency=2, queue=3), play)
+    monkeypatch.setattr("lbhash.service.state.QUEUE", 3)
+    answers = asynchronous(Settings(digits_service.model, digits_service.index, concurrency=2), play)
     assert sorted(answer.status_code for answer in answers) == [200] * 5 + [503] * 4
     for answer in answers:
         if answer.status_code == 503:
@@ -92,7 +93,7 @@ def test_a_body_that_does_not_come_is_not_waited_for(digits_service, monkeypatch
     assert_refused(asynchronous(digits_service, play), 408, "0.3 seconds")
 
 
-def test_a_body_that_does_not_come_takes_no_place(digits_service):
+def test_a_body_that_does_not_come_takes_no_place(digits_service, monkeypatch):
     async def play(client):
         arriving, end = asyncio.Event(), asyncio.Event()
 
@@ -109,7 +110,8 @@ def test_a_body_that_does_not_come_takes_no_place(digits_service):
         end.set()
         return (await first).status_code, second.status_code
 
-    settings = Settings(digits_service.model, digits_service.index, concurrency=1, queue=0)
+    monkeypatch.setattr("lbhash.service.state.QUEUE", 0)
+    settings = Settings(digits_service.model, digits_service.index, concurrency=1)
     assert asynchronous(settings, play) == (200, 200)
 
 
@@ -177,14 +179,10 @@ def flip(folder):
     return lambda: file.write_bytes(content)
 
 
-@pytest.mark.parametrize(("verify", "size"), [("background", 1 << 30), ("before-serving", 0)])
-def test_a_small_index_is_checked_first_and_a_large_one_if_that_is_chosen(copied, monkeypatch, verify, size):
-    monkeypatch.setattr(engine, "AT_ONCE", size)
+def test_a_small_index_is_checked_before_anything_is_served(copied):
     flip(copied.index)
     with pytest.raises(DamagedIndexError, match=WRONG):
-        create_app(replace(copied, verify=verify))
-    with pytest.raises(ValueError, match="verify is 'never'; it must be one of background, before-serving"):
-        replace(copied, verify="never")
+        create_app(copied)
 
 
 def test_a_service_is_ready_once_its_index_is_checked(copied, large, monkeypatch, caplog):

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from contextlib import contextmanager
 from dataclasses import replace
 from urllib.parse import parse_qs, urlencode
@@ -254,7 +255,7 @@ def test_on_a_phone(page, address):
 
 
 def test_the_token_is_asked_for(browser, digits_service, serving):
-    with serving(replace(digits_service, token="s3cret")) as address:
+    with serving(replace(digits_service, read_token="s3cret")) as address:
         browser.get(f"{address}/#row=1790")
         until(browser, "document.getElementById('door').open")
         element(browser, "token").send_keys("wrong\n")
@@ -436,14 +437,22 @@ def test_every_route_is_there_and_can_be_tried(browser, serving, digits_service)
         assert browser.execute_script("return document.documentElement.scrollWidth <= innerWidth")
 
 
-def test_it_asks_for_the_token(browser, serving, digits_service):
-    with serving(Settings(digits_service.model, digits_service.index, token="s3cret")) as address:
-        browser.get(f"{address}/docs")
+def test_it_asks_for_the_token_to_read_and_for_that_to_write(browser, serving, digits_service, tmp_path):
+    def bring(token):
         until(browser, "!document.getElementById('access').hidden")
         browser.execute_script(
-            "document.getElementById('token').value = 's3cret'; document.querySelector('#access button').click()"
+            f"document.getElementById('token').value = '{token}'; document.querySelector('#access button').click()"
         )
+
+    index = shutil.copytree(digits_service.index, tmp_path / "i")
+    settings = Settings(digits_service.model, index, read_token="s3cret-r", write_token="s3cret-w", writable=True)
+    with serving(settings) as address:
+        browser.get(f"{address}/docs")
+        bring("s3cret-r")
         until(browser, "document.querySelector('details')")
         said = try_out(browser, "/v1/search", '{"id": 0, "k": 2}')
         assert "Status 200" in said
         assert "s3cret" not in said
+        assert "Status 401" in try_out(browser, "/v1/remove", '{"ids": [0]}')
+        bring("s3cret-w")
+        assert "Status 200" in try_out(browser, "/v1/remove", '{"ids": [0]}')

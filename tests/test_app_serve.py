@@ -27,7 +27,7 @@ from lbhash.service import create_app
 from lbhash.service.monitor import REQUESTS, JsonLines, Sparing
 from lbhash.service.server import allowed_hosts, is_loopback, tls_options
 
-TOKENS = '[robot]\ntoken = "s3cret-of-the-robot"\nscopes = ["search"]\n'
+TOKEN = "s3cret-to-read"
 
 
 @pytest.fixture(scope="module")
@@ -46,16 +46,12 @@ def certificate(tmp_path_factory):
 def service(digits_service, certificate, tmp_path):
     """A real service with nearly every option in a process of its own, its index's folder, and what connects to it."""
     index = shutil.copytree(digits_service.index, tmp_path / "i")
-    tokens = tmp_path / "tokens.toml"
-    tokens.write_text(TOKENS)
-    tokens.chmod(0o600)
-    given = {"model": digits_service.model, "index": index, "data": "digits", "tokens": tokens}
-    given |= {"ssl-certfile": certificate[0], "ssl_keyfile": certificate[1]}
-    lines = [f"{name} = {json.dumps(str(value))}" for name, value in given.items()]
-    config = tmp_path / "serve.toml"
-    config.write_text("\n".join([*lines, "port = 1", "json-log = true", "allow-host = ['127.0.0.1', 'a.example']"]))
-    command = [sys.executable, "-m", "lbhash", "serve", "--config", str(config), "--port", "0"]
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    given = {"model": digits_service.model, "index": index, "data": "digits", "port": 0}
+    given |= {"ssl-certfile": certificate[0], "ssl-keyfile": certificate[1]}
+    command = [sys.executable, "-m", "lbhash", "serve", "--json-log", "--allow-host", "127.0.0.1"]
+    command += ["--allow-host", "a.example", *(f"--{name}={value}" for name, value in given.items())]
+    environment = {**os.environ, "LBHASH_READ_TOKEN": TOKEN, "LBHASH_WRITE_TOKEN": "s3cret-to-write"}
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment)
     context = ssl.create_default_context(cafile=certificate[0])
     try:
         line = process.stderr.readline()
@@ -72,7 +68,7 @@ def service(digits_service, certificate, tmp_path):
 def test_a_real_service_from_its_start_to_its_end(service):
     process, index, connect = service
 
-    def ask(method, path, body=None, token="s3cret-of-the-robot", **headers):
+    def ask(method, path, body=None, token=TOKEN, **headers):
         client = connect()
         client.request(method, path, body, {"Authorization": f"Bearer {token}", **headers})
         answer = client.getresponse()
@@ -89,7 +85,7 @@ def test_a_real_service_from_its_start_to_its_end(service):
     assert status == 404
     client = connect()
     client.putrequest("POST", "/v1/search")
-    client.putheader("Authorization", "Bearer s3cret-of-the-robot")
+    client.putheader("Authorization", f"Bearer {TOKEN}")
     client.putheader("Content-Length", str(10**9))
     client.endheaders(b"x" * 1000)
     assert client.getresponse().status == 413
@@ -109,7 +105,7 @@ def test_a_real_service_from_its_start_to_its_end(service):
     # SIGTERM: no more connections, but the running request is answered.
     running = connect()
     running.putrequest("POST", "/v1/search")
-    for header in {"Authorization": "Bearer s3cret-of-the-robot", "Content-Length": len(body), **typed}.items():
+    for header in {"Authorization": f"Bearer {TOKEN}", "Content-Length": len(body), **typed}.items():
         running.putheader(*header)
     running.endheaders(body[:5].encode())
     assert ask("GET", "/health")[0] == 200  # so that the other request is under way, too
@@ -133,18 +129,18 @@ def test_a_real_service_from_its_start_to_its_end(service):
     records = [json.loads(line) for line in log.splitlines()]
     assert not any("traceback" in one for one in records)
     asked = [one for one in records if one["message"] == "request"]
-    assert [(one["method"], one["route"], one["status"], one["token"]) for one in asked] == [
-        ("POST", "/search", 200, "robot"),
-        ("GET", "none", 421, None),
-        ("POST", "/search", 422, "robot"),
-        ("GET", "none", 401, None),
-        ("GET", "none", 404, "robot"),
-        ("POST", "none", 413, "robot"),
-        ("POST", "/search", 200, "robot"),
-        ("GET", "/row/{row}/image", 200, "robot"),
-        ("POST", "/encode", 200, "robot"),
-        ("GET", "/health", 200, None),
-        ("POST", "/search", 200, "robot"),
+    assert [(one["method"], one["route"], one["status"]) for one in asked] == [
+        ("POST", "/search", 200),
+        ("GET", "none", 421),
+        ("POST", "/search", 422),
+        ("GET", "none", 401),
+        ("GET", "none", 404),
+        ("POST", "none", 413),
+        ("POST", "/search", 200),
+        ("GET", "/row/{row}/image", 200),
+        ("POST", "/encode", 200),
+        ("GET", "/health", 200),
+        ("POST", "/search", 200),
     ]
     assert asked[0]["request_id"] == "from-the-proxy"
     assert asked[4]["request_id"] == last
@@ -160,50 +156,27 @@ def assert_refused(result, *parts):
         assert part in errors, errors
 
 
-@pytest.mark.parametrize(
-    ("text", "parts"),
-    [
-        ("modle = 'm'", ("an option in serve.toml is 'modle'", "model, index")),
-        ("config = 'other.toml'", ("is 'config'",)),
-        ("port = 70000", ("port is 70000", "65535")),
-        ("verify = 'never'", ("verify is 'never'", "background")),
-        ("model", ("no TOML",)),
-        ("token = 's3cret'", ("others may read", "chmod 600")),
-        ("host = '192.0.2.1'\nwritable = true", ("'192.0.2.1'", "--writable")),
-    ],
-)
-def test_files_of_options_that_cannot_be(command, tmp_path, monkeypatch, text, parts):
-    monkeypatch.delenv("LBHASH_TOKEN", raising=False)
-    (tmp_path / "serve.toml").write_text(text)
-    (tmp_path / "serve.toml").chmod(0o644)
-    assert_refused(command("serve", "--model", "m", "--index", "i", "--config", tmp_path / "serve.toml"), *parts)
-
-
-def test_the_model_can_be_in_the_file(command, tmp_path):
-    (tmp_path / "serve.toml").write_text("model = 'of-the-file'\nindex = 'i'\nport = 0")
-    given = ("serve", "--config", tmp_path / "serve.toml")
-    assert "model is 'of-the-file'" in command(*given)[2]
-    assert "model is 'typed'" in command(*given, "--model", "typed")[2]
-    assert "Missing option" in command("serve")[2]
-
-
-def test_what_else_is_refused(command, digits_service, tmp_path, monkeypatch):
-    monkeypatch.delenv("LBHASH_TOKEN", raising=False)
+def test_what_is_refused(command, digits_service, tmp_path, monkeypatch):
     model, index = digits_service.model, digits_service.index
     there = ("serve", "--port", 0, "--model", model, "--index", index)
     for host in ("0.0.0.0", "::", "192.0.2.1", "example.org"):
-        assert_refused(command(*there, "--host", host), f"host is '{host}'", "--token", "--no-token")
+        assert_refused(command(*there, "--host", host), f"host is '{host}'", "LBHASH_READ_TOKEN", "--no-token")
+        writable = command(*there, "--host", host, "--writable", "--no-token")
+        assert_refused(writable, f"host is '{host}'", "LBHASH_WRITE_TOKEN")
     assert_refused(command(*there[:3], "--model", tmp_path / "no", "--index", index), "there is no such folder")
     assert_refused(command(*there[:5], "--index", tmp_path / "no"), "index is")
     assert_refused(command(*there, "--data", tmp_path / "no.parquet"), "there is no such file")
-    assert_refused(command(*there, "--max-body", 0), "max_body is 0")
-    assert_refused(command(*there, "--token", "a", "--no-token"), "--no-token")
+    assert_refused(command(*there, "--concurrency", 0), "concurrency is 0")
+    assert "Missing option" in command("serve")[2]
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         assert_refused(command(*there, "--port", port), f"port {port}", "in use")
-    monkeypatch.setenv("LBHASH_TOKEN", "a")
+    monkeypatch.setenv("LBHASH_READ_TOKEN", "s3cret")
     assert_refused(command(*there, "--host", "192.0.2.1"), "192.0.2.1", "cannot listen")
-    assert_refused(command(*there, "--token", ""), "token is empty")
+    assert_refused(command(*there, "--no-token"), "LBHASH_READ_TOKEN is given, and so is --no-token")
+    assert_refused(command(*there, "--writable"), "no write_token", "LBHASH_WRITE_TOKEN")
+    monkeypatch.setenv("LBHASH_READ_TOKEN", "")
+    assert_refused(command(*there), "read_token is empty")
 
 
 def test_which_hosts_are_this_machine():

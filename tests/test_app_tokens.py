@@ -1,8 +1,7 @@
-"""Tokens from a file: what each allows, and how often."""
+"""The tokens to read and to write: who may ask what."""
 
 from __future__ import annotations
 
-import os
 import shutil
 from dataclasses import replace
 
@@ -10,138 +9,106 @@ import pytest
 from fastapi.testclient import TestClient
 
 from app_answers import HOME, assert_refused
-from lbhash.service import create_app, tokens
-from lbhash.service.tokens import read_tokens
+from lbhash.service import create_app
+from lbhash.service.server import check_access
 
 pytestmark = pytest.mark.usefixtures("quiet")
-FILE = """
-[page]
-token = "for-the-page"
-scopes = ["search"]
-
-[robot]
-token = "for-the-robot"
-scopes = ["search", "write"]
-per_minute = 3
-
-[prometheus]
-token = "for-prometheus"
-scopes = ["metrics"]
-"""
-
-
-def write(folder, text, mode=0o600):
-    file = folder / "tokens.toml"
-    file.write_text(text)
-    file.chmod(mode)
-    return file
+READ, WRITE = "to-read", "to-write"
+READS = [
+    ("POST", "/v1/search", {"id": 0}),
+    ("POST", "/v1/encode", {"row": 0}),
+    *(("GET", path, None) for path in ("/v1/about", "/v1/map", "/v1/summary", "/v1/row/1/image")),
+    *(("GET", path, None) for path in ("/metrics", "/openapi.json")),
+]
+CHANGES = [("POST", "/v1/add", {"embeddings": [[0.0] * 64], "ids": [9000]}), ("POST", "/v1/remove", {"ids": [9000]})]
+WRONG = ("Bearer to-rea", "Bearer ", "Bearer to-read to-write", "Basic to-write", "to-write", "Bearer \xe9", "")
 
 
 @pytest.fixture
-def client(digits_service, tmp_path):
-    index = shutil.copytree(digits_service.index, tmp_path / "i")
-    settings = replace(digits_service, index=index, tokens=write(tmp_path, FILE), writable=True)
-    with TestClient(create_app(settings), base_url=HOME) as client:
-        yield client
-
-
-def bearer(token):
-    return {"headers": {"Authorization": f"Bearer {token}"}}
-
-
-def test_each_allows_what_its_scopes_say(client):
-    asked = [("POST", "/v1/search", {"id": 0}), ("POST", "/v1/encode", {"row": 0})]
-    asked += [("GET", path, None) for path in ("/v1/about", "/v1/map", "/v1/summary", "/v1/row/1/image")]
-    changes = [("POST", "/v1/add", {"embeddings": [[0.0] * 64]}), ("POST", "/v1/remove", {"ids": [0]})]
-    for method, path, body in asked:
-        assert client.request(method, path, json=body, **bearer("for-the-page")).status_code == 200
-        answer = client.request(method, path, json=body, **bearer("for-prometheus"))
-        assert_refused(answer, 403, "'prometheus' does not allow 'search'", "metrics")
-    for method, path, body in changes:
-        for token in ("for-the-page", "for-prometheus"):
-            assert_refused(client.request(method, path, json=body, **bearer(token)), 403, "does not allow 'write'")
-        assert client.request(method, path, json=body, **bearer("for-the-robot")).status_code == 200
-    assert client.get("/metrics", **bearer("for-prometheus")).status_code == 200
-    assert_refused(client.get("/metrics", **bearer("for-the-page")), 403, "does not allow 'metrics'")
-
-
-def test_no_token_and_wrong_ones(client):
-    for path in ("/health", "/ready", "/", "/docs"):
-        assert client.get(path).status_code == 200
-    for path in ("/v1/about", "/metrics", "/openapi.json", "/nothing"):
-        assert_refused(client.get(path), 401, "needs a token")
-        assert client.get(path).headers["www-authenticate"] == "Bearer"
-        for wrong in ("Bearer for-the-pag", "Bearer page", "Bearer ", "Bearer for-the-page for-the-robot",
-                      "Basic for-the-page", "for-the-page", "Bearer \xe9"):  # fmt: skip
-            assert_refused(client.get(path, headers={"Authorization": wrong.encode("latin-1")}), 401)
-    assert client.get("/openapi.json", **bearer("for-prometheus")).status_code == 200
-
-
-def test_a_single_token_allows_all(digits_service):
-    with TestClient(create_app(replace(digits_service, token="s3cret")), base_url=HOME) as client:
-        assert_refused(client.get("/v1/about"), 401, "needs a token")
-        for path in ("/v1/about", "/metrics", "/v1/map", "/openapi.json"):
-            assert client.get(path, headers={"Authorization": "bearer s3cret"}).status_code == 200
-
-
-def test_no_more_than_its_rate(client, monkeypatch):
-    now = tokens.monotonic() + 600
-    monkeypatch.setattr(tokens, "monotonic", lambda: now)
-
-    def ask(token="for-the-robot"):
-        return client.get("/v1/about", **bearer(token))
-
-    assert [ask().status_code for _ in range(5)] == [200, 200, 200, 429, 429]
-    refused = ask()
-    assert_refused(refused, 429, "'robot'", "3 requests a minute", "20 s")
-    assert refused.headers["retry-after"] == "20"
-    assert ask("for-the-page").status_code == 200
-    now += 21
-    assert [ask().status_code for _ in range(2)] == [200, 429]
+def writable(digits_service, tmp_path):
+    """The settings of a service whose index requests may change."""
+    return replace(digits_service, index=shutil.copytree(digits_service.index, tmp_path / "i"), writable=True)
 
 
 @pytest.mark.parametrize(
-    ("text", "part"),
+    ("tokens", "readers", "writers"),
     [
-        ("", "has no token"),
-        ("a = 1", "tokens.a must be a table with token and scopes"),
-        ("[a]\ntoken = ''\nscopes = ['search']", "tokens.a.token: it is empty"),
-        (
-            "[a]\ntoken = 'x'\nscopes = ['read']",
-            "scopes.0 is 'read'; it must be 'search', 'write' or 'metrics'",
-        ),
-        ("[a]\ntoken = 'x'\nscopes = ['search']\nrate = 5", "there are token, scopes and per_minute"),
-        ("[a]\ntoken = 'x'\nscopes = ['search']\n[b]\ntoken = 'x'\nscopes = ['write']", "'a' and 'b' are the same"),
+        ({}, ("", READ, WRITE), ("", READ, WRITE)),
+        ({"write_token": WRITE}, ("", READ, WRITE), (WRITE,)),
+        ({"read_token": READ, "write_token": WRITE}, (READ, WRITE), (WRITE,)),
     ],
 )
-def test_files_that_cannot_be(tmp_path, text, part):
-    with pytest.raises(ValueError, match="tokens") as raised:
-        read_tokens(write(tmp_path, text))
-    assert part in str(raised.value)
-    assert "\n" not in str(raised.value)
+def test_who_may_read_and_who_may_write(writable, tokens, readers, writers):
+    with TestClient(create_app(replace(writable, **tokens)), base_url=HOME) as client:
+        for token in ("", READ, WRITE):
+            headers = {"Authorization": f"bearer {token}"} if token else {}
+            for asked, allowed in ((READS, token in readers), (CHANGES, token in writers)):
+                for method, path, body in asked:
+                    answer = client.request(method, path, json=body, headers=headers)
+                    if allowed:
+                        assert answer.status_code == 200, (path, token, answer.text)
+                    else:
+                        assert_refused(answer, 401, "token", "Authorization: Bearer TOKEN")
+                        assert answer.headers["www-authenticate"] == "Bearer"
 
 
-@pytest.mark.skipif(os.name != "posix", reason="modes of files are those of POSIX")
-def test_a_file_that_others_may_read_is_refused(tmp_path, command):
-    file = write(tmp_path, FILE, 0o644)
-    status, out, errors = command("serve", "--model", "m", "--index", "i", "--tokens", file)
-    assert (status, out) == (2, "")
-    assert "others may read (mode 644)" in errors
-    assert "chmod 600" in errors
-    assert errors.count("\n") == 1
-    for mode in (0o600, 0o640, 0o400):
-        file.chmod(mode)
-        assert [token.name for token in read_tokens(file)] == ["page", "robot", "prometheus"]
-    assert "for-the" not in repr(read_tokens(file))
+@pytest.mark.parametrize("tokens", [{"write_token": WRITE}, {"read_token": READ, "write_token": WRITE}])
+def test_wrong_tokens(writable, tokens):
+    with TestClient(create_app(replace(writable, **tokens)), base_url=HOME) as client:
+        before = client.get("/health").json()
+        for path in ("/health", "/ready", "/", "/docs", "/static/app.js"):
+            assert client.get(path).status_code == 200
+        for wrong in WRONG:
+            headers = {"Authorization": wrong.encode("latin-1")}
+            for method, path, body in [*READS, ("GET", "/nothing", None)] if "read_token" in tokens else ():
+                assert_refused(client.request(method, path, json=body, headers=headers), 401)
+            for method, path, body in CHANGES:
+                assert_refused(client.request(method, path, json=body, headers=headers), 401)
+        assert client.get("/health").json() == before
 
 
-def test_one_token_or_a_file(command, tmp_path, digits_service):
-    file = write(tmp_path, FILE)
-    with pytest.raises(ValueError, match="token is given, and so is tokens"):
-        replace(digits_service, token="a", tokens=file)
-    for more in (("--no-token",), ("--token", "a")):
-        status, _, errors = command("serve", "--model", "m", "--index", "i", "--tokens", file, *more)
-        assert status == 2
-        assert "give one of the two" in errors
-    with pytest.raises(ValueError, match="cannot be read: No such file"):
-        read_tokens(tmp_path / "nothing.toml")
+def test_without_changes_both_tokens_read(digits_service):
+    with TestClient(create_app(replace(digits_service, read_token=READ, write_token=WRITE)), base_url=HOME) as client:
+        for token in (READ, WRITE):
+            headers = {"Authorization": f"Bearer {token}"}
+            assert client.get("/v1/about", headers=headers).status_code == 200
+            assert_refused(client.post("/v1/add", json={}, headers=headers), 404)
+    with TestClient(create_app(replace(digits_service, read_token=READ)), base_url=HOME) as client:
+        assert_refused(client.get("/v1/about"), 401, "this service needs a token")
+        assert_refused(client.get("/v1/about", headers={"Authorization": "Bearer x"}), 401, "the token is wrong")
+
+
+@pytest.mark.parametrize(
+    ("change", "part"),
+    [
+        ({"read_token": ""}, "read_token is empty"),
+        ({"write_token": "schlüssel"}, "write_token is empty or not printable ASCII"),
+        ({"read_token": READ, "write_token": READ}, "are the same"),
+        ({"read_token": READ, "writable": True}, "no write_token"),
+    ],
+)
+def test_tokens_that_cannot_be(digits_service, change, part):
+    with pytest.raises(ValueError, match=part) as raised:
+        replace(digits_service, **change)
+    assert READ not in str(raised.value)
+    assert READ not in repr(replace(digits_service, read_token=READ, write_token=WRITE))
+    assert WRITE not in repr(replace(digits_service, write_token=WRITE))
+
+
+def test_what_others_may_reach(digits_service):
+    def check(host="0.0.0.0", no_token=False, **change):
+        check_access(host, replace(digits_service, **change), no_token)
+
+    check("127.0.0.1", writable=True)
+    check(no_token=True)
+    check(read_token=READ)
+    check(read_token=READ, write_token=WRITE, writable=True)
+    check(write_token=WRITE, writable=True, no_token=True)
+    for change in ({}, {"write_token": WRITE}, {"write_token": WRITE, "writable": True}):
+        with pytest.raises(ValueError, match=r"host is '0\.0\.0\.0'.*LBHASH_READ_TOKEN.*--no-token"):
+            check(**change)
+    for no_token in (True, False):
+        with pytest.raises(ValueError, match=r"host is '0\.0\.0\.0'.*--writable.*LBHASH_WRITE_TOKEN"):
+            check(no_token=no_token, writable=True)
+    with pytest.raises(ValueError, match="LBHASH_READ_TOKEN is given, and so is --no-token"):
+        check(no_token=True, read_token=READ)

@@ -48,7 +48,7 @@ def test_the_examples_run(address, tmp_path):
         done = subprocess.run(
             [*command, block],
             cwd=tmp_path,
-            env={**os.environ, "LBHASH_TOKEN": "any"},
+            env={**os.environ, "LBHASH_READ_TOKEN": "any"},
             capture_output=True,
             text=True,
             timeout=300,

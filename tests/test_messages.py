@@ -296,7 +296,6 @@ reproduce nope | name
 reproduce map --seeds 0 | seeds
 serve --model model --index nope | index
 serve --model model --index index --port x | port
-serve --model model --index index --config nope.toml | config
 demo --data x | data is 'x'
 nope | nope
 --nope | --nope

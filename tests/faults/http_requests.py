@@ -29,7 +29,7 @@ from tests.faults.http_service import (
 )  # fmt: skip
 
 BODY = (16 << 20) - 1024
-"""Just below the largest body of a service by default."""
+"""Just below the largest body of a service."""
 
 PATIENCE, SECONDS_AFTER = 90.0, 15.0
 """Seconds after which a connection that asks for nothing must be gone, and one that was refused and goes on sending."""

@@ -39,7 +39,7 @@ def create_app(settings: Settings) -> FastAPI:
         # service.py, for "uvicorn service:app"
         from lbhash.service import Settings, create_app
 
-        app = create_app(Settings(model="model", index="index", token=os.environ["LBHASH_TOKEN"]))
+        app = create_app(Settings(model="model", index="index", read_token=os.environ["LBHASH_READ_TOKEN"]))
     """
     service = Service(settings)
     app = FastAPI(
@@ -50,10 +50,10 @@ def create_app(settings: Settings) -> FastAPI:
         docs_url=None,  # both load their scripts from other sites; docs.html is our own
         redoc_url=None,
         redirect_slashes=False,  # such a redirect leads to whatever host the request names
-        responses=refusals(400, 401, 403, 408, 413, 421, 422, 429, 503),
+        responses=refusals(400, 401, 403, 408, 413, 421, 422, 503),
         middleware=[
             Middleware(service.monitor.measured),
-            Middleware(Security, settings=settings, tokens=service.tokens),
+            Middleware(Security, settings=settings),
         ],
         exception_handlers={
             RequestValidationError: _invalid,

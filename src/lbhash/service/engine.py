@@ -27,7 +27,7 @@ from lbhash.service import schemas
 from lbhash.service.decoding import Decoder
 from lbhash.service.errors import ServiceError, blame_request
 from lbhash.service.rows import GrayRows, ImageRows, Rows, Usual, open_rows
-from lbhash.service.settings import MAX_BATCH, MAX_JSON, MAX_K, QUEUE_SECONDS, Settings
+from lbhash.service.settings import MAX_BATCH, MAX_BODY, MAX_JSON, MAX_K, MAX_PIXELS, QUEUE_SECONDS, Settings
 from lbhash.training.arguments import PULL_MARKS
 from lbhash.utils.files import LockedError
 from lbhash.utils.formatting import one_line
@@ -76,13 +76,12 @@ class Engine:
             self._embed_image = lambda image: backbone.embed([image])[0]
         elif isinstance(self.rows, GrayRows):
             self._embed_image = self.rows.embed
-        self.takes_images = self._embed_image is not None
         self._loading = Lock()  # one at a time puts a newer index in the place of the old one
         self.index = self._open()
         if settings.writable:
             _check_writable(self.index, settings.index)
         self.check, self.damage = "running", ""
-        if settings.verify == "before-serving" or self.index.stored_bytes <= AT_ONCE:
+        if self.index.stored_bytes <= AT_ONCE:
             self.check_index()
 
     def check_index(self) -> None:
@@ -147,16 +146,16 @@ class Engine:
             dim=self.model.dim,
             rows=None if self.rows is None else len(self.rows),
             pictures=isinstance(self.rows, (GrayRows, ImageRows)),
-            takes_pictures=self.takes_images,
+            takes_pictures=self._embed_image is not None,
             takes_texts=self._encoder is not None,
             ids=index.info()["ids"],
             columns=index.attributes_of([]).column_names[1:],
             label=index.label or None,
             rerank=["asymmetric", *filter(None, [index.store_vectors])],
             limits=schemas.Limits(
-                max_body=self.settings.max_body,
-                max_json=min(MAX_JSON, self.settings.max_body),
-                max_pixels=self.settings.max_pixels,
+                max_body=MAX_BODY,
+                max_json=MAX_JSON,
+                max_pixels=MAX_PIXELS,
                 max_k=MAX_K,
                 max_batch=MAX_BATCH,
             ),

@@ -6,7 +6,6 @@ Starlette's ``TrustedHostMiddleware`` and ``RequestBodyLimitMiddleware`` answer 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from functools import partial
 
 from fastapi.exception_handlers import http_exception_handler
@@ -17,8 +16,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from lbhash.service.admission import Bodies
 from lbhash.service.errors import ServiceError
 from lbhash.service.requests import FORM, media_type
-from lbhash.service.settings import BODY_SECONDS, MAX_JSON, Settings
-from lbhash.service.tokens import Token, find_token
+from lbhash.service.settings import BODY_SECONDS, MAX_BODY, MAX_JSON, Settings
+from lbhash.service.tokens import Tokens
 
 _HOST = re.compile(r"(\[[0-9a-f:.]+\]|[^][:/?#@\s]+)(?::([0-9]*))?")
 PAGES = {"/": "index.html", "/docs": "docs.html"}
@@ -46,10 +45,10 @@ class Security:
     comes too slowly.
     """
 
-    def __init__(self, app: ASGIApp, settings: Settings, tokens: Sequence[Token]) -> None:
-        self.app, self._tokens = app, tokens
-        self._hosts, self._max_body = [host.lower() for host in settings.hosts], settings.max_body
-        self._bodies = Bodies(3 * settings.max_body, BODY_SECONDS)
+    def __init__(self, app: ASGIApp, settings: Settings) -> None:
+        self.app, self._tokens = app, Tokens(settings)
+        self._open, self._hosts = settings.read_token is None, [host.lower() for host in settings.hosts]
+        self._bodies = Bodies(3 * MAX_BODY, BODY_SECONDS)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
@@ -68,12 +67,10 @@ class Security:
             headers = Headers(scope=scope)
             self._check_host(headers)
             self._check_origin(headers)
-            # Whether the token allows what the request is for, its route says.
-            if self._tokens and scope["path"] not in PROBES and not _is_page(scope["path"]):
-                scope["token"] = token = find_token(self._tokens, headers.get("authorization", ""))
-                token.check_rate()
-            limit = self._max_body if media_type(headers.get("content-type", "")) == FORM else MAX_JSON
-            check_size = partial(_check_size, limit=min(limit, self._max_body))
+            if scope["path"] not in PROBES and not _is_page(scope["path"]):
+                scope["may_change"] = self._tokens.allow_change(headers.get("authorization", ""))
+            limit = MAX_BODY if media_type(headers.get("content-type", "")) == FORM else MAX_JSON
+            check_size = partial(_check_size, limit=limit)
             announced = headers.get("content-length", "0")
             if announced.isdecimal():
                 check_size(int(announced[:20]))
@@ -110,11 +107,11 @@ class Security:
             raise ServiceError(421, f"the request is for host {host!r}, which is not allowed here (see --allow-host)")
 
     def _check_origin(self, headers: Headers) -> None:
-        """Refuse a request that a page of another web site sends (403), unless a token protects the service.
+        """Refuse a request that a page of another web site sends (403), unless reading needs a token.
 
         A browser sends some requests for any page, and only keeps their answers from it. They could still make work.
         """
-        for origin in headers.getlist("origin") if not self._tokens else ():
+        for origin in headers.getlist("origin") if self._open else ():
             scheme, _, rest = origin.partition("://")
             port = _PORTS.get(scheme, "")
             page = _name_and_port(rest, port)

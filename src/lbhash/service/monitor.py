@@ -80,9 +80,8 @@ class Monitor:
         method = scope["method"] if scope["method"] in _METHODS else "other"
         self.requests.labels(route, method, str(status)).inc()
         self.seconds.labels(route).observe(seconds)
-        facts = {"request_id": name, "method": method, "route": route, "status": status}
-        facts |= {"ms": round(1e3 * seconds, 3), "token": getattr(scope.get("token"), "name", None)}
-        level = logging.WARNING if status in (429, 503) else logging.ERROR if status >= 500 else logging.INFO
+        facts = {"request_id": name, "method": method, "route": route, "status": status, "ms": round(1e3 * seconds, 3)}
+        level = logging.WARNING if status == 503 else logging.ERROR if status >= 500 else logging.INFO
         if REQUESTS.isEnabledFor(logging.INFO):
             REQUESTS.log(level, "request", extra={"facts": facts})
 

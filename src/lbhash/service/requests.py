@@ -76,11 +76,11 @@ def parse_json(text: bytes, name: str) -> Any:
         raise ServiceError(422, f"{name} is {start!r}, which is no JSON that can be read: {reason}") from None
 
 
-def line_for(error: ValidationError | Any, *, show: bool = True) -> str:
-    """Return the first of Pydantic's errors as one line; without ``show`` the value is left out of it."""
+def line_for(error: ValidationError | Any) -> str:
+    """Return the first of Pydantic's errors as one line."""
     first = error.errors()[0]
     place = ".".join(str(step) for step in first["loc"] if step not in ("path", "query"))
-    return " ".join(wrong_field(first, place, show=show).split())
+    return " ".join(wrong_field(first, place).split())
 
 
 def _check_names(names: Iterable[str], model: type[BaseModel]) -> None:

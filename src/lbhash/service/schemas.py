@@ -349,7 +349,6 @@ class Stored(BaseModel):
     name: str
     bytes: int
     map: _Share | None = None
-    map_macro: _Share | None = None
     recall: _Share = Field(description="The share of the ten nearest by cosine among the first ten.")
 
 
@@ -408,15 +407,14 @@ class Detail(BaseModel):
 
 REFUSALS = {
     400: "A form that cannot be read.",
-    401: "No token, or a wrong one.",
-    403: "The token does not allow it, or a page of another web site asks.",
+    401: "No token, or one that does not allow it.",
+    403: "A page of another web site asks.",
     404: "There is no such id, row or route; add and remove need --writable.",
     408: "The body took too long to arrive.",
-    413: "The body is too large: JSON has at most 256 KiB, a form --max-body.",
+    413: "The body is too large: JSON has at most 256 KiB, a form 16 MiB.",
     415: "The body has no Content-Type, or is neither JSON nor a form.",
     421: "The request is for another host (--allow-host).",
     422: "A field is wrong; the first one is named.",
-    429: "The token's limit is reached; Retry-After says when there is room again.",
     503: "The service is busy, or the index is damaged or does not answer; Retry-After says when to ask again.",
 }
 """What each status of a refusal means."""

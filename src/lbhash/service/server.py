@@ -100,24 +100,27 @@ def tls_options(certfile: str | Path | None, keyfile: str | Path | None) -> dict
 def allowed_hosts(host: str, protected: bool, names: Sequence[str]) -> tuple[str, ...]:
     """Return the names that requests may be for, which are those of this machine and ``names``; empty for any name.
 
-    If tokens protect the service, or beyond this machine, any name is allowed unless ``names`` are given.
+    If reading needs a token, or beyond this machine, any name is allowed unless ``names`` are given.
     """
     if "*" in names or (not names and (protected or not is_loopback(host))):
         return ()
     return ("localhost", "127.0.0.1", "[::1]", _bracketed(host), *names)
 
 
-def check_access(host: str, protected: bool, no_token: bool, writable: bool = False) -> None:
-    """Raise ``ValueError`` if others could use a service that no token protects, unless ``no_token`` allows it.
+def check_access(host: str, settings: Settings, no_token: bool) -> None:
+    """Raise ``ValueError`` if others could use a service that no token protects, unless ``no_token`` lets them read.
 
-    It does not allow others to change the index.
+    It does not let them change the index.
     """
-    if protected and no_token:
-        raise ValueError("token is given, and so is --no-token; give one of the two")
-    if not protected and writable and not is_loopback(host):
-        raise ValueError(f"host is {host!r}, which others can reach; with --writable give requests a --token to bring")
-    if not protected and not no_token and not is_loopback(host):
-        raise ValueError(f"host is {host!r}, which others can reach; give requests a --token to bring, or --no-token")
+    if no_token and settings.read_token is not None:
+        raise ValueError("LBHASH_READ_TOKEN is given, and so is --no-token; give one of the two")
+    if is_loopback(host):
+        return
+    reached = f"host is {host!r}, which others can reach"
+    if settings.writable and settings.write_token is None:
+        raise ValueError(f"{reached}; with --writable set LBHASH_WRITE_TOKEN, which requests must bring")
+    if not no_token and settings.read_token is None:
+        raise ValueError(f"{reached}; set LBHASH_READ_TOKEN, which requests must bring, or give --no-token")
 
 
 def is_loopback(host: str) -> bool:

@@ -13,8 +13,7 @@ from lbhash.service.background import Background
 from lbhash.service.decoding import Decoder
 from lbhash.service.engine import Engine
 from lbhash.service.monitor import Monitor
-from lbhash.service.settings import DECODE_SECONDS, QUEUE_SECONDS, RELOAD_SECONDS, Settings
-from lbhash.service.tokens import tokens_of
+from lbhash.service.settings import DECODE_SECONDS, MAX_BODY, MAX_PIXELS, QUEUE, QUEUE_SECONDS, RELOAD_SECONDS, Settings
 from lbhash.utils.system import usable_cores
 
 log = logging.getLogger("lbhash.service")
@@ -24,13 +23,12 @@ class Service:
     """Everything that the routes use: engine, admission, background work and metrics."""
 
     def __init__(self, settings: Settings) -> None:
-        self.tokens = tokens_of(settings)
         threads = settings.concurrency or usable_cores()
-        self.decoder = Decoder(threads, DECODE_SECONDS, settings.max_body, settings.max_pixels)
+        self.decoder = Decoder(threads, DECODE_SECONDS, MAX_BODY, MAX_PIXELS)
         self.engine = Engine(settings, self.decoder)
-        self.admission = Admission(threads, settings.queue, QUEUE_SECONDS)
+        self.admission = Admission(threads, QUEUE, QUEUE_SECONDS)
         # Changes wait for each other, and for other programs that change the index, and never keep a search waiting.
-        self.writing = Admission(1, settings.queue, QUEUE_SECONDS)
+        self.writing = Admission(1, QUEUE, QUEUE_SECONDS)
         self.background = Background(self.engine)
         self.monitor = Monitor(self.engine, self.admission)
 

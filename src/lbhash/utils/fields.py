@@ -20,10 +20,8 @@ _LENGTHS = {"min_length": "at least", "max_length": "at most"}
 _SHOWN = 64  # characters of a value
 
 
-def wrong_field(error: Mapping[str, Any], name: str, *, show: bool = True) -> str:
+def wrong_field(error: Mapping[str, Any], name: str) -> str:
     """Return one line for one of the errors of a ``ValidationError``, about a field that is called ``name``.
-
-    Without ``show`` the value, which may be a secret, is left out.
 
     >>> wrong_field({"type": "greater_than_equal", "input": 0, "ctx": {"ge": 1}, "msg": ""}, "k")
     'k is 0; it must be at least 1'
@@ -43,7 +41,5 @@ def wrong_field(error: Mapping[str, Any], name: str, *, show: bool = True) -> st
         must = f"be {limits['expected']}"
     stem = next((stem for stem in _KINDS if kind.startswith(stem)), "")
     must = must or f"be {_KINDS.get(stem, 'another value')}"
-    if not show:
-        return f"{name} must {must}"
     shown = str(given) if limits.keys() & _LIMITS.keys() else repr(given)
     return f"{name} is {shown if len(shown) <= _SHOWN else shown[:_SHOWN] + '…'}; it must {must}"

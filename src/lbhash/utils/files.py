@@ -215,29 +215,6 @@ def exclusive(folder: str | os.PathLike[str], name: str, busy: str, patience: fl
         lock.release()
 
 
-def read_toml(path: str | os.PathLike[str], name: str, *, private: bool = False) -> dict[str, Any]:
-    """Return the content of a TOML file; ``name`` is what messages call it.
-
-    Raises ``ValueError`` if it cannot be read, or is ``private`` and users beside its owner and its group may read it.
-    """
-    if sys.version_info >= (3, 11):
-        import tomllib
-    else:
-        import tomli as tomllib
-
-    try:
-        with open(path, "rb") as file:
-            mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
-            if private and os.name == "posix" and mode & 0o007:
-                told = f"{name} is {str(path)!r}, a file with secrets that others may read (mode {mode:o})"
-                raise ValueError(f"{told}; take that from them by 'chmod 600'")
-            return tomllib.load(file)
-    except OSError as error:
-        raise ValueError(f"{name} is {str(path)!r}, which cannot be read: {error.strerror}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ValueError(f"{name} is {str(path)!r}, which is no TOML: {one_line(error)}") from None
-
-
 def read_npy(path: str | os.PathLike[str], name: str) -> Any:
     """Return the array of an ``.npy`` file; ``ValueError`` if it is missing, damaged, too large or a pickle."""
     import numpy as np

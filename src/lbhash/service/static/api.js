@@ -22,12 +22,16 @@ export function dropToken() {
   sessionStorage.removeItem("lbhash-token");
 }
 
-async function ask(path, options = {}) {
+export function send(path, options = {}) {
   const headers = new Headers(options.headers);
   if (token) headers.set("Authorization", `Bearer ${token}`);
+  return fetch(path, { ...options, headers });
+}
+
+async function ask(path, options) {
   let answer;
   try {
-    answer = await fetch(path, { ...options, headers });
+    answer = await send(path, options);
   } catch (error) {
     if (error.name === "AbortError") throw error;
     throw new Failure("gone", "The service does not answer. It was stopped, or the connection is lost.");
@@ -35,7 +39,6 @@ async function ask(path, options = {}) {
   if (answer.ok) return answer;
   const detail = await answer.json().then((body) => body.detail, () => `status ${answer.status}`);
   if (answer.status === 401) throw new Failure("token", detail);
-  if (answer.status === 429) throw new Failure("busy", `${detail}.`);
   if (answer.status === 503) throw new Failure("busy", "The service is busy right now. Try again in a moment.");
   if (answer.status === 413) throw new Failure("refused", `The request is too large: ${detail}.`);
   throw new Failure("refused", `The service refused the request: ${detail}.`);

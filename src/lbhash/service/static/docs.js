@@ -1,16 +1,11 @@
 // The routes of the service, made from its OpenAPI schema, each with a form that sends a request.
 
+import { hasToken, keepToken, send } from "./api.js";
 import { $, element as make } from "./dom.js";
 
 const SHOWN = 20_000; // characters of an answer
 const JSON_TYPE = "application/json", FORM_TYPE = "multipart/form-data";
 let described, labels = 0;
-
-function send(path, options = {}) {
-  const headers = new Headers(options.headers), token = sessionStorage.getItem("lbhash-token");
-  if (token) headers.set("Authorization", `Bearer ${token}`);
-  return fetch(path, { ...options, headers });
-}
 
 const resolved = (schema) =>
   schema.$ref ? schema.$ref.slice(2).split("/").reduce((place, name) => place[name], described) : schema;
@@ -42,7 +37,7 @@ function curlOf(method, path, body) {
   const parts = ["curl"];
   if (method !== "GET") parts.push("-X", method);
   parts.push(quoted(new URL(path, document.baseURI).href));
-  if (sessionStorage.getItem("lbhash-token")) parts.push("-H", '"Authorization: Bearer $LBHASH_TOKEN"');
+  if (hasToken()) parts.push("-H", '"Authorization: Bearer $TOKEN"');
   if (body instanceof File) parts.push("-F", quoted(`image=@${body.name}`));
   else if (body !== null) parts.push("-H", quoted(`Content-Type: ${JSON_TYPE}`), "-d", quoted(body));
   return parts.join(" ");
@@ -132,8 +127,8 @@ async function load() {
 
 $("access").addEventListener("submit", (event) => {
   event.preventDefault();
-  sessionStorage.setItem("lbhash-token", $("token").value);
+  keepToken($("token").value);
   $("access").hidden = true;
-  load();
+  if (!described) load(); // else it would empty the forms
 });
 load();
