@@ -6,7 +6,6 @@ import pytest
 from lbhash import evaluate
 from lbhash.codes import pack
 from test_cli import assert_refused
-from test_deephash import write_run
 
 
 @pytest.fixture(scope="module")
@@ -76,22 +75,12 @@ def test_curves(codes, succeed, json_of, tmp_path):
     assert quiet["curve"]["precision"] == evaluate(*arrays(codes), bits=20).as_dict()["curve"]["precision"]
 
 
-def test_a_run_of_deephash(json_of, tmp_path):
-    held = write_run(tmp_path)
-    found = json_of("evaluate", "--deephash", tmp_path)
-    tst, trn = (held[f"{part}_label"].argmax(axis=1) for part in ("tst", "trn"))
-    report = evaluate(pack(held["tst_binary"]), tst, pack(held["trn_binary"]), trn, bits=12)
-    assert found == report.as_dict()
-    assert found["knn_accuracy"] is not None
-
-
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
         (("--rank", 151), "ranks is 151; it must be from 1 to the size of the base (150)"),
         (("--bits", 16), "codes of queries has 20 columns; with 16 bits it must have 16"),
         (("--query-labels", "no.npy"), "labels of queries is 'no.npy', and there is no such file"),
-        (("--deephash", "."), "deephash is a folder with queries, base and labels of its own; give it alone"),
     ],
 )
 def test_bad_arguments(codes, command, arguments, said):
@@ -100,8 +89,7 @@ def test_bad_arguments(codes, command, arguments, said):
 
 def test_missing_arguments(codes, command, tmp_path):
     assert_refused(command("evaluate", "--queries", codes / "q.npy"), "base is missing; give queries and base")
-    assert_refused(command("evaluate"), "queries is missing; give queries and base, two files of codes, or deephash")
-    assert_refused(command("evaluate", "--deephash", tmp_path), "which has no file that ends in tst_binary.npy")
+    assert_refused(command("evaluate"), "queries is missing; give queries and base, two files of codes")
     assert_refused(command("evaluate", *files(codes)[:6]), "base has no labels; an evaluation needs them")
     assert_refused(command("evaluate", *files(codes, "m"), "--probe"), "probe is True, and the labels are multi-label")
 

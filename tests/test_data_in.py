@@ -268,12 +268,6 @@ def test_a_column_of_texts_named_id_is_not_lost(vectors, model, succeed, refuse,
     assert sorted(open_index(tmp_path / "index").ids()) == sorted(f"sku-{row}" for row in range(ROWS))
 
 
-def test_centers_count_the_classes_of_the_data(vectors, refuse, json_of, tmp_path):
-    pq.write_table(columns_of(vectors[0], label=NAMES[vectors[1]]), tmp_path / "rows.parquet")
-    assert json_of("centers", "--bits", "8", "--data", tmp_path / "rows.parquet")["classes"] == 3
-    assert "classes is missing" in refuse("centers", "--bits", "8")
-
-
 def test_the_numbers_of_the_page_have_the_names_of_classes():
     from lbhash.service.summary import Evidence, summarize
 

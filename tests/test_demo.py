@@ -4,11 +4,13 @@ import re
 
 import numpy as np
 import pytest
+from jinja2 import UndefinedError
 
 from lbhash import Hasher, evaluate
 from lbhash.cli.demo import METHODS, run_demo
 from lbhash.data import load_dataset
 from lbhash.index import open_index
+from lbhash.utils.html import png_url, render
 
 NAMES = [name for name, _, _ in METHODS]
 
@@ -92,3 +94,19 @@ def test_it_shows_characters_and_says_what_comes_next(tmp_path, capsys):
     base = new_rows(dataset)
     labels = [dataset.class_names[label] for label in base.labels]
     assert index.attributes_of(base.rows)["label"].to_pylist() == labels
+
+
+def test_a_page_escapes_what_it_is_given():
+    values = {"columns": ["<b>"], "runs": [("<i>", "c < d", ["a & b"])], "searched": "<i>", "best": "", "confused": []}
+    values |= {"curves": png_url(b"x"), "map": "", "best_unseen": "", "commands": ["x > y"], "searches": []}
+    values |= {"weakest": []}
+    counts = dict.fromkeys(("train", "base", "queries", "bits", "bytes", "numbers", "classes", "votes", "epochs"), 1)
+    page = render("lbhash.cli", "demo.html", title="<u>", seed=6, **counts, **values)
+    assert "&lt;b&gt;" in page
+    assert "<b>" not in page
+    assert "<td>a &amp; b</td>" in page
+    assert "by &lt;i&gt;." in page
+    assert "<pre>x &gt; y</pre>" in page
+    assert 'src="data:image/png;base64,eA=="' in page
+    with pytest.raises(UndefinedError, match="'title' is undefined"):
+        render("lbhash.cli", "demo.html", **values)

@@ -140,7 +140,13 @@ import numpy as np
 from langchain_core.embeddings import DeterministicFakeEmbedding
 from lbhash import Hasher
 hasher, bits, X = Hasher.from_pretrained("model"), 64, np.zeros((3, 12))
-embedding, texts, metadatas = DeterministicFakeEmbedding(size=12), ["one", "two"], [{"row": 0}, {"row": 1}]
+embedding, texts = DeterministicFakeEmbedding(size=12), ["one", "two"]
+""",
+    "docs/howto/other-codes.md": """
+import numpy as np
+for part, rows in (("tst", 9), ("trn", 50)):
+    np.save(f"{part}_binary.npy", np.sign(np.random.default_rng(rows).normal(size=(rows, 32))))
+    np.save(f"{part}_label.npy", np.eye(4)[np.arange(rows) % 4])
 """,
     "docs/howto/own-method.md": r"""
 import re

@@ -101,7 +101,8 @@ def test_the_table_of_distances():
     cells = {(classes, bits): centers_table.cell(classes, bits) for classes in (10, 21) for bits in (8, 16)}
     page = centers_table.grid(cells, (10, 21), (8, 12, 16))
     assert "| 10 | **4** | – | **8** |" in page
-    assert "4 of the 4 distances are proven optimal." in page
+    assert "| 21 | 2 | – | **8** |" in page
+    assert "3 of the 4 distances are proven optimal." in page
 
 
 @pytest.fixture(scope="module")

@@ -1,5 +1,6 @@
 import itertools
 import math
+from functools import partial
 
 import numpy as np
 import pytest
@@ -90,6 +91,20 @@ def test_without_ties_they_are_trec_evals(grades, data):
     assert recall_at(hist, k)[0] == theirs(measures.R @ k, grades)
     assert r_precision(hist)[0] == theirs(measures.Rprec, grades)
     assert average_precision(hist)[0] == theirs(measures.AP, grades)
+
+
+@pytest.mark.slow  # ranx compiles its kernels
+def test_without_ties_they_are_those_of_ranx():
+    ranx = pytest.importorskip("ranx")
+    grades = np.random.default_rng(0).integers(0, 3, (5, 60))
+    run = {f"q{row}": {f"d{at}": 100.0 - at for at in range(60)} for row in range(5)}
+    qrels = {f"q{row}": {f"d{at}": int(grade) for at, grade in enumerate(grades[row])} for row in range(5)}
+    ours = {"map": average_precision, "r-precision": r_precision, "ndcg_burges": ndcg_at}
+    ours |= {f"precision@{k}": partial(precision_at, k=k) for k in (1, 10, 50)}
+    ours |= {f"recall@{k}": partial(recall_at, k=k) for k in (1, 10, 50)}
+    lists = [histogram(list(enumerate(row)), bits=64) for row in grades.tolist()]
+    for name, theirs in ranx.evaluate(ranx.Qrels(qrels), ranx.Run(run), list(ours)).items():
+        assert np.mean([ours[name](one)[0] for one in lists]) == pytest.approx(theirs, abs=1e-9), name
 
 
 def test_more_than_sixty_grades_stay_finite():

@@ -28,10 +28,10 @@ TITLES = ["a'b", 'tab\tand "quotes"', "line\nand \\N and \\.", None, "", "ümlau
 
 
 def section(title: str) -> tuple[list[str], list[str]]:
-    """The arguments of the export, and the examples, of a section."""
+    """The arguments of the export, if there is one, and the examples of a section."""
     text = re.split(r"^## ", PAGE.split(f"\n## {title}\n")[1], flags=re.MULTILINE)[0]
-    line = re.search(r"^    lbhash (index export .*)$", text, re.MULTILINE)[1]
-    return shlex.split(line), re.findall(r"^```\w+\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    line = re.search(r"^    lbhash (index export .*)$", text, re.MULTILINE)
+    return shlex.split(line[1]) if line else [], re.findall(r"^```\w+\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
 
 
 class Codes:
@@ -240,8 +240,41 @@ def test_refusals_leave_nothing(codes, command, tmp_path):
     assert sorted(file.name for file in tmp_path.iterdir()) == ["codes.sql", "photos"]
 
 
+@pytest.mark.slow  # MTEB takes ten seconds to import
+def test_a_retrieval_task_of_mteb(monkeypatch):
+    """Its main score is that of a ranking by Hamming distance."""
+    mteb = pytest.importorskip("mteb")
+    from mteb.mocks.mock_tasks.retrieval import MockRetrievalTask
+    from mteb.models import ModelMeta
+
+    class Letters:
+        mteb_model_meta = ModelMeta.create_empty({"name": "tests/letters", "revision": "1"})
+
+        def encode(self, inputs, **kwargs):
+            texts = [text for batch in inputs for text in batch["text"]]
+            return np.array([np.random.default_rng(list(text.encode())).normal(size=20) for text in texts], np.float32)
+
+    class Signs:
+        bits = 20
+
+        def encode(self, embeddings):
+            return pack(embeddings)
+
+    found = []
+    evaluate = mteb.evaluate
+    monkeypatch.setattr(mteb, "get_model", lambda name: Letters())
+    monkeypatch.setattr(mteb, "get_tasks", lambda tasks: MockRetrievalTask())
+    monkeypatch.setattr(mteb, "evaluate", lambda *of: found.append(evaluate(*of, cache=None, show_progress_bar=False)))
+    names = {"hasher": Signs(), "bits": 20}
+    exec(section("MTEB")[1][0], names)
+    assert 0 <= found[0].task_results[0].get_score() <= 1
+    signs = names["encoder"].encode([{"text": ["a", "b", "c"]}])
+    distances = hamming_distances(pack(signs), pack(signs))
+    assert names["encoder"].similarity(signs, signs).numpy() == pytest.approx(1 - distances / 10, abs=1e-6)
+
+
 def test_without_any_of_these_programs():
     """Neither the library's import nor an export loads a driver."""
-    drivers = ["apsw", "sqlite_vec", "duckdb", "chdb", "lancedb", "usearch", "psycopg", "langchain_core"]
+    drivers = ["apsw", "sqlite_vec", "duckdb", "chdb", "lancedb", "usearch", "psycopg"]
     lines = f"import sys, lbhash.index.export, lbhash.cli.app; print([n for n in {drivers} if n in sys.modules])"
     assert subprocess.run([sys.executable, "-c", lines], capture_output=True, text=True).stdout == "[]\n"

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from lbhash import Hasher, bound, class_centers, compare, evaluate
-from lbhash.centers import compare_centers
 from lbhash.codes import as_packed, codes_as, pack
 from lbhash.codes.io import CodeTable, read_codes, write_codes
 from lbhash.data import load_dataset, load_table
@@ -181,7 +180,7 @@ CALLS = {
     "percentile": lambda index: bound(CODES, Y, "a"),
     "classes is 300": lambda index: class_centers(300, 8),
     "kind": lambda index: class_centers(3, 8, "besst"),
-    "seed": lambda index: compare_centers(3, 8, "a"),
+    "seed": lambda index: class_centers(3, 8, seed="a"),
     "query_embeddings": lambda index: evaluate_neighbors(CODES, X[:3], CODES, X),
     "query_embeddings is NaN": lambda index: evaluate_neighbors(CODES, X * np.nan, CODES, X),
     "signs holds text": lambda index: pack([["a"]]),
@@ -265,8 +264,6 @@ evaluate --queries query.npz --base base.npz --share 0.3 | share
 evaluate --protocol unseen | data
 evaluate --protocol unseen --data rows.npz --share 2 | share
 evaluate --protocol unseen --data digits --method x | method
-evaluate --run x | qrels
-evaluate --deephash nope | deephash
 search | --index
 search --index index --model model --data rows.npz --row x | row
 search --index index --code xyz | code

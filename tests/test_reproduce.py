@@ -225,10 +225,9 @@ def test_theory(tmp_path, command):
 
 def test_a_table_of_records():
     records = [{"x": 1.0, "x, paper": 2.0, "y": 3, "y, paper": None, "paper": 4.0}]
-    result = Result.of("T", records, "", lambda: None, paper={"paper": None})
+    result = Result.of("T", records, "", lambda: None)
     assert result.columns == ["x", "x, paper", "y", "paper"]  # the paper has nothing for y
     assert result.rows == [[1.0, 2.0, 3, 4.0]]
-    assert result.paper == {"x, paper": "x", "paper": None}
 
 
 def test_every_text_belongs_to_a_table():

@@ -295,7 +295,6 @@ def test_map(settings, tmp_path):
         assert row["lift"].half == pytest.approx(12.7062047361747 * abs(np.ptp(guided - host)) / 2)
         assert [row["host, paper"], row["guided, paper"]] == paper.MAP["cifar10"][method][16]
         lifts.append(guided - host)
-    assert table.paper == {f"{name}, paper": name for name in ("host", "guided", "lift")}
     groups = {row[1]: row for row in result.rows}
     assert groups["pairwise methods"][2] == 4
     assert groups["pairwise methods"][3].mean == pytest.approx(np.mean(lifts[:4]))
@@ -447,50 +446,3 @@ def test_tsne_takes_few_rows_of_few_classes():
     assert len(rows) == 1000
     assert (np.diff(rows) > 0).all()
     assert set(labels[rows]) == set(range(10))
-
-
-def test_guidance(file, labels_file, folder):
-    """The guidance with both kinds of centers beside the plain host, on rows of the training split alone."""
-    sources = (Source("blobs", file), Source("mosaic", labels_file))
-    settings = Settings(
-        2, sources=sources, epochs=2, bits=(8,), methods=("dch", "csq"), runs=folder, hidden=4, workers=1
-    )
-    result = experiments()["guidance"].run(settings)
-    held_out = [replace(sources[0], validation=True).dataset(draw) for draw in (0, 1)]
-    train = sources[0].dataset().train.rows
-    for cut in held_out:
-        for part in (cut.train, cut.base, cut.query):
-            assert np.isin(part.rows, train).all()
-    assert set(held_out[0].query.rows.tolist()) != set(held_out[1].query.rows.tolist())
-
-    def maps(source, method, recipe, centers="best-ratio"):
-        cell = RunConfig(replace(source, validation=True), method, recipe, 8, centers, 2, 4)
-        return np.array([100 * read(cell, seed, folder)["report"]["map"] for seed in (0, 1)])
-
-    rows = [list(row) for row in result.more["cells"].rows]
-    assert [row[:3] for row in rows] == [[s.name, 8, m] for s in sources for m in ("DCH", "CSQ")]
-    for row, (source, method) in zip(rows, [(s, m) for s in sources for m in ("dch", "csq")], strict=True):
-        host, paper, own = (maps(source, method, *of) for of in (("plain",), ("guided",), ("guided", "arranged")))
-        light = Interval.of(maps(source, "csq", "balanced", "arranged") - host) if method == "csq" else None
-        assert row[3:7] == [Interval.of(values) for values in (host, paper - host, own - host, own - paper)]
-        alone = Interval.of(maps(source, "csq", "plain", "arranged") - host) if method == "csq" else None
-        assert row[7:] == [light, alone]
-    names = [(row[0], row[1], row[2]) for row in result.rows]
-    groups = [("blobs", 2), ("mosaic", 2), ("all", 4)]
-    recipes = ("paper", "arranged", "balanced", "arranged − paper", "balanced − paper")
-    assert names == [(of, *group) for of in recipes for group in groups]
-    for row in result.rows[:-3]:
-        column = {"paper": 4, "arranged": 5, "balanced": 7, "arranged − paper": 6}[row[0]]
-        own = [cell[column] or cell[5] for cell in rows if row[1] in (cell[0], "all")]
-        assert row[3].mean == pytest.approx(np.mean([lift.mean for lift in own]))
-        assert row[4:7] == list(lift_counts(own).values())
-        assert row[7].mean == min(lift.mean for lift in own)
-    for part in result.tables("guidance").values():
-        part.figure()
-    assert {config.source for config in experiments()["guidance-queries"].configs(settings)} == set(sources)
-
-
-def test_a_run_is_named_after_the_weight_in_balance(file, monkeypatch):
-    name = RunConfig(Source("blobs", file), "csq", "balanced", 8).name(0)
-    monkeypatch.setattr("lbhash.losses.CSQ.guidance_weight", 0.5)
-    assert RunConfig(Source("blobs", file), "csq", "balanced", 8).name(0) != name

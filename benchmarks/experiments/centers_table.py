@@ -19,6 +19,8 @@ CLASSES = (2, 10, 21, 100, 150, 200, 365, 1000, 10000, 21841)
 BITS = (8, 12, 16, 24, 32, 48, 64, 96, 128, 256)
 SHOWN = (10, 100, 1000, 10000), (16, 32, 64, 128)
 
+Cell = tuple[int, str | None]
+
 
 def main() -> None:
     """Make all cells, and write the table."""
@@ -31,36 +33,36 @@ def main() -> None:
         parser.error(str(error))
     cells = {(c, h): cell(c, h) for c in CLASSES for h in BITS if c <= 2**h}
     lines = [
-        dict(zip(("classes", "bits", "distance", "bound"), (*at, *found), strict=True)) for at, found in cells.items()
+        dict(zip(("classes", "bits", "distance", "proof"), (*at, *found), strict=True)) for at, found in cells.items()
     ]
     write_csv(given.out.with_name("center-distances.csv"), lines)
     replace_part(given.out, "distances", grid(cells, *SHOWN))
 
 
-def cell(classes: int, bits: int) -> tuple[int, int]:
-    """Return the smallest distance of the best centers, and the upper bound."""
+def cell(classes: int, bits: int) -> Cell:
+    """Return the smallest distance of the best centers, and the bound that proves it to be the largest, if one does."""
     from lbhash.centers import minimum_distance
     from lbhash.centers.best import best_centers
-    from lbhash.centers.bounds import upper_bound
+    from lbhash.centers.bounds import proof
 
-    found = minimum_distance(best_centers(classes, bits)[0]), upper_bound(classes, bits).distance
-    print(f"{classes} x {bits}: {found[0]} of {found[1]}", file=sys.stderr, flush=True)
-    return found
+    distance = minimum_distance(best_centers(classes, bits)[0])
+    print(f"{classes} x {bits}: {distance}", file=sys.stderr, flush=True)
+    return distance, proof(classes, bits, distance)
 
 
-def grid(cells: dict[tuple[int, int], tuple[int, int]], classes: Sequence[int], lengths: Sequence[int]) -> str:
-    """Smallest distances, a row a number of classes: bold if proven optimal, else with the upper bound."""
+def grid(cells: dict[tuple[int, int], Cell], classes: Sequence[int], lengths: Sequence[int]) -> str:
+    """Smallest distances, a row a number of classes: bold if proven optimal."""
 
     def shown(count: int, bits: int) -> str:
         if (count, bits) not in cells:
             return "–"
-        distance, bound = cells[count, bits]
-        return f"**{distance}**" if distance == bound else f"{distance} (≤ {bound})"
+        distance, proven = cells[count, bits]
+        return f"**{distance}**" if proven else str(distance)
 
     rows = [[f"{count:,}", *(shown(count, bits) for bits in lengths)] for count in classes]
-    proven = sum(distance == bound for distance, bound in cells.values())
+    optimal = sum(proven is not None for _, proven in cells.values())
     table = markdown_table(["classes", *(f"{bits} bits" for bits in lengths)], rows, left=-1)
-    return f"{table}\n\n{proven} of the {len(cells)} distances are proven optimal."
+    return f"{table}\n\n{optimal} of the {len(cells)} distances are proven optimal."
 
 
 if __name__ == "__main__":

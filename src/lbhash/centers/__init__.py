@@ -1,15 +1,15 @@
 """Class centers: ±1 codes, one a class, as far apart as possible in Hamming distance.
 
 Average precision tends to grow with the smallest distance between two centers (D_inter), so the
-constructions are compared by it. ``class_centers`` makes centers, ``design_centers`` also says how far from the best
-possible they are (``bounds``), and ``compare_centers`` shows all kinds side by side.
+constructions are compared by it. ``class_centers`` makes centers, and ``design_centers`` also says how they are made,
+how far apart they are, and whether that is proven to be the largest possible distance (``bounds``).
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from lbhash.centers.bounds import bounds_table, upper_bound
+from lbhash.centers.bounds import proof
 from lbhash.centers.design import KINDS, CenterDesign, make_centers
 from lbhash.centers.distance import (
     Centers,
@@ -36,7 +36,6 @@ __all__ = [
     "center_kinds",
     "check_centers",
     "class_centers",
-    "compare_centers",
     "confused_distance",
     "describe",
     "design_centers",
@@ -81,40 +80,17 @@ def class_centers(classes: int, bits: int, kind: str = "best", seed: int = 0) ->
 
 
 def design_centers(classes: int, bits: int, kind: str = "best", seed: int = 0) -> CenterDesign:
-    """Make class centers with a certificate; arguments and errors are those of ``class_centers``.
+    """Make class centers, and say what is known about them; arguments and errors are those of ``class_centers``.
 
     >>> design = design_centers(21, 48)
-    >>> design.minimum_distance, design.upper_bound, design.optimal
-    (24, 24, True)
+    >>> design.minimum_distance, design.optimal, design.bound
+    (24, True, 'Plotkin')
     """
     classes, bits, kind, seed = _checked(classes, bits, kind, seed)
     centers, construction = make_centers(classes, bits, kind, seed)
     centers.setflags(write=False)
-    bound = upper_bound(classes, bits)
-    return CenterDesign(centers, kind, construction, minimum_distance(centers), bound.distance, bound.source)
-
-
-def compare_centers(classes: int, bits: int, seed: int = 0) -> dict[str, Any]:
-    """Compare all kinds of centers and all upper bounds; arguments and errors are those of ``class_centers``.
-
-    Returns:
-        A dict with ``classes``, ``bits``, ``kinds`` (a list of a dict for each kind) and ``bounds`` (the largest
-        distance that each bound allows, by the bound's name). The dict of a kind has ``kind``, ``minimum_distance``,
-        ``mean_distance``, ``bit_balance``, ``construction`` and ``why_not``. If the kind has no such words,
-        ``why_not`` is the reason and the measures are None; else ``why_not`` is None.
-    """
-    classes, bits, _, seed = _checked(classes, bits, "best", seed)
-    kinds: list[dict[str, Any]] = []
-    for kind in KINDS:
-        facts: dict[str, Any] = {"why_not": None}
-        try:
-            centers, facts["construction"] = make_centers(classes, bits, kind, seed)
-            facts |= describe(centers)
-        except ValueError as error:
-            facts["why_not"] = str(error)
-        names = ("minimum_distance", "mean_distance", "bit_balance", "construction", "why_not")
-        kinds.append({"kind": kind, **{name: facts.get(name) for name in names}})
-    return {"classes": classes, "bits": bits, "kinds": kinds, "bounds": bounds_table(classes, bits)}
+    distance = minimum_distance(centers)
+    return CenterDesign(centers, kind, construction, distance, proof(classes, bits, distance))
 
 
 def _checked(classes: int, bits: int, kind: str, seed: int) -> tuple[int, int, str, int]:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from itertools import chain
+from typing import NamedTuple
 
-from lbhash.centers.bounds import upper_bound
+from lbhash.centers.bounds import proof
 from lbhash.centers.choose import choose_balanced, choose_one_sided
 from lbhash.centers.constructions.bch import bch_centers
 from lbhash.centers.constructions.blocks import MAX_DROPPED, Block, Plan, best_plan
@@ -48,12 +49,14 @@ def best_centers(classes: int, bits: int) -> tuple[Centers, str]:
     """Return the centers with the largest minimum distance, then mean distance, then balance; and how they are made."""
     for kind in BLOCKS:
         plan = plan_for(kind, classes, bits)
-        if plan is not None and plan.distance == upper_bound(classes, bits).distance:
+        if plan is not None and proof(classes, bits, plan.distance):
             centers = choose_balanced(plan.words(), classes)
             if mean_distance(centers) == largest_mean_distance(classes, bits):
                 return centers, plan.name  # nothing can be better
     found = _farthest(classes, bits, choose_balanced)
-    return found[0] if len(found) == 1 else max(found, key=lambda made: merit(made[0]))
+    if len(found) > 1:
+        found = [max(found, key=lambda made: (*merit(made.centers), made.promised))]
+    return found[0].centers, found[0].construction
 
 
 def best_ratio_centers(classes: int, bits: int) -> tuple[Centers, str]:
@@ -63,12 +66,22 @@ def best_ratio_centers(classes: int, bits: int) -> tuple[Centers, str]:
     bounds max D_intra, and with it the ratio min D_inter / max D_intra. Opposite words hurt it most.
     """
 
-    def ratio_merit(made: tuple[Centers, str]) -> tuple[float, ...]:
-        smallest, *others = merit(made[0])
-        return smallest, -maximum_distance(made[0]), *others
+    def ratio_merit(made: Made) -> tuple[float, ...]:
+        smallest, *others = merit(made.centers)
+        return smallest, -maximum_distance(made.centers), *others
 
     found = _farthest(classes, bits, choose_one_sided)
-    return found[0] if len(found) == 1 else max(found + _farthest(classes, bits, choose_balanced), key=ratio_merit)
+    if len(found) > 1:
+        found = [max(found + _farthest(classes, bits, choose_balanced), key=ratio_merit)]
+    return found[0].centers, found[0].construction
+
+
+class Made(NamedTuple):
+    """Centers, their construction's name, and the distance that its theory promises."""
+
+    centers: Centers
+    construction: str
+    promised: int
 
 
 def merit(centers: Centers) -> tuple[int, float, float]:
@@ -76,18 +89,19 @@ def merit(centers: Centers) -> tuple[int, float, float]:
     return minimum_distance(centers), mean_distance(centers), -bit_balance(centers)
 
 
-def _farthest(classes: int, bits: int, choose: Callable[[Centers, int], Centers]) -> list[tuple[Centers, str]]:
-    """Return centers of all constructions that may have the largest minimum distance, and the constructions' names."""
+def _farthest(classes: int, bits: int, choose: Callable[[Centers, int], Centers]) -> list[Made]:
+    """Return centers of all constructions that may have the largest minimum distance."""
     blocks = [list(make(classes, bits + MAX_DROPPED)) for make in BLOCKS.values()]
     # The best plan of each kind alone, then of all together.
     found = [best_plan(some, bits) for some in (*blocks, [*chain(*blocks)])]
     plans = {plan.name: plan for plan in found if plan is not None}
     if not plans:  # more classes than the linear codes have words, and too many to count their pairs
-        return [(bernoulli_centers(classes, bits), "random")]
+        return [Made(bernoulli_centers(classes, bits), "random", 0)]
     # The counted distance can be larger than the plan's.
     margin = _MARGIN if classes <= _MAX_COUNTED_CLASSES else 0
     least = max(plan.distance for plan in plans.values()) - margin
-    made = [(choose(plan.words(), classes), name) for name, plan in plans.items() if plan.distance >= least]
+    likely = [plan for plan in plans.values() if plan.distance >= least]
+    made = [Made(choose(plan.words(), classes), plan.name, plan.distance) for plan in likely]
     if classes <= _MAX_COUNTED_CLASSES:
-        made.extend((make(classes, bits), kind) for kind, make in PAPER.items())
+        made.extend(Made(make(classes, bits), kind, 0) for kind, make in PAPER.items())
     return made

@@ -1,4 +1,4 @@
-"""Class centers with a certificate: how far apart they are, how far apart any could be, and their construction."""
+"""Class centers, and what is known about them: their construction, and how far apart they are."""
 
 from __future__ import annotations
 
@@ -28,26 +28,24 @@ class CenterDesign:
         kind: the kind that was asked for.
         construction: how they were made, in the literature's terms.
         minimum_distance: smallest Hamming distance between two of them, counted over all pairs.
-        upper_bound: no C words of this length are all farther apart.
-        bound: what proves the upper bound.
+        bound: a bound by which no C words of this length are all farther apart, or None: then better ones may exist.
     """
 
     centers: Centers
     kind: str
     construction: str
     minimum_distance: int
-    upper_bound: int
-    bound: str
+    bound: str | None
 
     @property
     def optimal(self) -> bool:
         """Return whether the minimum distance is proven to be the largest possible."""
-        return self.minimum_distance == self.upper_bound
+        return self.bound is not None
 
     def as_dict(self) -> dict[str, Any]:
         """Return everything but the centers, and the measures of ``describe``."""
-        certificate = {"upper_bound": self.upper_bound, "bound": self.bound, "optimal": self.optimal}
-        return {"kind": self.kind, "construction": self.construction, **describe(self.centers), **certificate}
+        known = {"bound": self.bound, "optimal": self.optimal}
+        return {"kind": self.kind, "construction": self.construction, **describe(self.centers), **known}
 
 
 def make_centers(classes: int, bits: int, kind: str, seed: int) -> tuple[Centers, str]:

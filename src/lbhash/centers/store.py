@@ -38,5 +38,5 @@ def _file(kind: str, classes: int, bits: int) -> Path:
 @cache
 def _sources() -> str:
     """Return a fingerprint of the code and the data files of this folder."""
-    files = sorted(file for file in Path(__file__).parent.rglob("*") if file.suffix in (".py", ".csv", ".npz"))
+    files = sorted(file for file in Path(__file__).parent.rglob("*") if file.suffix in (".py", ".npz"))
     return fingerprint(*(file.read_bytes() for file in files))

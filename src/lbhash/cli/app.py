@@ -16,7 +16,7 @@ from lbhash.cli.commands.encode import encode
 from lbhash.cli.commands.evaluate import evaluate
 from lbhash.cli.commands.export import export
 from lbhash.cli.commands.index import index_app
-from lbhash.cli.commands.options import Json, choice, data_option, print_json
+from lbhash.cli.commands.options import Json, choice, print_json
 from lbhash.cli.commands.reproduce import reproduce
 from lbhash.cli.commands.search import search
 from lbhash.cli.commands.serve import serve
@@ -88,33 +88,20 @@ app.command()(export)
 
 @app.command()
 def centers(
+    classes: Annotated[int, typer.Option(help="Number of classes.")],
     bits: Annotated[int, typer.Option(help="Length of a code.")],
-    classes: Annotated[int | None, typer.Option(help="Number of classes; not needed with --data.")] = None,
-    data: Annotated[str | None, data_option("A file of embeddings with labels, whose classes are counted.")] = None,
-    kind: Annotated[str, typer.Option(help="best, or one of the constructions that --compare lists.")] = "best",
+    kind: Annotated[
+        str, typer.Option(help="best, best-ratio, or one construction: docs/centers.md lists them.")
+    ] = "best",
     seed: Annotated[int, typer.Option(help="Seed of what is random.")] = 0,
     out: Annotated[
         Path | None, typer.Option(help="Write the centers to this .npy file: int8, classes x bits, of ±1.")
     ] = None,
-    compare: Annotated[bool, typer.Option("--compare", help="Compare all constructions and all upper bounds.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Make class centers that are far apart, and print their distances, the upper bounds and the construction."""
-    from lbhash.centers import compare_centers, design_centers
-    from lbhash.pipeline.splits import count_classes
+    """Make class centers that are far apart, and print their distances and their construction."""
+    from lbhash.centers import design_centers
 
-    classes = count_classes(classes, data)
-    if compare:
-        if out is not None:
-            raise ValueError(f"out is {str(out)!r}; --compare writes no centers, leave one of the two out")
-        compared = compare_centers(classes, bits, seed)
-        if as_json:
-            print_json(compared)
-            return
-        from lbhash.cli.tables import print_compared_centers
-
-        print_compared_centers(compared)
-        return
     if out is not None and out.suffix != ".npy":
         raise ValueError(f"out is {str(out)!r}; it must end in .npy")
     design = design_centers(classes, bits, kind=kind, seed=seed)

@@ -246,22 +246,6 @@ def print_report(report: Report) -> None:
         )
 
 
-def print_run(found: Mapping[str, Any]) -> None:
-    """Print the evaluation of a run, a line for each metric."""
-    depth = "" if found["top_k"] is None else f"@{found['top_k']:,}"
-    table = Table(show_header=False, box=SIMPLE_HEAD)
-    table.add_row(f"mAP{depth}, expected over ties", f"{found['map']:.4f}")
-    table.add_row("  from the worst to the best order of ties", f"{found['map_worst']:.4f} to {found['map_best']:.4f}")
-    table.add_row(f"NDCG@{found['top_k'] or found['depth']:,}", f"{found['ndcg']:.4f}")
-    table.add_row("R-precision", f"{found['r_precision']:.4f}")
-    for rank, *values in zip(*(found[name] for name in ("ranks", "precision_at", "recall_at", "f1_at")), strict=True):
-        table.add_row(f"precision, recall, F1 at {rank:,}", ", ".join(f"{value:.4f}" for value in values))
-    table.add_row("queries, longest list", f"{found['queries']:,}, {found['depth']:,}")
-    without = {"skip": "left out", "zero": "scored 0"}[found["empty"]]
-    table.add_row(f"queries without a relevant document ({without})", f"{found['empty_queries']:,}")
-    Console().print(table)
-
-
 def print_neighbors(found: Mapping[str, Any]) -> None:
     """Print the answer to one query."""
     label = "" if found["label"] is None else f", label {found['label']}"
@@ -304,48 +288,19 @@ def print_index(facts: Mapping[str, Any]) -> None:
 
 
 def print_centers(facts: Mapping[str, Any]) -> None:
-    """Print how far apart centers are, and how far any could be."""
-    title = f"{_centers_of(facts)}, kind {facts['kind']}"
+    """Print how centers are made, how far apart they are, and whether any could be farther apart."""
+    classes, bits = facts["classes"], facts["bits"]
+    plural = "center" if classes == 1 else "centers"
+    title = f"{classes:,} {plural} of {bits} bit{'' if bits == 1 else 's'}, kind {facts['kind']}"
     table = Table(show_header=False, title=title, title_justify="left")
     table.add_row("construction", facts["construction"])
-    table.add_row("minimum distance", str(facts["minimum_distance"]))
-    table.add_row("upper bound", f"{facts['upper_bound']} ({facts['bound']})")
-    table.add_row("certificate", certificate(facts))
+    proven = f" (proven optimal: {facts['bound']})" if facts["optimal"] else ""
+    table.add_row("minimum distance", f"{facts['minimum_distance']}{proven}")
     table.add_row("mean distance", number(facts["mean_distance"], 2))
     table.add_row("bit balance, worst |mean|", number(facts["bit_balance"], 3))
     for distance, count in facts["histogram"].items():
         table.add_row(f"pairs at distance {distance}", f"{count:,}")
     Console().print(table)
-
-
-def _centers_of(facts: Mapping[str, Any]) -> str:
-    classes, bits = facts["classes"], facts["bits"]
-    return f"{classes:,} center{'' if classes == 1 else 's'} of {bits} bit{'' if bits == 1 else 's'}"
-
-
-def certificate(facts: Mapping[str, Any]) -> str:
-    """Return whether a minimum distance is proven optimal, or how far from the optimum it may be."""
-    if facts["optimal"]:
-        return "proven optimal"
-    gap = facts["upper_bound"] - facts["minimum_distance"]
-    return f"at most {gap} bit{'' if gap == 1 else 's'} below the optimum"
-
-
-def print_compared_centers(compared: Mapping[str, Any]) -> None:
-    """Print the constructions side by side, and the upper bounds."""
-    columns = ("kind", "minimum", "mean", "balance", "construction")
-    table = Table(*columns, title=_centers_of(compared), title_justify="left")
-    for facts in compared["kinds"]:
-        if facts["minimum_distance"] is None:
-            table.add_row(facts["kind"], "–", "–", "–", facts["why_not"])
-            continue
-        minimum, mean = str(facts["minimum_distance"]), number(facts["mean_distance"], 2)
-        table.add_row(facts["kind"], minimum, mean, number(facts["bit_balance"], 3), facts["construction"])
-    bounds = Table("upper bound by", "minimum distance at most")
-    for name, distance in compared["bounds"].items():
-        bounds.add_row(name, str(distance))
-    Console().print(table)
-    Console().print(bounds)
 
 
 def method_rows() -> list[dict[str, Any]]:

@@ -10,12 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from lbhash.codes.deephash import read_deephash
 from lbhash.codes.io import CodeTable, read_codes
 from lbhash.data import load_table
 from lbhash.evaluation.neighbors import NeighborReport, evaluate_neighbors
 from lbhash.evaluation.report import Report, evaluate, evaluate_parts
-from lbhash.pipeline import runs
 from lbhash.pipeline.cluster import Engine, check_engine, sharing
 from lbhash.utils.labels import in_one_order, rows_with_label
 
@@ -60,35 +58,25 @@ def evaluate_files(
     queries: str | Path | None,
     base: str | Path | None,
     *,
-    deephash: str | Path | None = None,
     query_labels: str | Path | None = None,
     base_labels: str | Path | None = None,
     bits: int | None = None,
-    write_run: str | Path | None = None,
-    write_qrels: str | Path | None = None,
     engine: Engine | None = None,
     ray_address: str | None = None,
     **options: Any,
 ) -> Report:
     """Evaluate one file of codes (``lbhash.codes.io.read_codes``) as queries against another as base.
 
-    Both may be replaced by ``deephash``, a folder of DeepHash-pytorch. Labels that a file lacks come from an ``.npy``,
-    and the length of codes from ``bits``. ``write_run`` and ``write_qrels`` are files for the ranking, as long as
-    ``top_k`` or 1,000, and for what is relevant (``lbhash.pipeline.runs``). The engine is ``local``, this process, or
-    ``ray``: a cluster counts the base in parts, which this process reads and sends to it; if ``ray_address`` is None, a
-    new one on this machine. The other options are of ``lbhash.evaluate``.
+    Labels that a file lacks come from an ``.npy``, and the length of codes from ``bits``. The engine is ``local``, this
+    process, or ``ray``: a cluster counts the base in parts, which this process reads and sends to it; if
+    ``ray_address`` is None, a new one on this machine. The other options are of ``lbhash.evaluate``.
     """
     if check_engine(engine, ray_address) == "ray":
         for name, value in {"ties": options.get("ties") == "stable", "probe": options.get("probe")}.items():
             if value:
                 said = f"{name} is {options[name]!r} and engine is 'ray', which counts the base in parts"
                 raise ValueError(f"{said}; leave one of the two out")
-    if deephash is not None:
-        if not (queries is base is query_labels is base_labels is None):
-            raise ValueError("deephash is a folder with queries, base and labels of its own; give it alone")
-        left, right = read_deephash(deephash)
-    else:
-        left, right = _two_files(queries, base, bits, query_labels, base_labels)
+    left, right = _two_files(queries, base, bits, query_labels, base_labels)
     _check_one_model(left, right)
     for table, name in ((left, "queries"), (right, "base")):
         if table.labels is None:
@@ -111,12 +99,7 @@ def evaluate_files(
             report = evaluate_parts(left.codes, wanted, parts, share=share, **options)
     else:
         report = evaluate(left.codes, wanted, right.codes, labels, **options)
-    report = report.named(names)
-    if write_run is not None:
-        runs.write_run(write_run, left, right, options.get("top_k"))
-    if write_qrels is not None:
-        runs.write_qrels(write_qrels, replace(left, labels=wanted), replace(right, labels=labels))
-    return report
+    return report.named(names)
 
 
 def _two_files(
@@ -129,7 +112,7 @@ def _two_files(
     """Read two files of codes, and the labels that they lack."""
     if queries is None or base is None:
         missing = "queries" if queries is None else "base"
-        raise ValueError(f"{missing} is missing; give queries and base, two files of codes, or deephash, a folder")
+        raise ValueError(f"{missing} is missing; give queries and base, two files of codes")
     left = read_codes(queries, "queries", bits=bits, labels=query_labels)
     right = read_codes(base, "base", bits=bits, labels=base_labels)
     if bits is None and left.bits != right.bits:  # a few packed codes may have only 0 and 1

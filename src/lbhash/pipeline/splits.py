@@ -5,9 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lbhash.data import Dataset, load_dataset, load_table
-from lbhash.data.images import holds_images, load_images
-from lbhash.data.split import classes_of
+from lbhash.data import Dataset, load_dataset
+from lbhash.data.images import holds_images
 from lbhash.pipeline.embeddings import ImageOptions, TextOptions, embed_dataset, embed_texts
 from lbhash.utils.files import fetched
 
@@ -60,19 +59,6 @@ def open_embedded(
     column: Any = dataset.train.embeddings
     metadata = {"backbone": reading["encoder"].metadata(), "text_column": column.column}
     return embed_texts(dataset, progress=True), metadata
-
-
-def count_classes(classes: int | None, data: str | None) -> int:
-    """Return the number of classes that is given, or else that of the labels of a file."""
-    if (classes is None) == (data is None):
-        raise ValueError("classes is given, and so is data; give one" if data else "classes is missing; or give data")
-    if data is None:
-        assert classes is not None
-        return classes
-    table = load_images(data) if holds_images(data) else load_table(data)
-    if table.labels is None:
-        raise ValueError(f"data is {data!r}, which has no labels to count the classes by; give classes")
-    return len(classes_of(table.labels))
 
 
 def check_images_alone(**files: Any) -> None:

@@ -5,6 +5,6 @@ An experiment is a module with a function ``run(settings)`` that returns a ``Res
 
 from __future__ import annotations
 
-from lbhash.reproduce.registry import Experiment, Settings, experiments, run_experiment
+from lbhash.reproduce.registry import Experiment, Settings, experiments, run_all, run_experiment
 
-__all__ = ["Experiment", "Settings", "experiments", "run_experiment"]
+__all__ = ["Experiment", "Settings", "experiments", "run_all", "run_experiment"]

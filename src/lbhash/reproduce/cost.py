@@ -35,8 +35,7 @@ def run(settings: Settings) -> Result:
         record |= {"seconds": Interval.of(of_seeds), "seconds, paper": known}
         record["× BCE"] = Interval.of(np.divide(of_seeds, found[source, bits, BCE]))
         records.append(record | {"× BCE, paper": known and known / paper.SECONDS[BCE][bits]})
-    uncompared = {"seconds, paper": None}  # they are of another machine and a larger model
-    shown = [record | uncompared for record in records]
+    shown = [record | {"seconds, paper": None} for record in records]  # of another machine and a larger model
     figure = plots.panels(shown, plots.draw_points, "bits", ["seconds", "× BCE"], "loss", panels=["data"])
     about = with_setting(text("losses", "cost"), settings)
-    return Result.of("Training seconds an epoch", records, about, figure, digits=3, paper=uncompared)
+    return Result.of("Training seconds an epoch", records, about, figure, digits=3)

@@ -55,8 +55,7 @@ def run(
     figure = plots.panels(kls, plots.draw_points, "estimate", "KL", "direction", **options)
     about = text("posterior-16", seeds=settings.seeds, epochs=schedule.epochs, most=MOST_STEPS)
     title = "16 bits, 65,536 random joint probabilities"
-    uncompared = {"paper": None}  # the paper does not say of how many samples
-    return Result.of(title, records, about, figure, {"samples": more}, digits=4, paper=uncompared)
+    return Result.of(title, records, about, figure, {"samples": more}, digits=4)
 
 
 def lasting(schedule: Schedule, samples: int) -> Schedule:

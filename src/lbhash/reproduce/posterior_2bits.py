@@ -46,9 +46,8 @@ def run(settings: Settings, epochs: int = 30, steps: int = 3_000) -> Result:
     known = {"epochs": epochs, "seed": settings.seed, "name": dataset.name, "classes": classes, "steps": steps}
     about = text("posterior-2bits", centers=centers, train=len(train), held_out=len(outputs), **known)
     title = f"Two bits of CSQ on two classes of {dataset.name}"
-    uncompared = {"paper": None}  # it is of other data, whose two classes have other centers
     figure = partial(outputs_figure, outputs, labels, classes, joints)
-    return Result.of(title, table(joints), about, figure, digits=4, paper=uncompared)
+    return Result.of(title, table(joints), about, figure, digits=4)
 
 
 def nearest_classes(split: EmbeddingSplit) -> tuple[int, int]:

@@ -57,7 +57,7 @@ def run(
     about = text("posterior-8", samples=samples, schedule=schedule, **known)
     title = f"8 bits, 256 random joint probabilities, {samples:,} samples"
     figure = partial(truth_figure, truth, first, kls)
-    return Result.of(title, records, about, figure, {"samples": more}, digits=4, paper={"paper": scores.THERE})
+    return Result.of(title, records, about, figure, {"samples": more}, digits=4)
 
 
 def estimates(

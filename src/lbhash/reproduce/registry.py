@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib import import_module
@@ -96,14 +97,6 @@ _ALL = (
     Experiment("centers", "CSQ_D with Reed-Solomon, BCH, Hadamard and the best centers", TRAINS),
     Experiment("curves", "precision against recall, precision at K, and within a radius of 2 bits", METHODS),
     Experiment("tsne", "t-SNE of the queries' codes before and after guidance", METHODS),
-    Experiment("guidance", "the paper's guidance, with arranged centers, and balanced, on held-out rows", METHODS),
-    Experiment(
-        "guidance-queries",
-        "the guidance experiment on the data's own queries",
-        METHODS,
-        module="guidance",
-        options={"validation": False},
-    ),
     Experiment("posterior-8", "the surrogate and other estimates of 256 random joint probabilities of 8 bits"),
     Experiment("posterior-16", "a surrogate of two blocks of 8 bits for 65,536 random joint probabilities of 16 bits"),
     Experiment(
@@ -130,3 +123,29 @@ def run_experiment(name: str, settings: Settings, out: str | Path) -> Result:
     check_folder(out, "out")
     check_folder(settings.runs, "runs")
     return known[name].run_and_write(settings, out)
+
+
+def run_all(settings: Settings, out: str | Path) -> dict[str, Result | str]:
+    """Run every experiment with the settings that it can use, and write each one's files.
+
+    The runs of all experiments are completed first, each once. An interrupted call goes on with what is missing.
+
+    Returns:
+        The results by name; if the data do not suit an experiment, the line that says what it needs instead.
+    """
+    from lbhash.reproduce.runs.runner import complete
+
+    check_folder(out, "out")
+    check_folder(settings.runs, "runs")
+    known = experiments()
+    for source in settings.all_sources():
+        source.dataset()  # an error in the data comes first
+    complete([config for experiment in known.values() for config in experiment.configs(settings)], settings)
+    found: dict[str, Result | str] = {}
+    for name, experiment in known.items():
+        print(f"{name}: {experiment.summary}", file=sys.stderr, flush=True)
+        try:
+            found[name] = experiment.run_and_write(experiment.suited(settings), out)
+        except UnsuitableData as error:
+            found[name] = str(error)
+    return found

@@ -9,7 +9,7 @@ from lbhash.utils.version import __version__
 
 
 def render(package: str, template: str, **values: Any) -> str:
-    """Render a template of a package, such as ``lbhash.cli``; all values are escaped, except ``Markup``.
+    """Render a template of a package, such as ``lbhash.cli``; all values are escaped.
 
     The template may extend or include those of ``lbhash.utils``, and it knows the library's ``version``.
     """

@@ -1,4 +1,4 @@
-"""``lbhash evaluate``: how good codes are, or a ranking, or methods on classes that they never saw."""
+"""``lbhash evaluate``: how good codes are, or methods on classes that they never saw."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from lbhash.cli.commands.options import Json, RayAddress, choice, data_option, i
 
 _WHY = {
     "protocol": "which trains and encodes data",
-    "run": "a ranking without its codes",
     "neighbors": "which take no labels",
 }
 """Why an evaluation of each kind cannot take an option of another."""
@@ -24,10 +23,6 @@ def evaluate(
     context: typer.Context,
     queries: Annotated[Path | None, typer.Option(help="Codes with labels: .parquet, .npz, .npy or a folder.")] = None,
     base: Annotated[Path | None, typer.Option(help="Codes with labels: .parquet, .npz, .npy or a folder.")] = None,
-    deephash: Annotated[
-        Path | None,
-        typer.Option(help="A folder with the four .npy files of DeepHash-pytorch, in place of queries and base."),
-    ] = None,
     query_labels: Annotated[Path | None, typer.Option(help="The queries' labels: an .npy, or a table.")] = None,
     base_labels: Annotated[Path | None, typer.Option(help="The base's labels: an .npy, or a table.")] = None,
     bits: Annotated[int | None, typer.Option(help="Length of a code: for files without it, and --protocol.")] = None,
@@ -54,10 +49,6 @@ def evaluate(
     ] = "skip",
     probe: Annotated[bool, typer.Option("--probe", help="Fit a linear probe to single-label codes too.")] = False,
     curves: Annotated[Path | None, typer.Option(help="Folder for the curves as images and CSV files.")] = None,
-    run: Annotated[Path | None, typer.Option(help="A run of TREC, with --qrels in the place of codes.")] = None,
-    qrels: Annotated[Path | None, typer.Option(help="The qrels of --run.")] = None,
-    write_run: Annotated[Path | None, typer.Option(help="Write the rankings as a run, of --top-k or 1,000.")] = None,
-    write_qrels: Annotated[Path | None, typer.Option(help="Write what is relevant to each query as qrels.")] = None,
     engine: Annotated[
         Literal["local", "ray"] | None,
         choice("Count in this process, or parts of the base on a Ray cluster."),
@@ -121,13 +112,6 @@ def evaluate(
         else:
             tables.print_unseen(reports)
         return
-    if run or qrels:
-        _only(context, "run", {"qrels", "top_k", "rank", "normalize", "empty"})
-        from lbhash.pipeline.runs import evaluate_run
-
-        facts = evaluate_run(run, qrels, top_k=top_k, ranks=rank, normalize=normalize, empty=empty)
-        (print_json if as_json else tables.print_run)(facts)
-        return
     if neighbors:
         _only(context, "neighbors", {"queries", "base", "rank", "bits", "rerank"})
         from lbhash.pipeline.evaluate import evaluate_file_neighbors
@@ -150,7 +134,6 @@ def evaluate(
     report = evaluate_files(
         queries,
         base,
-        deephash=deephash,
         query_labels=query_labels,
         base_labels=base_labels,
         bits=bits,
@@ -162,8 +145,6 @@ def evaluate(
         normalize=normalize,
         empty=empty,
         probe=probe,
-        write_run=write_run,
-        write_qrels=write_qrels,
         engine=engine,
         ray_address=ray_address,
     )

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from lbhash.reproduce import Settings
 
 ALL = "all"
-ALL_SUMMARY = "every experiment, and report.html, one page of them with the paper's figures beside ours"
+ALL_SUMMARY = "every experiment that the data suit"
 
 
 def reproduce(
@@ -88,16 +88,16 @@ def _print_names(as_json: bool) -> None:
 
 
 def _run_all(settings: Settings, out: Path, as_json: bool) -> None:
-    """Run all experiments, and print where the page is, and which are not on it."""
-    from lbhash.reproduce.page import PAGE, run_all
+    """Run all experiments, and print where their files are, and which were left out."""
+    from lbhash.reproduce import run_all
     from lbhash.reproduce.results import write
 
     found = run_all(settings, out)
     left_out = {name: result for name, result in found.items() if isinstance(result, str)}
     if as_json:
         made = [write.as_json(name, result) for name, result in found.items() if not isinstance(result, str)]
-        print_json({"report": str(out / PAGE), "experiments": made, "left_out": left_out})
+        print_json({"experiments": made, "left_out": left_out})
         return
     for name, reason in left_out.items():
         typer.echo(f"{name} was left out: {reason}")
-    typer.echo(f"The page is {out / PAGE}")
+    typer.echo(f"The pages, tables and figures are in {out}")

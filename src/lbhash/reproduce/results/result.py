@@ -122,8 +122,7 @@ class Result:
     """A table with its figure; ``text`` says in Markdown what was done and what to note.
 
     ``more`` are further tables with figures; each key is what their files' names add to the experiment's name.
-    ``digits`` is how many digits after the point people read. ``paper`` names the columns that hold the paper's
-    figures, each with the column of ours to compare it with, or ``None``.
+    ``digits`` is how many digits after the point people read.
     """
 
     title: str
@@ -133,7 +132,6 @@ class Result:
     figure: Callable[[], Figure]
     more: Mapping[str, Result] = field(default_factory=dict)
     digits: int = 4
-    paper: Mapping[str, str | None] = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -145,20 +143,16 @@ class Result:
         more: Mapping[str, Result] | None = None,
         *,
         digits: int = 2,
-        paper: Mapping[str, str | None] | None = None,
     ) -> Result:
         """Return a result with a row for each record.
 
-        The column "NAME, paper" holds the paper's figures for the column NAME, unless ``paper`` says otherwise. An
-        empty column of the paper's is left out, since the paper has no such data.
+        The column "NAME, paper" holds the paper's figures for the column NAME. It is left out if it is empty, since
+        the paper has no such data.
         """
-        compared = {f"{name}, paper": name for name in records[0] if f"{name}, paper" in records[0]}
-        of_paper = compared | dict(paper or {})
-        empty = {column for column in of_paper if all(record[column] is None for record in records)}
-        columns = [column for column in records[0] if column not in empty]
+        filled = {name for record in records for name, value in record.items() if value is not None}
+        columns = [name for name in records[0] if name in filled or not name.endswith(", paper")]
         rows = [[record[column] for column in columns] for record in records]
-        known = {column: ours for column, ours in of_paper.items() if column not in empty}
-        return cls(title, columns, rows, text, figure, more or {}, digits, known)
+        return cls(title, columns, rows, text, figure, more or {}, digits)
 
     def tables(self, name: str) -> dict[str, Result]:
         """Return this table and the further ones by the names of their files."""

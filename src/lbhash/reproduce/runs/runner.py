@@ -23,7 +23,6 @@ from lbhash.evaluation.ranking import RankHistogram
 from lbhash.evaluation.recognition import classifier_predict
 from lbhash.evaluation.report import evaluate
 from lbhash.hasher import Hasher
-from lbhash.losses import METHODS as HOSTS
 from lbhash.losses import uses_centers
 from lbhash.models.encoder import Encoder
 from lbhash.models.hash_model import HashModel
@@ -39,11 +38,9 @@ RECIPES: dict[str, tuple[str, dict[str, Any] | None]] = {
     "plain": ("", None),
     "guided": ("_d", {}),
     "replace": ("_replaced", {"mode": "replace"}),
-    "balanced": ("_d_balanced", {"weight": "balanced"}),
 }
 """What a recipe adds to the method's name, and the guidance's options: "plain" is the host without guidance, "guided"
-the paper's X_D, in "replace" the guidance takes the place of the host's loss, and in "balanced" it has the weight
-``Objective.guidance_weight``."""
+the paper's X_D, and in "replace" the guidance takes the place of the host's loss."""
 
 TRAJECTORY, CODES, SECONDS = "trajectory", "codes", "seconds"
 """What a run can leave besides its report: mAP and ratio by epoch; the codes of the queries; the processor's
@@ -98,8 +95,6 @@ class RunConfig:
         decisive: list[Any] = [self.source.fingerprint(), self.hidden, self.batch_size, self.lr, self.guidance]
         if uses_centers(self.method, self.pull):
             decisive.append(centers_fingerprint(self.source.classes(), self.bits, self.centers, seed))
-        if self.recipe == "balanced":
-            decisive.append(HOSTS[self.method].guidance_weight)
         mark = zlib.crc32(json.dumps(decisive).encode())
         return f"{self.source.name}-{self.label}-{self.bits}bits-{self.epochs}epochs-seed{seed}-{mark:08x}"
 
@@ -204,8 +199,8 @@ def outcome(config: RunConfig, seed: int) -> dict[str, Any]:
     recognized. ``TRAJECTORY`` has the ``epoch_metrics`` of each epoch.
     """
     source = config.source
-    data, top_k = source.dataset(seed), source.top_k()
-    split, classes = source.training(seed)
+    data, top_k = source.dataset(), source.top_k()
+    split, classes = source.training()
     head = (config.bits, config.method, config.epochs, seed)
     options: dict[str, Any] = {name: getattr(config, name) for name in ("hidden", "centers", "batch_size", "lr")}
     hasher = Hasher(*head, **options, pull=config.pull, guidance=config.guidance, recipe="paper", device="cpu")

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 import zlib
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
-from lbhash.data import Dataset, EmbeddingSplit, load_dataset, validation_dataset
+from lbhash.data import Dataset, EmbeddingSplit, load_dataset
 
 TOP_K: dict[str, int | None] = {"cifar10": None, "nuswide": 5000, "imagenet100": 1000, "imagenet": 1000}
 """The k of the paper's mAP@k by its name of the data; ``None`` is the whole base."""
@@ -30,13 +30,11 @@ class UnsuitableData(ValueError):
 class Source:
     """A set of data: a file or a folder that ``load_dataset`` reads, and a name.
 
-    The name chooses the k of mAP@k and the paper's column if the paper has one. With ``validation`` train, base and
-    query are all cut from the training rows (``validation_dataset``), for each seed anew: no choice sees a query.
+    The name chooses the k of mAP@k and the paper's column if the paper has one.
     """
 
     name: str
     file: str
-    validation: bool = False
 
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name):
@@ -63,14 +61,13 @@ class Source:
         top_k = None if self.column is None else TOP_K[self.column]
         return None if top_k is None or top_k > len(self.dataset().base) else top_k
 
-    def dataset(self, seed: int = 0) -> Dataset:
-        """Return the splits, which are read once; ``seed`` chooses the cut if they are cut from the training rows."""
-        return _cut(self.file, seed) if self.validation else _read(self.file)
+    def dataset(self) -> Dataset:
+        """Return the splits, which are read once."""
+        return _read(self.file)
 
-    def training(self, seed: int = 0) -> tuple[EmbeddingSplit, npt.NDArray[np.int64]]:
-        """Return the training rows with their classes numbered without gaps (``compact``), the same for every seed."""
-        split, classes = _numbered(self.file)
-        return (self.dataset(seed).train, np.arange(len(classes))) if self.validation else (split, classes)
+    def training(self) -> tuple[EmbeddingSplit, npt.NDArray[np.int64]]:
+        """Return the training rows with their classes numbered without gaps (``compact``)."""
+        return _numbered(self.file)
 
     def fingerprint(self) -> str:
         """Return the part of a run's name that stands for the rows: it follows from the three splits."""
@@ -84,11 +81,10 @@ class Source:
         data, top_k = self.dataset(), self.top_k()
         ranked = "mAP over the whole base" if top_k is None else f"mAP@{top_k:,}"
         kind = "labels" if data.multi_label else "classes"
-        cut = ", all three cut from its training rows, anew for each seed" if self.validation else ""
         stands = f", which stands for the paper's {STANDS_FOR[self.name][1]}" if self.name in STANDS_FOR else ""
         return (
             f"{self.name}{stands}: {self.classes():,} {kind}, {len(data.train):,} rows to train, {len(data.base):,} in "
-            f"the base, {len(data.query):,} queries{cut}, {ranked}"
+            f"the base, {len(data.query):,} queries, {ranked}"
         )
 
 
@@ -99,16 +95,10 @@ _read = lru_cache(maxsize=8)(load_dataset)
 
 
 @lru_cache(maxsize=64)
-def _cut(file: str, seed: int) -> Dataset:
-    return validation_dataset(replace(_read(file), train=_numbered(file)[0]), seed)
-
-
-@lru_cache(maxsize=64)
 def _fingerprint(source: Source) -> str:
     data = source.dataset()
     splits = " ".join(split.fingerprint() for split in (data.train, data.base, data.query))
-    # The word "draws" and the CRC stay, since the names of stored runs have them.
-    return f"{'draws' if source.validation else 'data'}{zlib.crc32(splits.encode()):08x}"
+    return f"data{zlib.crc32(splits.encode()):08x}"
 
 
 @lru_cache(maxsize=8)
