@@ -126,3 +126,109 @@ def write_backbone(folder, kind="resnet", **processor):
     model_of(kind).save_pretrained(folder)
     (folder / "preprocessor_config.json").write_text(json.dumps(PROCESSOR | processor))
     return folder
+
+
+def shade(value):
+    """A small image of one color, by which the tests know it."""
+    return stored(Image.new("RGB", (4, 4), (value, 0, 255 - value)))
+
+
+def put(path, value):
+    """Write the image of a shade."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(shade(value))
+
+
+def shades(table, rows=None):
+    """The shade of each image."""
+    rows = range(len(table)) if rows is None else rows
+    return [np.asarray(table.store.read(row))[0, 0, 0] for row in rows]
+
+
+def write_lists(folder, train, base, query):
+    """The list files of DeepHash."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for file, lines in (("train", train), ("database", base), ("test", query)):
+        (folder / f"{file}.txt").write_text("".join(f"{line}\n" for line in lines))
+
+
+def python2_string(data):
+    """A byte string as Python 2's cPickle writes it in protocol 2."""
+    if len(data) < 256:
+        return b"U" + bytes([len(data)]) + data
+    return b"T" + len(data).to_bytes(4, "little") + data
+
+
+def python2_array(array):
+    """A uint8 array as NumPy under Python 2 pickled it."""
+    shape = b"".join(b"M" + int(size).to_bytes(2, "little") for size in array.shape)
+    return (
+        b"cnumpy.core.multiarray\n_reconstruct\ncnumpy\nndarray\nK\x00\x85" + python2_string(b"b") + b"\x87R("
+        b"K\x01" + shape + b"\x86cnumpy\ndtype\n" + python2_string(b"u1") + b"K\x00K\x01\x87R"
+        b"(K\x03" + python2_string(b"|") + b"NNNJ\xff\xff\xff\xffJ\xff\xff\xff\xffK\x00tb"
+        b"\x89" + python2_string(array.tobytes()) + b"tb"
+    )
+
+
+def python2_batch(pixels, labels):
+    """A batch of CIFAR-10, byte for byte of the form that the original files have."""
+    strings = [b"batch_label", b"training batch 1 of 5", b"labels", b"data", b"filenames", b"a_s_000001.png"]
+    about, said, key, data, files, file = map(python2_string, strings)
+    numbers = b"](" + b"".join(b"K" + bytes([label]) for label in labels) + b"e"
+    return b"\x80\x02}(" + about + said + key + numbers + data + python2_array(pixels) + files + b"](" + file + b"eu."
+
+
+KINDS = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
+
+
+def cifar_pixels(rows):
+    """Random images, as a batch holds them."""
+    return np.random.default_rng(rows).integers(0, 256, (rows, 3072), dtype=np.uint8)
+
+
+def write_cifar10(folder, rows=4, classes=10):
+    """The batches of CIFAR-10, each with an image more than the one before."""
+    folder.mkdir(parents=True, exist_ok=True)
+    batches = {}
+    for at, name in enumerate([*(f"data_batch_{number}" for number in range(1, 6)), "test_batch"]):
+        pixels, labels = cifar_pixels(rows + at), [(at + row) % classes for row in range(rows + at)]
+        (folder / name).write_bytes(python2_batch(pixels, labels))
+        batches[name] = pixels, labels
+    names = b"".join(python2_string(name.encode()) for name in KINDS)
+    (folder / "batches.meta").write_bytes(b"\x80\x02}(" + python2_string(b"label_names") + b"](" + names + b"eu.")
+    return batches
+
+
+def write_nuswide(root, rows, images):
+    """25 labels over some rows, label k on fewer of them than label k - 1; the images that the rows name in turn."""
+    rng = np.random.default_rng(0)
+    hot = np.zeros((rows, 25), np.uint8)
+    for label in range(25):
+        hot[rng.permutation(rows)[: rows - rows // 30 * label], label] = 1
+    hot[[5, 9]] = 0
+    hot[5, 24] = 1  # an image with a rare label only, and one with none
+    names = [f"label{(7 * label) % 25:02}" for label in range(25)]
+    (root / "Groundtruth" / "AllLabels").mkdir(parents=True)
+    for label, name in enumerate(names):
+        lines = "".join(f"{value}\r\n" for value in hot[:, label])
+        (root / "Groundtruth" / "AllLabels" / f"Labels_{name}.txt").write_text(lines)
+    (root / "ImageList").mkdir()
+    files = [f"actor\\{row % images:04}_12.jpg" for row in range(rows)]
+    (root / "ImageList" / "Imagelist.txt").write_text("".join(f"{file} \r\n" for file in files))
+    for at in range(images):
+        put(root / "Flickr" / "actor" / f"{at:04}_12.jpg", at)
+    return hot, names
+
+
+WORDS = ("n01440764", "n01443537", "n01484850")
+
+
+def write_imagenet(root, train, val):
+    """Three classes of ImageNet with so many images each in the training and the validation set."""
+    at = 0
+    for label in WORDS:
+        for part, count in (("train", train), ("val", val)):
+            for row in range(count):
+                put(root / part / label / f"{label}_{row:03}.JPEG", at % 256)
+                at += 1
+    return root

@@ -95,10 +95,10 @@ def cache(tmp_path, monkeypatch):
     return tmp_path / "cache"
 
 
-def encode(model, backbone, data, out, *, damaged="refuse", layout=None, images=None, **options):
+def encode(model, backbone, data, out, *, damaged="refuse", **options):
     job = {name: options.pop(name) for name in list(options) if name in EncodingJob.__dataclass_fields__}
     job.setdefault("workers", 0)
-    given = ImageOptions(str(backbone), layout, images, None, damaged)
+    given = ImageOptions(str(backbone), damaged)
     return encode_folder(EncodingJob(str(model), str(data), images=given, **job), out, progress=False, **options)
 
 

@@ -101,10 +101,10 @@ def test_paths_lead_there_from_anywhere(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for name in ("model", "images", "backbone"):
         (tmp_path / name).mkdir()
-    images = ImageOptions("backbone", images="images")
+    images = ImageOptions("backbone")
     job = EncodingJob("model", "digits", images=images, split_seed=3).absolute()
     assert (job.model, job.data, job.base, job.split_seed) == (f"{tmp_path}/model", "digits", None, 3)
-    assert job.images == ImageOptions(f"{tmp_path}/backbone", images=f"{tmp_path}/images")
+    assert job.images == ImageOptions(f"{tmp_path}/backbone")
     job = EncodingJob("user/model", "x", images=ImageOptions("user/backbone")).absolute()
     assert (job.model, job.images.backbone) == ("user/model", "user/backbone")
 

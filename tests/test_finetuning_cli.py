@@ -227,7 +227,6 @@ def test_cores_are_shared_by_processes(monkeypatch):
         (["--backbone", "backbone", "--labels", "l.npy"], "labels is 'l.npy' and the data are images, which are one"),
         (["--image-size", "32"], "image-size is 32 without a backbone; it is for a backbone that is fine-tuned"),
         (["--backbone", "backbone", "--freeze", "--no-augment"], "no-augment is given with --freeze; it is for a"),
-        (["--layout", "folder"], "layout is 'folder' without a backbone; it is for images: give --backbone too"),
         ([], "data is 'images', which holds images; give what embeds them (--backbone FOLDER)"),
     ],
 )

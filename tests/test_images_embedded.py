@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import io
-import itertools
 import json
 import shutil
 import signal
@@ -10,11 +9,12 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from PIL import Image
 
-from image_tools import stored, striped, write_small_resnet
+from image_tools import stored, write_small_resnet
 from lbhash import Hasher
 from lbhash.codes.io import read_codes
 from lbhash.data import SPLITS
@@ -191,26 +191,15 @@ def test_damaged_images_are_skipped(broken, backbone, cache, capsys, kept):
     assert not set(lost) & {int(row) for split in SPLITS for row in dataset.split(split).rows}
 
 
-def write_lists(folder, root):
-    folder.mkdir()
-    lines = [
-        f"{root}/class{label}/{at:02}.png {' '.join('01'[label == c] for c in range(3))}\n"
-        for label in range(3)
-        for at in range(ROWS)
-    ]
-    for file, start in (("train", 1), ("database", 1), ("test", 0)):
-        chosen = [line for at, line in enumerate(lines) if (at % 4 > 0) == bool(start)]
-        (folder / f"{file}.txt").write_text("".join(chosen))
-
-
 def test_missing_images_are_named_before_any_work(table, backbone, cache, tmp_path, counted, capsys):
-    write_lists(tmp_path / "lists", "images")
+    rows = [{"bytes": None, "path": f"images/{file}"} for file in table.store.files]
+    pq.write_table(pa.table({"image": rows}), tmp_path / "rows.parquet")
     (table.store.folder / "class2" / "13.png").unlink()
-    lists = load_images(tmp_path / "lists", images=tmp_path)
+    listed = load_images(tmp_path / "rows.parquet")
     with pytest.raises(ValueError, match=r"^image 'images/class2/13.png' is missing \(1 of 42 are\); mend or remove"):
-        embed_dataset(lists, backbone)
+        embed_dataset(listed, backbone)
     assert counted == []
-    made = embed_dataset(lists, backbone, damaged="skip")
+    made = embed_dataset(listed, backbone, damaged="skip")
     assert "image 'images/class2/13.png' is missing (1 of 42 are); they are skipped\n" in capsys.readouterr().err
     assert made.damaged.sum() == 1
 
@@ -306,35 +295,12 @@ def test_pictures_are_queries(table, backbone_folder, cache, tmp_path, succeed, 
     assert "row is given, and so is image; search for" in refuse(*search, "--image", files[0], "--row", 3)
 
 
-@pytest.mark.parametrize("freeze", [True, False])
-def test_a_model_knows_the_class_list(backbone_folder, cache, tmp_path, succeed, monkeypatch, freeze):
-    """Without it other rows would be drawn, and other classes numbered."""
-    monkeypatch.chdir(tmp_path)
-    words = ["n00000001", "n00000002", "n00000003"]
-    for at, (word, part) in enumerate(itertools.product(words, ["train", "val"])):
-        for row in range(8):
-            file = tmp_path / "imagenet" / part / word / f"{row}.png"
-            file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_bytes(stored(striped(at // 2, np.random.default_rng(10 * at + row))))
-    (tmp_path / "list.txt").write_text(f"{words[2]}\n{words[0]}\n")
-    given = ["--data", "imagenet", "--protocol", "official", "--epochs", 1, "--backbone", backbone_folder]
-    given += ["--freeze"] if freeze else ["--image-size", 20]
-    succeed(*TRAIN, *given, "--class-list", "list.txt", "--out", "model")
-    assert Hasher.from_pretrained("model").model_.metadata["class_list"] == [words[2], words[0]]
-    (tmp_path / "list.txt").unlink()
-    for out in ("query.parquet", "query/"):
-        succeed("encode", "--model", "model", "--data", "imagenet", "--split", "query", "--out", out)
-        held = read_codes(out)
-        assert [held.class_names[label] for label in held.labels] == [words[2]] * 8 + [words[0]] * 8
-        assert held.rows.tolist() == [*range(8, 16), *range(24, 32)]
-
-
 def test_a_model_knows_its_backbone(table, backbone_folder, cache, tmp_path, succeed, monkeypatch):
     monkeypatch.chdir(tmp_path)
     moved = shutil.copytree(backbone_folder, tmp_path / "moved")
     succeed(*TRAIN, "--data", "images", "--backbone", moved, "--freeze", "--out", "model")
     encode = ["encode", "--model", "model", "--data", "images", "--out", "codes.parquet"]
-    succeed(*encode, "--layout", "folder")
+    succeed(*encode)
     found = read_codes("codes.parquet", "codes").codes
     succeed(*encode, "--overwrite", "--backbone", backbone_folder)
     np.testing.assert_array_equal(read_codes("codes.parquet", "codes").codes, found)
@@ -365,7 +331,6 @@ FROZEN = ["--backbone", "B", "--freeze"]
         (["--freeze"], "freeze is given without a backbone; there is nothing to freeze"),
         (FROZEN[:2], "backbone is 'B', and there is no such folder"),
         ([*FROZEN, "--labels", "l.npy"], "labels is 'l.npy' and the data are images, which are one file or folder"),
-        (["--layout", "coco"], "layout is 'coco' without a backbone; it is for images: give --backbone too"),
         (["--damaged", "skip"], "data is 'images', which holds images; give what embeds them (--backbone FOLDER)"),
         ([*FROZEN, "--data", "none"], "data is 'none', and there is no such file or folder"),
     ],

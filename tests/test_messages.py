@@ -240,7 +240,6 @@ train --out n --option lamb=3 --data rows.npz | options has 'lamb'
 train --out n --option lam=x --data rows.npz | lam
 train --out n --guidance-weight x | guidance-weight
 train --out n --backbone nope | backbone
-train --out n --layout x | layout
 train --out n --damaged x | damaged is 'x'
 train --out n --base base.npz | base
 train --out n --protocol cifar10 | protocol

@@ -17,6 +17,7 @@ from lbhash.cli.commands.evaluate import evaluate
 from lbhash.cli.commands.export import export
 from lbhash.cli.commands.index import index_app
 from lbhash.cli.commands.options import Json, choice, print_json
+from lbhash.cli.commands.prepare import prepare
 from lbhash.cli.commands.reproduce import reproduce
 from lbhash.cli.commands.search import search
 from lbhash.cli.commands.serve import serve
@@ -135,6 +136,7 @@ def methods(as_json: Json = False) -> None:
 app.command()(tune)
 app.command()(reproduce)
 app.command()(serve)
+app.command()(prepare)
 
 
 def main() -> None:

@@ -8,15 +8,35 @@ from typing import Any
 from lbhash.utils.fields import wrong_field
 from lbhash.utils.validation import did_you_mean
 
+_PREPARE = "'lbhash prepare KIND FOLDER --out FILE.parquet' makes Parquet of data sets in a layout of their own"
+_TORCHRUN = "torchrun starts the processes: torchrun --nproc-per-node N -m -- lbhash train …"
+_TOKENS = "set LBHASH_READ_TOKEN and LBHASH_WRITE_TOKEN in the environment"
 FORMER = {
-    "--layout": "write the images as Parquet first: lbhash prepare KIND FOLDER --out FILE.parquet",
-    "--class-list": "lbhash prepare imagenet FOLDER --class-list FILE --out FILE.parquet takes it",
-    "--guided": "write the method with _d, such as csq_d, or --pull surrogate",
-    "--no-guided": "write --pull none",
-    "--devices": "start the processes with torchrun: torchrun --nproc-per-node 4 -m lbhash train …",
-    "--nodes": "start the machines with torchrun: torchrun --nnodes 2 --nproc-per-node 4 -m lbhash train …",
-    "--trec": "ir_measures scores ranked lists; docs/howto/other-codes.md shows how",
-    "bench": "time lbhash search on your queries; docs/deploy.md has the sizes",
+    "--accumulate": "more processes make a larger batch; --precision bf16 saves memory",
+    "--batch-norm": "in Python, batch_norm='train'",
+    "--class-list": "'lbhash prepare imagenet FOLDER --class-list FILE --out FILE.parquet' takes it",
+    "--config": "type the options, or put them into the command of the service's unit or container",
+    "--crop-scale": "in Python, augment=Augmentation(…) sets it",
+    "--devices": _TORCHRUN,
+    "--flip": "in Python, augment=Augmentation(…) sets it",
+    "--guided": "--pull surrogate adds the guidance",
+    "--images": _PREPARE,
+    "--jitter": "in Python, augment=Augmentation(…) sets it",
+    "--layout": _PREPARE,
+    "--log": "logs/metrics.csv in the model's folder has a line for each epoch",
+    "--max-body": "the limit is 16 MiB",
+    "--max-pixels": "the limit is 25 million pixels",
+    "--no-guided": "--pull none leaves the guidance out",
+    "--nodes": _TORCHRUN,
+    "--queue": "64 requests may wait",
+    "--threads": "taskset limits the cores; in Python, threads=N",
+    "--token": _TOKENS,
+    "--tokens": f"{_TOKENS}; a proxy limits rates",
+    "--trec": "docs/howto/other-codes.md writes runs for ir_measures",
+    "--validation": "--monitor holds out a tenth; in Python, validation=SHARE",
+    "--verify": "ask /ready, which answers 503 until the index is compared with its checksums",
+    "--warmup": "--schedule and --lr set the learning rate",
+    "bench": "'lbhash index build --kind ivf' prints what it finds",
     "size": "docs/deploy.md has the bytes of a row",
 }
 """What takes the place of options and commands that are gone."""

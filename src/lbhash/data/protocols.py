@@ -24,7 +24,6 @@ class Protocol:
     query: int  # rows of each class that are queries
     train: int | None  # rows of each class to train on; if None, the whole base
     disjoint: bool = False  # whether the training rows are kept out of the base
-    whole: bool = False  # whether query and train count rows of the whole data set, and not of each class
 
     def split(self, labels: npt.NDArray, seed: int) -> dict[str, npt.NDArray[np.int64]]:
         """Return the positions of the train, base and query rows, in the order of the rows.
@@ -32,8 +31,8 @@ class Protocol:
         ``labels`` are ``int64 [n]``, or multi-hot ``[n, C]``; raises ``ValueError`` if a class has too few rows.
         """
         rng = np.random.default_rng(check_int(seed, "the seed of the split"))
-        if self.whole or labels.ndim == 2:
-            groups = [("the data set", np.arange(len(labels)), 1 if self.whole else labels.shape[1])]
+        if labels.ndim == 2:
+            groups = [("the data set", np.arange(len(labels)), labels.shape[1])]
         else:
             groups = [(f"class {label}", np.flatnonzero(labels == label), 1) for label in np.unique(labels)]
         found: dict[str, list[npt.NDArray[np.int64]]] = {"train": [], "base": [], "query": []}
@@ -138,8 +137,6 @@ PROTOCOLS: dict[str, Protocol | HoldoutProtocol | UnseenProtocol] = {
     "cifar10-59k": Protocol(query=100, train=500),
     "cifar10-50k": Protocol(query=1000, train=None),
     "nuswide21": Protocol(query=100, train=500),
-    "coco": Protocol(query=5000, train=10000, whole=True),
-    "mirflickr25k": Protocol(query=2000, train=5000, whole=True),
     "imagenet100": Protocol(query=50, train=100),
 }
 """The protocols by name."""

@@ -67,7 +67,7 @@ class Table(ABC, Generic[SplitT]):
             self._check_flags()
             return "flags", {split: rows[self.flags[split][rows]] for split in SPLITS}
         chosen = protocol or self.protocol
-        if self.labels is None and not (chosen == "holdout" or getattr(PROTOCOLS.get(chosen), "whole", False)):
+        if self.labels is None and chosen != "holdout":
             said = f"protocol is {chosen!r}, which samples by class, and {self.name} has no labels"
             raise ValueError(f"{said}; give them as a column, an array or a file, or leave the protocol out")
         labels = np.zeros(len(rows), np.int64) if self.labels is None else self.labels[rows]

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from lbhash.codes.shards import Shard, shards_of
 from lbhash.data import SPLITS, Dataset, EmbeddingSplit, EmbeddingTable
-from lbhash.data.images import ImageStore, ImageTable, layout_of, load_images
+from lbhash.data.images import ImageStore, ImageTable, load_images
 from lbhash.data.images.corrupt import Damaged, find_unreadable, report_damaged, report_missing
 from lbhash.data.texts import EmbeddedTexts
 from lbhash.pipeline.shard_store import EmbeddingShards, StoredEmbeddings
@@ -27,9 +27,6 @@ if TYPE_CHECKING:
     from lbhash.models.backbone import Backbone
     from lbhash.models.texts import TextEncoder
 
-CLASS_LIST = "class_list"
-"""The key of a model's metadata for the classes that a list chose."""
-
 CHUNK = 2048
 """Rows of a shard of embeddings; a run after a killed one goes on after its last shard."""
 
@@ -38,33 +35,20 @@ _FORMAT = 1  # of the files; raise it with any change of what an embedding is, b
 
 @dataclass(frozen=True)
 class ImageOptions:
-    """How images are found (``load_images``) and become embeddings.
+    """How images become embeddings.
 
     The backbone is a folder or a Hub id; if None, it is the model's own.
     """
 
     backbone: str | None = None
-    layout: str | None = None
-    images: str | Path | None = None
-    classes: str | Path | None = None
     damaged: Damaged = "refuse"
-
-    def table(self, data: str | Path, hasher: Hasher | None = None) -> ImageTable:
-        """Load the images of ``data``; of an ImageNet only the classes that ``hasher``'s model was trained with."""
-        layout = self.layout or layout_of(data)
-        known = hasher.model_.metadata.get(CLASS_LIST) if hasher is not None and layout == "imagenet" else None
-        return load_images(data, layout=layout, images=self.images, classes=self.classes or known)
-
-    def metadata(self, table: ImageTable) -> dict[str, Any]:
-        """Return what a model remembers of how its images were found."""
-        return {} if self.classes is None else {CLASS_LIST: list(table.class_names)}
 
     def open(self, data: str | Path, hasher: Hasher | None = None) -> tuple[ImageTable, Backbone]:
         """Load the images of ``data`` and the backbone, which must be the one of ``hasher``'s training."""
         from lbhash.models.backbone import Backbone
         from lbhash.models.backbone_files import check_backbone
 
-        table = self.table(data, hasher)
+        table = load_images(data)
         if self.backbone is None:
             if hasher is None:
                 raise ValueError("backbone is not given; it must be a folder or a Hub id of a vision model")

@@ -17,14 +17,13 @@ from lbhash.codes import code_from_hex, pack
 from lbhash.codes.io import READABLE, check_suffix, read_codes
 from lbhash.codes.shards import MANIFEST
 from lbhash.data import DATASETS, Split, load_table
-from lbhash.data.images import holds_images
+from lbhash.data.images import holds_images, load_images
 from lbhash.data.images.folders import read_image_files
 from lbhash.data.table import Table
 from lbhash.hasher import Hasher, load_hasher
 from lbhash.index import FlatIndex, Index, check_model, code_attributes, open_index, rerank
 from lbhash.index.base import describe_neighbors
 from lbhash.index.rerank import DISTANCE_WEIGHT, By
-from lbhash.pipeline.embeddings import ImageOptions
 from lbhash.pipeline.index import ids_of
 from lbhash.utils.files import fetched, replacing
 from lbhash.utils.labels import label_value
@@ -131,7 +130,7 @@ def _encode_rows(hasher: Hasher, data: str | None, asked: Sequence[str]) -> Quer
             raise ValueError("data is missing; name the file whose row is searched for")
     data = str(fetched(data, "data"))
     if holds_images(data):
-        table: Table[Any] = ImageOptions().table(data, hasher)
+        table: Table[Any] = load_images(data)
     else:
         table = load_table(data, damaged="skip", **hasher.model_.reading_of(data, lambda: hasher.backbone_))
     rows = _parse_rows(asked, len(table), table.damaged)

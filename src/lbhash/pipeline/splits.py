@@ -47,8 +47,7 @@ def open_embedded(
         table, backbone = images.open(data)
         table.dataset(protocol, split_seed).check_several_classes()  # before the work of embedding
         embedded = embed_dataset(table, backbone, damaged=images.damaged, progress=True)
-        metadata = {"backbone": backbone.metadata(), **images.metadata(table)}
-        return embedded.dataset(protocol, split_seed), metadata
+        return embedded.dataset(protocol, split_seed), {"backbone": backbone.metadata()}
     if holds_images(data):
         raise ValueError(f"data is {str(data)!r}, which holds images; give what embeds them (--backbone FOLDER)")
     reading = {} if texts is None else texts.open()

@@ -84,6 +84,7 @@ def train_files(
             )
         threads = 1 if threads is None else threads
         return train_model(dataset, out, split_seed=split_seed, metadata=metadata, threads=threads, **training)
+    from lbhash.data.images import load_images
     from lbhash.data.images.corrupt import check_images
     from lbhash.models.backbone import check_backbone_name
     from lbhash.training.coders import coder_of
@@ -92,7 +93,7 @@ def train_files(
     assert images is not None
     check_images_alone(base=base, query=query, labels=labels)
     backbone = check_backbone_name(backbone)
-    table = images.table(data)
+    table = load_images(data)
     dataset = table.dataset(protocol, split_seed)
     dataset.check_several_classes()  # before the work of decoding
     if coder_of(training.get("method")) is None:
@@ -100,7 +101,7 @@ def train_files(
     workers = training.get("workers", 0)
     table = check_images(table, damaged=images.damaged, workers=workers, progress=is_main_process())
     threads = cores_of_each_process() if threads is None else threads
-    training |= {"backbone": backbone, "threads": threads, "metadata": images.metadata(table)}
+    training |= {"backbone": backbone, "threads": threads}
     return train_model(table.dataset(protocol, split_seed), out, split_seed=split_seed, **training)
 
 
@@ -136,7 +137,7 @@ def train_model(
     the evaluation.
 
     The folder gets the model's files, ``metrics.json``, ``logs/`` and ``checkpoints/``. mAP@k is of ``top_k``; if
-    None, of the whole base. ``metadata`` is what else the model remembers: its ``backbone``, how images were found. The
+    None, of the whole base. ``metadata`` is what else the model remembers, such as its ``backbone``. The
     settings are those of ``Hasher``. If ``baselines``, the metrics of embeddings say what else could be stored of a row
     (``lbhash.pipeline.alternatives``).
     """

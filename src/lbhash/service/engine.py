@@ -58,9 +58,8 @@ class Engine:
         backbone = _backbone(settings, self.model)
         self.rows: Rows | None = None
         if settings.data is not None:
-            class_list = self.model.metadata.get("class_list")
             reading = self.model.reading_of(settings.data, lambda: backbone)
-            self.rows = open_rows(settings.data, class_list, **reading)
+            self.rows = open_rows(settings.data, **reading)
         embeddings = None if self.rows is None else self.rows.embeddings
         if embeddings is not None and embeddings.shape[1] != self.model.dim:
             raise ValueError(

@@ -6,7 +6,6 @@ import contextlib
 import io
 import math
 import threading
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,7 @@ from PIL import Image
 
 from lbhash.data import EmbeddingTable, load_table
 from lbhash.data.arrow import first_of
-from lbhash.data.images import FileImages, ImageStore, ImageTable, holds_images, layout_of, load_images
+from lbhash.data.images import FileImages, ImageStore, ImageTable, holds_images, load_images
 from lbhash.data.images.parquet import ParquetImages
 from lbhash.data.readers import EMBEDDINGS
 from lbhash.data.texts import EmbeddedTexts
@@ -136,10 +135,10 @@ def _inside(folder: Path, path: str) -> bytes | None:
         return None
 
 
-def open_rows(data: str | Path, class_list: Sequence[str] | None = None, **reading: Any) -> Rows:
+def open_rows(data: str | Path, **reading: Any) -> Rows:
     """Return the rows of a data set by name, of a file of embeddings, texts or images; ``ValueError`` without any.
 
-    ``class_list`` are the classes of an ImageNet that the model was trained with; ``reading`` as for ``load_table``.
+    Further arguments are those of ``load_table``.
     """
     if str(data) in _FULL:
         return GrayRows(load_table(data), _FULL[str(data)])
@@ -149,7 +148,7 @@ def open_rows(data: str | Path, class_list: Sequence[str] | None = None, **readi
             columns = pq.read_schema(data).names
     beside = first_of(EMBEDDINGS, columns)
     if beside is None and holds_images(data):
-        images = load_images(data, classes=class_list if layout_of(data) == "imagenet" else None)
+        images = load_images(data)
         return ImageRows(images.store, images)
     table = load_table(data, damaged="skip", **reading)
     if isinstance(table.embeddings, EmbeddedTexts):

@@ -51,7 +51,7 @@ Data = Annotated[
     data_option(
         "'digits' or 'characters'; a file of embeddings (Parquet, CSV, TSV, JSON, Arrow, .npz or .npy), a folder "
         "of Parquet files, or an address; or a folder with the files train, base and query. "
-        "The labels of NAME.npy are in NAME_labels.npy beside it. With a backbone: images in a file or folder, or "
+        "The labels of NAME.npy are in NAME_labels.npy beside it. With a backbone: images in Parquet or a folder, or "
         "'cifar10' or 'cifar100', which are downloaded once."
     ),
 ]
@@ -69,21 +69,6 @@ Labels = Annotated[
 ]
 BaseFile = Annotated[str | None, typer.Option(help="A file of the base rows; --data then holds the training rows.")]
 QueryFile = Annotated[str | None, typer.Option(help="A file of the query rows, together with --base.")]
-Layout = Annotated[
-    str | None,
-    image_option(
-        "How images lie in DATA: parquet, lists, cifar, nuswide, coco, mirflickr, imagenet, files (without "
-        "labels) or folder (a folder a class); without it, the names of the files tell."
-    ),
-]
-Images = Annotated[
-    Path | None,
-    image_option("The folder that the paths in DATA's own lists start from."),
-]
-ClassList = Annotated[
-    Path | None,
-    image_option("A file that lists the classes (WordNet ids) of an ImageNet."),
-]
 TextColumn = Annotated[
     str | None,
     typer.Option(help="The column of DATA with the texts; found by name if not given.", rich_help_panel=TEXTS),
@@ -118,9 +103,6 @@ def new_data(
         str | None,
         image_option("For images: a folder or Hub id of a vision model of transformers."),
     ] = None,
-    layout: Layout = None,
-    images: Images = None,
-    class_list: ClassList = None,
     encoder: Annotated[
         str | None,
         typer.Option(help="A folder or Hub id of a model of sentence-transformers.", rich_help_panel=TEXTS),
@@ -128,16 +110,7 @@ def new_data(
     text_column: TextColumn = None,
     damaged: Damaged = "refuse",
 ) -> dict[str, Any]:
-    """Return the options that say what a new model learns from, as arguments of ``open_embedded``.
-
-    Raises:
-        ValueError: another option is for images, and there is no backbone.
-    """
-    chosen = _image_options(backbone, layout, images, class_list, damaged)
-    given = {"layout": layout, "images": images, "class-list": class_list}
-    for name, value in given.items():
-        if backbone is None and value is not None:
-            raise ValueError(f"{name} is {str(value)!r} without a backbone; it is for images: give --backbone too")
+    """Return the options that say what a new model learns from, as arguments of ``open_embedded``."""
     files: dict[str, Any] = {"base": base, "query": query, "labels": labels}
     files |= {"embedding_column": embedding_column, "label_column": label_column}
     if encoder is not None and backbone is not None:
@@ -147,7 +120,7 @@ def new_data(
     if encoder is not None and embedding_column is not None:
         raise ValueError("encoder is given, and so is embedding-column; texts have --text-column")
     files |= {"protocol": protocol, "split_seed": split_seed, "damaged": damaged}
-    return {**files, "images": chosen, "texts": _text_options(encoder, text_column)}
+    return {**files, "images": _image_options(backbone, damaged), "texts": _text_options(encoder, text_column)}
 
 
 def encoded_data(
@@ -172,9 +145,6 @@ def encoded_data(
         str | None,
         image_option("For images: a folder or Hub id of a vision model of transformers; a model knows its own."),
     ] = None,
-    layout: Layout = None,
-    images: Images = None,
-    class_list: ClassList = None,
     encoder: Annotated[
         str | None,
         typer.Option(help="The folder of the encoder of texts; a model knows its own.", rich_help_panel=TEXTS),
@@ -183,13 +153,12 @@ def encoded_data(
     damaged: Damaged = "refuse",
 ) -> dict[str, Any]:
     """Return the options that say what a trained model encodes, as arguments of ``EncodingJob``."""
-    chosen = _image_options(backbone, layout, images, class_list, damaged)
     files: dict[str, Any] = {"base": base, "query": query, "labels": labels, "columns": tuple(columns or ())}
     files |= {"embedding_column": embedding_column, "label_column": label_column}
     if damaged != "refuse":
         files["damaged"] = damaged
     files |= {"protocol": protocol, "split_seed": split_seed}
-    return {**files, "images": chosen, "texts": _text_options(encoder, text_column)}
+    return {**files, "images": _image_options(backbone, damaged), "texts": _text_options(encoder, text_column)}
 
 
 def _text_options(encoder: str | None, column: str | None) -> TextOptions | None:
@@ -201,19 +170,13 @@ def _text_options(encoder: str | None, column: str | None) -> TextOptions | None
     return TextOptions(encoder, column)
 
 
-def _image_options(
-    backbone: str | None,
-    layout: str | None,
-    images: Path | None,
-    class_list: Path | None,
-    damaged: Literal["refuse", "skip"],
-) -> ImageOptions | None:
-    """Return the settings of images, or None if no option is about images alone."""
-    if backbone is layout is images is class_list is None:
+def _image_options(backbone: str | None, damaged: Literal["refuse", "skip"]) -> ImageOptions | None:
+    """Return the settings of images, or None without a backbone."""
+    if backbone is None:
         return None
     from lbhash.pipeline.embeddings import ImageOptions
 
-    return ImageOptions(backbone, layout, images, class_list, damaged)
+    return ImageOptions(backbone, damaged)
 
 
 def with_options(group: Callable[..., dict[str, Any]]) -> Callable[[Callable[..., None]], Callable[..., None]]:

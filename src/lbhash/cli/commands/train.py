@@ -87,8 +87,7 @@ def train(
         for name in ("base", "query", "labels", "embedding_column", "label_column")
     }
     if images is not None:
-        given |= {"--backbone": backbone if freeze else None, "--layout": images.layout, "--images": images.images}
-        given |= {"--class-list": images.classes}
+        given["--backbone"] = backbone if freeze else None
     if options["texts"] is not None:
         from lbhash.models.encoder import load_encoder
 

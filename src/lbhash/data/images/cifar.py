@@ -1,4 +1,4 @@
-"""CIFAR-10 and CIFAR-100 from the original Python batches, whose pickles are read and never run."""
+"""CIFAR-10 from the original Python batches, whose pickles are read and never run."""
 
 from __future__ import annotations
 
@@ -11,50 +11,50 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from lbhash.data.images.stores import ArrayImages
+from lbhash.data.images.stores import ListedImages
 from lbhash.data.images.table import ImageTable
 from lbhash.utils.formatting import one_line
 from lbhash.utils.labels import check_labels
 
+FILES = (*(f"data_batch_{number}" for number in range(1, 6)), "test_batch")
 
-def read_cifar(path: str | Path, name: str = "data") -> ImageTable:
-    """Read ``cifar-10-batches-py`` or ``cifar-100-python``, of 100 classes the fine ones.
+
+def read_cifar(folder: Path) -> ImageTable:
+    """Read ``cifar-10-batches-py``.
 
     The batches are pickles, which can run code. These are read by an unpickler that admits nothing but text, numbers,
     lists, dictionaries and arrays of bytes, which is all that the original files hold.
 
     Source: A. Krizhevsky, Learning Multiple Layers of Features from Tiny Images, 2009.
     """
-    folder = Path(path)
-    hundred = (folder / "train").is_file()
-    files = ["train", "test"] if hundred else [*(f"data_batch_{number}" for number in range(1, 6)), "test_batch"]
-    batches = [_batch(folder / file, b"fine_labels" if hundred else b"labels", name) for file in files]
-    labels = check_labels(np.concatenate([of_batch for _, of_batch in batches]), f"labels of {name}")
-    store = ArrayImages(np.concatenate([pixels for pixels, _ in batches]), folder.name)
+    from PIL import Image
+
+    batches = [_batch(folder / file) for file in FILES]
+    labels = check_labels(np.concatenate([of_batch for _, of_batch in batches]), "labels of folder")
+    store = ListedImages([Image.fromarray(one) for pixels, _ in batches for one in pixels])
     test_rows = np.arange(len(labels)) >= len(labels) - len(batches[-1][1])
-    classes = _class_names(folder / ("meta" if hundred else "batches.meta"), hundred)
-    return ImageTable(store, labels, folder.name, {}, test_rows, "official" if hundred else "cifar10", classes)
+    return ImageTable(store, labels, folder.name, {}, test_rows, "cifar10", _class_names(folder / "batches.meta"))
 
 
-def _batch(file: Path, key: bytes, name: str) -> tuple[npt.NDArray[np.uint8], list[int]]:
+def _batch(file: Path) -> tuple[npt.NDArray[np.uint8], list[int]]:
     """Return pixels ``uint8 [n, 32, 32, 3]`` and labels of one batch."""
     if not file.is_file():
-        raise ValueError(f"{name} is {str(file.parent)!r}, which has no batch {file.name!r}")
+        raise ValueError(f"folder is {str(file.parent)!r}, which has no batch {file.name!r}")
     content = read_pickle(file)
     if not isinstance(content, dict) or not isinstance(content.get(b"data"), np.ndarray):
         raise ValueError(f"batch {str(file)!r} has no array 'data'; it must be an original batch of CIFAR")
-    data, labels = content[b"data"], content.get(key)
+    data, labels = content[b"data"], content.get(b"labels")
     if data.ndim != 2 or data.shape[1] != 3072:
         raise ValueError(f"'data' of batch {str(file)!r} has shape {data.shape}; it must be [n, 3072]")
     if not isinstance(labels, list) or len(labels) != len(data) or not all(type(label) is int for label in labels):
-        raise ValueError(f"batch {str(file)!r} has no list {key.decode()!r} of {len(data)} class numbers")
+        raise ValueError(f"batch {str(file)!r} has no list 'labels' of {len(data)} class numbers")
     return np.ascontiguousarray(data.reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1)), labels
 
 
-def _class_names(file: Path, hundred: bool) -> tuple[str, ...]:
-    """Return the names in the ``meta`` file; none if there is no such file."""
+def _class_names(file: Path) -> tuple[str, ...]:
+    """Return the names in the file of the classes; none if there is no such file."""
     content = read_pickle(file) if file.is_file() else {}
-    names = content.get(b"fine_label_names" if hundred else b"label_names") if isinstance(content, dict) else None
+    names = content.get(b"label_names") if isinstance(content, dict) else None
     return tuple(name.decode("utf-8", "replace") for name in names or () if isinstance(name, bytes))
 
 

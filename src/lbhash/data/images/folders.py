@@ -30,7 +30,7 @@ def read_image_folder(path: str | Path, name: str = "data") -> ImageTable:
         if stray:
             raise ValueError(
                 f"{name} is {str(root / top)!r}, which has {stray[0]!r} beside the folders of its classes; an image "
-                "must be in one of them, or all are read without labels (layout 'files')"
+                "must be in one of them, or all images in one folder without others"
             )
     found = [(top, label, files) for top in tops for label, files in class_folders(root / top, name).items()]
     classes = sorted({label for _, label, _ in found})

@@ -20,12 +20,11 @@ class HubDataset(NamedTuple):
 
     repository: str
     protocol: str  # if the user names none
-    original: str  # the folder of its original files, which can be given instead
 
 
 HUB_DATASETS = {
-    "cifar10": HubDataset("uoft-cs/cifar10", "cifar10", "cifar-10-batches-py"),
-    "cifar100": HubDataset("uoft-cs/cifar100", "official", "cifar-100-python"),
+    "cifar10": HubDataset("uoft-cs/cifar10", "cifar10"),
+    "cifar100": HubDataset("uoft-cs/cifar100", "official"),
 }
 
 
@@ -54,7 +53,7 @@ def _download(name: str, files: dict[str, Path]) -> None:
         except Exception as error:  # of the system, of httpx, of huggingface_hub and of datasets
             raise ValueError(
                 f"data is {name!r}, which could not be downloaded from the Hub ({known.repository}): "
-                f"{one_line(error)}; without a network give the folder of the original files, {known.original}"
+                f"{one_line(error)}; without a network give a copy of its folder"
             ) from None
         for of, file in files.items():
             with replacing(file) as written:

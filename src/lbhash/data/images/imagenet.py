@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -14,12 +13,8 @@ from lbhash.data.images.stores import FileImages
 from lbhash.data.images.table import ImageTable
 from lbhash.utils.files import existing_file
 
-WORDNET_ID = "n" + 8 * "[0-9]"  # as glob has patterns
 
-
-def read_imagenet(
-    path: str | Path, classes: str | Path | Sequence[str] | None = None, name: str = "data"
-) -> ImageTable:
+def read_imagenet(folder: Path, class_list: Path | None = None) -> ImageTable:
     """Read ``train`` and ``val``, the classes of a list or all, in the list's order or that of their names.
 
     Protocol ``imagenet100`` queries with the validation images of the listed classes, and has the training images
@@ -27,40 +22,37 @@ def read_imagenet(
     queries and 45 the base.
 
     The folder has ``train/WORDNET_ID/…`` and ``val/WORDNET_ID/…``. The list is a file of WordNet ids, the first word of
-    each line; or the ids themselves.
+    each line.
     """
-    root = Path(path)
-    for folder in ("train", "val"):
-        if not (root / folder).is_dir():
-            raise ValueError(f"{name} is {str(path)!r}, which has no folder {folder!r}; it must have train and val")
-    known = folders_in(root / "train")
-    chosen = known if classes is None else _listed(classes, known)
+    for part in ("train", "val"):
+        if not (folder / part).is_dir():
+            raise ValueError(f"folder is {str(folder)!r}, which has no folder {part!r}; it must have train and val")
+    known = folders_in(folder / "train")
+    chosen = known if class_list is None else _listed(class_list, known)
     files: list[str] = []
     counts: list[int] = []
     for label in chosen:
-        for folder in ("train", "val"):  # without a look at the folders of other classes
-            found = images_in(root / folder / label)
+        for part in ("train", "val"):  # without a look at the folders of other classes
+            found = images_in(folder / part / label)
             if not found:
-                raise ValueError(f"{name} has no image of class {label} in {folder}; it must have {folder}/{label}/…")
-            files += [os.path.join(folder, label, file) for file in found]
+                raise ValueError(f"folder has no image of class {label} in {part}; it must have {part}/{label}/…")
+            files += [os.path.join(part, label, file) for file in found]
             counts.append(len(found))
     published = np.repeat(np.arange(2 * len(chosen)), counts)  # of each image: two a class, training and validation set
-    store, protocol = FileImages(root, files), "imagenet1000" if classes is None else "imagenet100"
-    return ImageTable(store, published // 2, root.name, {}, published % 2 == 1, protocol, tuple(chosen))
+    protocol = "imagenet1000" if class_list is None else "imagenet100"
+    store, test_rows = FileImages(folder, files), published % 2 == 1
+    return ImageTable(store, published // 2, folder.name, {}, test_rows, protocol, tuple(chosen))
 
 
-def _listed(classes: str | Path | Sequence[str], known: list[str]) -> list[str]:
-    if isinstance(classes, (str, Path)):
-        lines = existing_file(classes, "classes").read_text(encoding="utf-8").splitlines()
-        listed, said = [line.split()[0] for line in lines if line.strip()], repr(str(classes))
-    else:
-        listed, said = list(classes), "a list"
+def _listed(class_list: Path, known: list[str]) -> list[str]:
+    lines = existing_file(class_list, "class_list").read_text(encoding="utf-8").splitlines()
+    listed, said = [line.split()[0] for line in lines if line.strip()], f"class_list is {str(class_list)!r}"
     if not listed:
-        raise ValueError(f"classes is {said}, which lists none")
+        raise ValueError(f"{said}, which lists no class")
     twice = next((label for label, count in Counter(listed).items() if count > 1), None)
     if twice is not None:
-        raise ValueError(f"classes is {said}, which lists {twice} twice")
+        raise ValueError(f"{said}, which lists {twice} twice")
     absent = [label for label in listed if label not in set(known)]
     if absent:
-        raise ValueError(f"classes lists {absent[0]!r}, which has no folder in train ({len(absent)} have none)")
+        raise ValueError(f"{said}, which lists {absent[0]!r}, and train has no such folder ({len(absent)} are missing)")
     return listed

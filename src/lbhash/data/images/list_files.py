@@ -17,18 +17,19 @@ LISTS = {"train": "train.txt", "base": "database.txt", "query": "test.txt"}
 _LINE = re.compile(r"(.*?\S)\s+(\d+(?:\s+\d+)*)\s*")
 
 
-def read_image_lists(path: str | Path, images: str | Path | None = None, name: str = "data") -> ImageTable:
-    """Read ``train.txt``, ``database.txt`` and ``test.txt``; paths in them are seen from ``images``, or from ``path``.
+def read_image_lists(folder: Path, images: Path | None = None) -> ImageTable:
+    """Read ``train.txt``, ``database.txt`` and ``test.txt``.
+
+    Paths in them are seen from ``images``; if None, from ``folder``.
 
     A line is ``path 0 1 0 …``, with a 0 or 1 for each class, or ``path 3``, with the number of a class. If every
     image has exactly one class, the labels are class numbers, else multi-hot. An image that several lists name
     (HashNet samples the training set from the base) is one row.
     """
-    folder = Path(path)
     labels: dict[str, tuple[int, ...]] = {}  # by image, in the order of the rows
     members: dict[str, set[str]] = {split: set() for split in LISTS}
     for split, list_name in LISTS.items():
-        for where, line in numbered_lines(existing_file(folder / list_name, f"{list_name} of {name}")):
+        for where, line in numbered_lines(existing_file(folder / list_name, list_name)):
             matched = _LINE.fullmatch(line)
             if matched is None:
                 raise ValueError(f"{where} is {line[:80]!r}; it must be a path and its labels, 'path 0 1 0'")
@@ -42,15 +43,15 @@ def read_image_lists(path: str | Path, images: str | Path | None = None, name: s
                 raise ValueError(f"{where} has the label {max(label)}; of several labels each must be 0 or 1")
             members[split].add(image)
         if not members[split]:
-            raise ValueError(f"{list_name} of {name} names no image")
+            raise ValueError(f"{list_name} names no image")
     table = np.array(list(labels.values()), np.int64)
     if table.shape[1] == 1:
         table = table[:, 0]
     elif (table.sum(axis=1) == 1).all():
         table = table.argmax(axis=1)
     flags = {split: np.array([image in those for image in labels]) for split, those in members.items()}
-    store = FileImages(Path(images) if images else folder, list(labels))
-    return ImageTable(store, check_labels(table, f"labels of {name}"), folder.name, flags)
+    store = FileImages(images or folder, list(labels))
+    return ImageTable(store, check_labels(table, "labels of folder"), folder.name, flags)
 
 
 def numbered_lines(file: Path) -> Iterator[tuple[str, str]]:

@@ -18,7 +18,7 @@ FOLDERS = ("Flickr", "images", "Images")  # in which copies of the data set have
 MOST_FREQUENT = 21  # labels that are read; of equally frequent ones the first by name
 
 
-def read_nuswide(path: str | Path, images: str | Path | None = None, name: str = "data") -> ImageTable:
+def read_nuswide(folder: Path, images: Path | None = None) -> ImageTable:
     """Read the images that have one of the 21 most frequent labels, of the 81 that NUS-WIDE has.
 
     Of the 269,648 images these are 195,834; protocol ``nuswide21`` makes them 2,100 queries and a base of 193,734,
@@ -30,22 +30,21 @@ def read_nuswide(path: str | Path, images: str | Path | None = None, name: str =
     Source: T.-S. Chua et al., NUS-WIDE: A Real-World Web Image Database from National University of Singapore, CIVR
     2009.
     """
-    root = Path(path)
-    lines = numbered_lines(existing_file(root / LIST, f"the image list of {name}"))
+    lines = numbered_lines(existing_file(folder / LIST, "the image list"))
     files = [line.strip().replace("\\", "/") for _, line in lines]
-    found = sorted((root / LABELS).glob("Labels_*.txt"))
+    found = sorted((folder / LABELS).glob("Labels_*.txt"))
     if len(found) < MOST_FREQUENT:
         raise ValueError(
-            f"{name} is {str(path)!r}, which has {len(found)} files {LABELS}/Labels_*.txt; it must have one for each "
+            f"folder is {str(folder)!r}, which has {len(found)} files {LABELS}/Labels_*.txt; it must have one for each "
             f"label, {MOST_FREQUENT} at least"
         )
     hot = np.stack([_zeros_and_ones(file, len(files)) for file in found], axis=1)
     chosen = np.sort(np.argsort(-hot.sum(axis=0, dtype=np.int64), kind="stable")[:MOST_FREQUENT])
     rows = np.flatnonzero(hot[:, chosen].any(axis=1))
-    folder = Path(images) if images else next((root / top for top in FOLDERS if (root / top).is_dir()), root)
-    store, labels = FileImages(folder, [files[row] for row in rows]), np.ascontiguousarray(hot[rows][:, chosen])
+    root = images or next((folder / top for top in FOLDERS if (folder / top).is_dir()), folder)
+    store, labels = FileImages(root, [files[row] for row in rows]), np.ascontiguousarray(hot[rows][:, chosen])
     classes = tuple(found[label].stem.removeprefix("Labels_") for label in chosen)
-    return ImageTable(store, labels, root.name, protocol="nuswide21", class_names=classes)
+    return ImageTable(store, labels, folder.name, protocol="nuswide21", class_names=classes)
 
 
 def _zeros_and_ones(file: Path, count: int) -> npt.NDArray[np.uint8]:

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lbhash.data.arrow import FLAGS, first_of, parquet_files, read_facts, read_parts, split_masks
-from lbhash.data.images.stores import ImageStore, SpooledImages, file_facts
+from lbhash.data.images.stores import FileImages, ImageStore, SpooledImages, file_facts
 from lbhash.data.images.table import ImageTable
 from lbhash.data.streamed import ParquetRows
 from lbhash.utils.files import existing_file
@@ -126,7 +126,9 @@ def read_parquet_images(path: str | Path, name: str = "data") -> ImageTable:
             schema = pq.read_schema(file)
             image = _image_column(schema, file, name)
             label = first_of(LABEL_COLUMNS, schema.names)
+            beside = len(files) == 1 and _holds_no_bytes(schema.field(image).type)
             others = [flag for flag in FLAGS if flag in schema.names] + ([label] if label else [])
+            others += [image] if beside else []
             tables += read_parts([file], others, f"{name} is {str(file)!r}")
         except (pa.ArrowInvalid, OSError) as error:
             said = f"{name} is {str(file)!r}, which is damaged or no Parquet file: {one_line(error)}"
@@ -136,8 +138,18 @@ def read_parquet_images(path: str | Path, name: str = "data") -> ImageTable:
     table = pa.concat_tables([one.replace_schema_metadata(None) for one in tables], promote_options="permissive")
     masks = split_masks([file.stem.split("-")[0] for file in files], list(map(len, tables)))
     labels, classes, splits = read_facts(table, label, masks, name, metadata=schema.metadata)
-    store = ParquetImages(files, image, Path(path).name)
-    return ImageTable(store, labels, store.name, class_names=classes, **splits)
+    store: ImageStore = ParquetImages(files, image, Path(path).name)
+    if beside:
+        paths = [one and one.get("path") for one in table[image].to_pylist()]
+        store = FileImages(files[0].parent, paths) if all(paths) else store
+    return ImageTable(store, labels, Path(path).name, class_names=classes, **splits)
+
+
+def _holds_no_bytes(kind: Any) -> bool:
+    """Return whether a column of this type has no image itself, so that every image lies in a file of its own."""
+    import pyarrow as pa
+
+    return pa.types.is_struct(kind) and pa.types.is_null(kind.field("bytes").type)
 
 
 def has_image_column(path: str | Path) -> bool:

@@ -97,26 +97,6 @@ class FileImages(ImageStore):
         return sampled(self.folder, self.files)
 
 
-class ArrayImages(ImageStore):
-    """Images in memory, as pixels ``uint8 [n, height, width, 3]``."""
-
-    def __init__(self, pixels: npt.NDArray[np.uint8], name: str) -> None:
-        self.pixels, self.name = pixels, name
-
-    def __len__(self) -> int:
-        return len(self.pixels)
-
-    def stored(self, row: int) -> Image.Image:
-        """Return the image of a row."""
-        from PIL import Image
-
-        return Image.fromarray(self.pixels[row])
-
-    def fingerprint(self) -> str:
-        """Return the fingerprint of the pixels."""
-        return fingerprint(str(self.pixels.shape), self.pixels)
-
-
 class ListedImages(ImageStore):
     """A list of images that a program holds: PIL images, bytes of files, or their paths."""
 

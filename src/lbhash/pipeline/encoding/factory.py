@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from lbhash.data import TRAIN_TEST_PROTOCOLS, Table, is_split_folder, load_files, load_table
-from lbhash.data.images import ImageTable, holds_images
+from lbhash.data.images import ImageTable, holds_images, load_images
 from lbhash.data.images.corrupt import find_unreadable, report_damaged, report_missing
 from lbhash.hasher import Hasher, load_hasher
 from lbhash.pipeline.columns import column_schema
@@ -37,7 +37,7 @@ def open_source(
         return _open_embeddings(job, hasher, stream, progress)
     check_images_alone(base=job.base, query=job.query, labels=job.labels)
     if job.split is None:
-        job = replace(job, split=_own_split(job, images.table(job.data, hasher)))
+        job = replace(job, split=_own_split(job, load_images(job.data)))
     # The embeddings of a fine-tuned backbone are not cached, so that only the rows of the split are embedded.
     if stream or (hasher.model_.has_tuned_backbone and job.split != "all"):
         return _open_images(job, images, hasher, stream, check, progress)

@@ -59,7 +59,7 @@ class EncodingJob:
 
     def absolute(self) -> EncodingJob:
         """Return the same job with absolute paths, for processes that were started in another folder."""
-        images = None if self.images is None else _absolute(self.images, "backbone", "images", "classes")
+        images = None if self.images is None else _absolute(self.images, "backbone")
         texts = None if self.texts is None else _absolute(self.texts, "encoder")
         job: EncodingJob = _absolute(self, "model", "data", "base", "query", "labels")
         return replace(job, images=images, texts=texts)

@@ -1,0 +1,156 @@
+"""Write a data set of images that is published in a layout of its own as one Parquet file, with the paper's splits."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from io import BytesIO
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from lbhash.codes.io import check_suffix, label_columns
+from lbhash.data import SPLITS
+from lbhash.data.arrow import FLAGS
+from lbhash.data.images import FileImages, ImageTable
+from lbhash.data.images.cifar import read_cifar
+from lbhash.data.images.corrupt import Damaged, report_missing
+from lbhash.data.images.imagenet import read_imagenet
+from lbhash.data.images.list_files import read_image_lists
+from lbhash.data.images.nuswide import read_nuswide
+from lbhash.utils.checksums import add_checksum
+from lbhash.utils.files import check_new, replacing
+from lbhash.utils.progress import counted
+from lbhash.utils.validation import check_choice
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+ROW_GROUP = 1000  # images that are written at a time
+
+
+class Kind(NamedTuple):
+    """A layout of a data set."""
+
+    read: Callable[..., ImageTable]  # of the folder and the options
+    options: tuple[str, ...] = ()  # those of "images" and "class_list" that it takes
+
+
+KINDS = {
+    "cifar10": Kind(read_cifar),
+    "nuswide": Kind(read_nuswide, ("images",)),
+    "imagenet": Kind(read_imagenet, ("class_list",)),
+    "lists": Kind(read_image_lists, ("images",)),
+}
+
+
+def prepare(
+    kind: str,
+    folder: str | Path,
+    out: str | Path,
+    *,
+    protocol: str | None = None,
+    seed: int = 0,
+    images: str | Path | None = None,
+    class_list: str | Path | None = None,
+    damaged: Damaged = "refuse",
+    overwrite: bool = False,
+    progress: bool = False,
+) -> dict[str, Any]:
+    """Write images, labels and splits of a data set to ``out``, and return how many rows each split has.
+
+    Images in files stay there: the Parquet file has their paths, seen from its own folder if they are below it, else
+    absolute. Other images are written as PNG. Labels are class numbers; the schema has the names of the classes, as
+    ``datasets`` writes them.
+
+    Args:
+        kind: a name of ``KINDS``.
+        folder: of the data set.
+        out: a ``.parquet`` file.
+        protocol: what splits the rows. If None, the paper's for this kind, or the splits that lists name.
+        seed: of the protocol's sample.
+        images: the folder that the paths in the data set's lists start from.
+        class_list: a file that lists the WordNet ids of the classes of an ImageNet that are taken, one a line.
+        damaged: ``refuse`` the data set if an image's file is missing, or ``skip`` such rows.
+        overwrite: whether a file that is there is replaced.
+        progress: show a bar on standard error.
+
+    Raises:
+        ValueError: what the reader or the protocol refuses, or a file that is there.
+    """
+    kind = check_choice(kind, "kind", KINDS)
+    given = {name: Path(value) for name, value in (("images", images), ("class_list", class_list)) if value is not None}
+    for name, value in given.items():
+        if name not in KINDS[kind].options:
+            raise ValueError(f"{name} is {str(value)!r}, and kind is {kind!r}, which takes none")
+    if images is not None and not Path(images).is_dir():
+        raise ValueError(f"images is {str(images)!r}, and there is no such folder")
+    file = check_suffix(out, suffixes=(".parquet",))
+    check_new(file, "out", overwrite)
+    table = KINDS[kind].read(Path(folder), **given)
+    report_missing(table, damaged)
+    table = table.without(table.store.missing().tolist())
+    chosen, rows = table.split_rows(protocol, seed)
+    _write(file, table, rows, progress)
+    counts = {split: len(rows[split]) for split in SPLITS}
+    return {"out": str(file), "protocol": chosen, "images": len(table.sound()), **counts}
+
+
+def _write(file: Path, table: ImageTable, splits: dict[str, npt.NDArray[np.int64]], progress: bool) -> None:
+    """Write the rows that are not missing, a row group at a time."""
+    import pyarrow.parquet as pq
+
+    rows = table.sound()
+    groups = [rows[start : start + ROW_GROUP] for start in range(0, len(rows), ROW_GROUP)]
+    schema = _columns(table, splits, rows[:1], file.parent).schema.with_metadata(_features(table))
+    with replacing(file) as temporary, counted("preparing", len(rows), "images", show=progress) as advance:
+        with pq.ParquetWriter(temporary, schema, write_page_checksum=True) as writer:
+            for group in groups:
+                columns = _columns(table, splits, group, file.parent)
+                writer.write_table(columns.replace_schema_metadata(schema.metadata))
+                advance(len(group))
+        add_checksum(temporary)
+
+
+def _columns(
+    table: ImageTable, splits: dict[str, npt.NDArray[np.int64]], rows: npt.NDArray[np.int64], home: Path
+) -> pa.Table:
+    """Return some rows, for a file in the folder ``home``."""
+    import pyarrow as pa
+
+    assert table.labels is not None
+    columns: dict[str, Any] = {}
+    if isinstance(table.store, FileImages):
+        paths = [_path(table.store.folder / table.store.files[row], home) for row in rows]
+        kind = pa.struct({"bytes": pa.null(), "path": pa.string()})
+        columns["image"] = pa.array([{"path": path} for path in paths], kind)
+        columns["path"] = pa.array(paths, pa.string())  # as a column that --columns can name
+    else:
+        kind = pa.struct({"bytes": pa.binary(), "path": pa.string()})
+        columns["image"] = pa.array([{"bytes": _png(table, row)} for row in rows.tolist()], kind)
+    columns |= label_columns(table.labels[rows])
+    return pa.table(columns | {flag: np.isin(rows, splits[split]) for flag, split in FLAGS.items()})
+
+
+def _path(file: Path, home: Path) -> str:
+    absolute, top = os.path.abspath(file), os.path.abspath(home)
+    return os.path.relpath(absolute, top) if Path(absolute).is_relative_to(top) else absolute
+
+
+def _png(table: ImageTable, row: int) -> bytes:
+    file = BytesIO()
+    table.store.read(row).save(file, "PNG")
+    return file.getvalue()
+
+
+def _features(table: ImageTable) -> dict[str, str]:
+    """Return the metadata by which ``datasets`` and our reader know the names of the classes."""
+    assert table.labels is not None
+    if not table.class_names:
+        return {}
+    kind: dict[str, Any] = {"names": list(table.class_names), "_type": "ClassLabel"}
+    label = {"label": kind} if table.labels.ndim == 1 else {"labels": {"feature": kind, "_type": "Sequence"}}
+    return {"huggingface": json.dumps({"info": {"features": label}})}
