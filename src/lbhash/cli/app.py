@@ -157,7 +157,7 @@ def _line_for(error: Exception) -> str | None:
     """Return the line for a user's error, or None for a bug of ours."""
     usage = getattr(error, "format_message", None)  # of Typer's errors in the arguments
     if usage is not None:
-        return usage_line(usage(), error.__cause__)
+        return usage_line(usage(), error.__cause__, getattr(getattr(error, "ctx", None), "info_name", ""))
     if isinstance(error, ModuleNotFoundError) and (missing := str(error.name).partition(".")[0]) in TRAINING:
         return f"this needs the package {missing}: pip install 'lbhash[train]'"
     if isinstance(error, (ValueError, TypeError)):

@@ -10,6 +10,7 @@ from lbhash.utils.validation import did_you_mean
 
 _PREPARE = "'lbhash prepare KIND FOLDER --out FILE.parquet' makes Parquet of data sets in a layout of their own"
 _TORCHRUN = "torchrun starts the processes: torchrun --nproc-per-node N -m -- lbhash train …"
+_TREC = "docs/howto/other-codes.md makes runs for ir_measures in a few lines"
 _TOKENS = "set LBHASH_READ_TOKEN and LBHASH_WRITE_TOKEN in the environment"
 FORMER = {
     "--accumulate": "more processes make a larger batch; --precision bf16 saves memory",
@@ -32,14 +33,20 @@ FORMER = {
     "--threads": "taskset limits the cores; in Python, threads=N",
     "--token": _TOKENS,
     "--tokens": f"{_TOKENS}; a proxy limits rates",
-    "--trec": "docs/howto/other-codes.md writes runs for ir_measures",
+    "--run": _TREC,
+    "--qrels": _TREC,
+    "--write-run": _TREC,
+    "--write-qrels": _TREC,
+    "--deephash": "docs/howto/other-codes.md reads these files in a few lines",
     "--validation": "--monitor holds out a tenth; in Python, validation=SHARE",
     "--verify": "ask /ready, which answers 503 until the index is compared with its checksums",
     "--warmup": "--schedule and --lr set the learning rate",
-    "bench": "'lbhash index build --kind ivf' prints what it finds",
-    "size": "docs/deploy.md has the bytes of a row",
+    "centers --compare": "docs/centers.md compares the kinds",
+    "centers --data": "give the number of --classes",
+    "index bench": "'lbhash index build --kind ivf' prints what it finds",
+    "index size": "docs/deploy.md has the bytes of a row",
 }
-"""What takes the place of options and commands that are gone."""
+"""What takes the place of options and commands that are gone; after the command's name if another still has it."""
 
 _GONE = re.compile(r"No such (?:option: |command ')([\w-]+).*")
 _WRONG = re.compile(r"Invalid value for '(?:-\w / )?-{0,2}([\w-]+).*?': (.*?)\.?")
@@ -49,8 +56,10 @@ _KIND = re.compile(r"('.*') is not a valid (\w+).*")
 _KINDS = {"int": "an integer", "integer": "an integer", "float": "a number", "boolean": "true or false"}
 
 
-def usage_line(said: str, cause: Any) -> str:
-    """Return one line for an error in the arguments; ``said`` is Typer's own, and ``cause`` what it was raised from.
+def usage_line(said: str, cause: Any, command: str = "") -> str:
+    """Return one line for an error in the arguments; ``said`` is Typer's own.
+
+    ``cause`` is what it was raised from, and ``command`` the name of the command, if that is known.
 
     >>> usage_line("Invalid value for '--recipe': 'papre' is not one of 'tuned', 'paper'.", None)
     "recipe is 'papre'; it must be one of tuned, paper; did you mean paper?"
@@ -58,8 +67,9 @@ def usage_line(said: str, cause: Any) -> str:
     '--nodes is gone'
     """
     said = " ".join(said.replace("Value error, ", "").split())
-    if (gone := _GONE.fullmatch(said)) and gone[1] in FORMER:
-        return f"{gone[1]} is gone; {FORMER[gone[1]]}"
+    if gone := _GONE.fullmatch(said):
+        place = FORMER.get(f"{command} {gone[1]}") or FORMER.get(gone[1])
+        return f"{gone[1]} is gone; {place}" if place else said
     if extra := _EXTRA.fullmatch(said):
         return f"{extra[1]} stands without an option; write its name before it, and one value after each name"
     wrong = _WRONG.fullmatch(said)
