@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from functools import wraps
@@ -186,8 +187,7 @@ class Hasher(TrainingArguments):
         from lbhash.training.setup import check_partly
 
         if not isinstance(images, ImageTable):
-            _check_images(images)
-            images = ImageTable(ListedImages(list(images)), None, "images")
+            images = ImageTable(ListedImages(_check_images(images)), None, "images")
         labels = images.labels if y is None else y
         known, classes = None, np.arange(0)
         if labels is not None:
@@ -255,7 +255,7 @@ class Hasher(TrainingArguments):
         a list, an iterator or a column of these.
         """
         self._check_fitted()
-        items = _items(X, texts=self.model_.takes_texts)
+        items = _items(X, columns="backbone" in self.model_.metadata)
         if items is not None:
             none = np.empty((0, code_bytes(self.model_.bits)), np.uint8)
             return np.concatenate([none, *map(self.model_.encode, self.backbone_.embed_batches(items))])
@@ -523,33 +523,38 @@ def load_hasher(model: str | Path) -> Hasher:
     return Hasher.from_pretrained(check_model_folder(model))
 
 
-def _check_images(images: Any) -> None:
-    """Raise ``TypeError`` unless images are a list of PIL images, or of paths or bytes of image files."""
+def _check_images(images: Any) -> list[Any]:
+    """Return images as a list; ``TypeError`` unless they are PIL images, or paths or bytes of image files."""
     what = "a table of images, or a list of PIL images, or of paths or bytes of image files"
-    if isinstance(images, (str, bytes)) or not isinstance(images, Sequence):
-        raise TypeError(f"images is {images!r}; it must be {what}")
-    for row, image in enumerate(images):
+    found = _listed(images)
+    if isinstance(found, (str, bytes)) or not isinstance(found, Sequence):
+        raise TypeError(f"images is {shown(images)}; it must be {what}")
+    for row, image in enumerate(found):
         if _items([image]) is None:
-            raise TypeError(f"images has {image!r} in row {row}; it must be {what}")
+            raise TypeError(f"images has {shown(image)} in row {row}; it must be {what}")
+    return list(found)
 
 
 def _listed(X: Any) -> Any:
-    """Return a column of texts as a list; what holds numbers, or several columns, as it is."""
+    """Return a column of texts, paths or other objects as a list; what holds numbers, or several columns, as it is."""
     if getattr(getattr(X, "dtype", None), "kind", "O") not in "OUT" or len(getattr(X, "shape", ())) > 1:
         return X
     convert = next((name for name in ("tolist", "to_list", "to_pylist") if hasattr(X, name)), None)
     return X if convert is None else getattr(X, convert)()
 
 
-def _items(X: Any, *, texts: bool = False) -> Iterator[Any] | None:
-    """Return the images or texts that ``X`` holds, or None if it holds embeddings; an iterator holds no embeddings."""
+def _items(X: Any, *, columns: bool = False) -> Iterator[Any] | None:
+    """Return the images or texts that ``X`` holds, or None if it holds embeddings; an iterator holds no embeddings.
+
+    They may be in ``columns``, arrays among them, if the model takes such.
+    """
     if isinstance(X, Iterator):
         return X
-    X = _listed(X) if texts else X
+    X = _listed(X) if columns else X
     if not isinstance(X, (list, tuple)) or not X:
         return None
     pil = sys.modules.get("PIL.Image")  # without it there is no PIL image
-    kinds = (str, Path, bytes, bytearray, memoryview, *((pil.Image,) if pil is not None else ()))
+    kinds = (str, os.PathLike, bytes, bytearray, memoryview, *((pil.Image,) if pil is not None else ()))
     return iter(X) if isinstance(X[0], kinds) else None
 
 

@@ -15,7 +15,7 @@ from lbhash.data.readers import check_embeddings
 from lbhash.data.split import EmbeddingSplit
 from lbhash.evaluation.metrics import average_precision, recall_at
 from lbhash.evaluation.ranking import Ranking, distance_counts
-from lbhash.utils.arrays import held
+from lbhash.utils.arrays import as_array, held
 from lbhash.utils.validation import check_ints
 
 NEIGHBORS = (10, 100)
@@ -199,7 +199,7 @@ def unit_rows(rows: npt.NDArray) -> npt.NDArray[np.float32]:
 
 
 def _embeddings(given: npt.ArrayLike, codes: PackedCodes, whose: str) -> npt.NDArray:
-    rows = np.asarray(given)
+    rows = as_array(given, f"{whose}_embeddings")
     if rows.ndim != 2 or rows.dtype.kind not in "fiu" or len(rows) != len(codes):
         shape = f"{held(rows)} {list(rows.shape)}"
         raise ValueError(f"{whose}_embeddings is {shape}; it must be numbers [{len(codes)}, dim], a row for each code")

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import xxhash
 
-from lbhash.utils.arrays import held
+from lbhash.utils.arrays import from_tensors, held
 
 Ids: TypeAlias = npt.NDArray[np.int64]
 """Ids as an index computes with them."""
@@ -43,6 +43,7 @@ def check_ids(ids: npt.ArrayLike, count: int | None = None, *, repeat: bool = Fa
     Raises ``ValueError`` or ``TypeError`` unless they are ``count`` different integers of 64 bits, or as many different
     texts. If ``count`` is None, there may be any number of them; with ``repeat``, they may be equal.
     """
+    ids = from_tensors(ids)
     names = np.asarray(ids)
     if names.ndim != 1 or (count is not None and len(names) != count):
         wanted = "[m], a list of them" if count is None else f"[{count}], one for each code"

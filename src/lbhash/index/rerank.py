@@ -16,6 +16,7 @@ import numpy.typing as npt
 from lbhash.codes import PackedCodes, hamming_distances, unpack
 from lbhash.index.base import Index, Neighbors
 from lbhash.index.ids import Names
+from lbhash.utils.arrays import as_array, held
 from lbhash.utils.threads import in_threads
 from lbhash.utils.validation import check_choice, check_float, check_int
 
@@ -125,7 +126,10 @@ def ranks_of_all(index: Index, codes: PackedCodes, queries: npt.ArrayLike, count
 
 def check_real(rows: npt.ArrayLike, name: str, count: int | None = None) -> npt.NDArray[np.float32]:
     """Return rows as ``float32 [n, dim]``, or raise ``ValueError`` unless they are finite, and ``count`` of them."""
-    found = np.asarray(rows, np.float32)
+    found = as_array(rows, name)
+    if found.dtype.kind not in "biuf":
+        raise TypeError(f"{name} holds {held(found)}; it must hold numbers")
+    found = found.astype(np.float32, copy=False)
     if found.ndim != 2 or (count is not None and len(found) != count) or not np.isfinite(found).all():
         wanted = "n" if count is None else count
         raise ValueError(f"{name} has shape {found.shape}; it must be [{wanted}, dim] of finite numbers")

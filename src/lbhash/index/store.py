@@ -40,7 +40,7 @@ from lbhash.index.manifest import NAME, files_of, identity_of, last_generation, 
 from lbhash.index.postings import group
 from lbhash.index.quantized import from_text, scales_of, to_int8, to_text
 from lbhash.index.segment import Segment, Structure, read_removed
-from lbhash.utils.arrays import held
+from lbhash.utils.arrays import as_array, held
 from lbhash.utils.files import check_folder, exclusive, make_folder
 from lbhash.utils.validation import check_choice
 
@@ -460,7 +460,7 @@ def _as_stored(
         return None, None
     if vectors is None:
         raise ValueError(f"vectors are not given, and the index keeps {kept['vectors']} for every code")
-    array = np.asarray(vectors)
+    array = as_array(vectors, "vectors")
     dim = array.shape[1] if array.ndim == 2 else 0
     if not dim or len(array) != count or dim != kept.get("dim", dim):
         wanted = f"[{count}, {kept.get('dim', 'dim')}], one for each code"

@@ -18,6 +18,7 @@ from PIL import Image
 from lbhash.data import EmbeddingTable, load_table
 from lbhash.data.arrow import first_of
 from lbhash.data.images import FileImages, ImageStore, ImageTable, holds_images, load_images
+from lbhash.data.images.decoding import read_file
 from lbhash.data.images.parquet import ParquetImages
 from lbhash.data.readers import EMBEDDINGS
 from lbhash.data.texts import EmbeddedTexts
@@ -130,8 +131,8 @@ def _inside(folder: Path, path: str) -> bytes | None:
     if not file.is_relative_to(root):
         return None
     try:
-        return file.read_bytes()
-    except OSError:
+        return read_file(file, path)
+    except ValueError:
         return None
 
 

@@ -25,8 +25,28 @@ def check_unmasked(value: Any, name: str) -> None:
         raise ValueError(f"{name} is masked in row {masked[0]}; leave such rows out, or fill them (numpy.ma.filled)")
 
 
+def from_tensors(value: Any) -> Any:
+    """Return a tensor of PyTorch, or a list of them, as arrays, and anything else as it is.
+
+    Tensors may lie on any device and have a gradient. NumPy does not know all of their types of numbers, and those of
+    ``ml_dtypes`` not as numbers: such become float32.
+    """
+    if hasattr(value, "detach"):
+        dense = value.to_dense()
+        try:
+            return dense.numpy(force=True)
+        except TypeError:  # bfloat16 and the types of 8 bits
+            return dense.float().numpy(force=True)
+    if isinstance(value, np.ndarray) and value.dtype.kind == "V" and "float" in value.dtype.name:
+        return value.astype(np.float32)
+    if isinstance(value, (list, tuple)) and value and hasattr(value[0], "detach"):
+        return [from_tensors(row) for row in value]
+    return value
+
+
 def as_array(value: Any, name: str) -> npt.NDArray[Any]:
-    """Return ``np.asarray(value)``; raises ``ValueError`` if a value is masked, or rows differ in length."""
+    """Return values or tensors as an array; raises ``ValueError`` if a value is masked, or rows differ in length."""
+    value = from_tensors(value)
     check_unmasked(value, name)
     try:
         return np.asarray(value)
@@ -48,12 +68,13 @@ def held(array: npt.NDArray[Any]) -> str:
 def as_matrix(value: Any, name: str) -> Any:
     """Return an array ``[n, dim]`` of what has a list in each row, and other numbers as they are.
 
-    Such are a column of lists of pandas, Polars or Arrow, and an array of Python objects. Texts, and tables of which a
-    column holds texts or lists beside others, are a ``ValueError``.
+    Such are a column of lists of pandas, Polars or Arrow, a list of tensors, and an array of Python objects. Texts, and
+    tables of which a column holds texts or lists beside others, are a ``ValueError``.
 
     >>> as_matrix(np.array([[1, 2.5], None], object)[:1], "X").tolist()
     [[1.0, 2.5]]
     """
+    value = from_tensors(value)
     if isinstance(value, np.ndarray):
         if value.dtype != object or value.ndim != 1:
             return value

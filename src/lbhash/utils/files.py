@@ -60,8 +60,7 @@ def check_replaceable(path: str | os.PathLike[str]) -> None:
         mode = os.lstat(path).st_mode
     except OSError:  # there is nothing, or what comes next says why not
         return
-    if not stat.S_ISREG(mode):
-        what = "a symbolic link" if stat.S_ISLNK(mode) else "a folder" if stat.S_ISDIR(mode) else "a device or a pipe"
+    if what := _kind_of(mode):
         said = f"not written, because {what} is in its place; remove it, or give another name"
         raise FileExistsError(errno.EEXIST, said, str(path))
 
@@ -160,14 +159,36 @@ def check_path(path: Any, name: str) -> Path:
 
 def existing_file(path: str | os.PathLike[str], name: str) -> Path:
     """Return ``path``; raises ``ValueError`` if there is no such file."""
-    found = check_path(path, name)
+    found, said = check_path(path, name), f"{name} is {str(path)!r}"
     if str(path) == "-":
         raise ValueError(f"{name} is '-'; standard input is not read, give a file")
-    if found.is_dir():
-        raise ValueError(f"{name} is {str(path)!r}, which is a folder; it must be a file")
-    if not found.is_file():
-        raise ValueError(f"{name} is {str(path)!r}, and there is no such file")
+    what = no_file(found)
+    if what == "nothing":
+        raise ValueError(f"{said}, and there is no such file")
+    if what:
+        raise ValueError(f"{said}, which is {what}; it must be a file")
     return found
+
+
+def no_file(path: str | os.PathLike[str]) -> str:
+    """Return in words what is at a path in place of a file, such as "nothing", or "a pipe", which may never end."""
+    try:
+        return _kind_of(os.stat(path).st_mode)
+    except (OSError, ValueError) as error:  # the latter of a path with a zero byte
+        if getattr(error, "errno", errno.ENOENT) not in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP):
+            raise
+        return "a link that leads nowhere" if os.path.islink(path) else "nothing"
+
+
+def _kind_of(mode: int) -> str:
+    """Return in words what has this mode; "" for a file."""
+    kinds = {
+        stat.S_ISDIR: "a folder",
+        stat.S_ISLNK: "a symbolic link",
+        stat.S_ISFIFO: "a pipe",
+        stat.S_ISSOCK: "a socket",
+    }
+    return next((what for tells, what in kinds.items() if tells(mode)), "" if stat.S_ISREG(mode) else "a device")
 
 
 def check_folder(path: str | os.PathLike[str], name: str, more: str = "") -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from lbhash.data.arrow import parquet_files
-from lbhash.data.images.folders import folders_in, holds_files, images_in, read_image_files, read_image_folder
+from lbhash.data.images.folders import holds_files, holds_folders, read_image_files, read_image_folder
 from lbhash.data.images.hub import HUB_DATASETS, read_hub_dataset
 from lbhash.data.images.parquet import has_image_column, read_parquet_images
 from lbhash.data.images.stores import FileImages, ImageStore, ListedImages
@@ -61,9 +61,7 @@ def holds_images(data: str | Path) -> bool:
         return has_image_column(path)
     if not path.is_dir():
         return False
-    if _published(path) or holds_files(path):
-        return True
-    return any(images_in(path / folder) for folder in folders_in(path))
+    return bool(_published(path)) or holds_files(path) or holds_folders(path)
 
 
 def _published(folder: Path) -> str | None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from lbhash.utils.files import no_file
 from lbhash.utils.formatting import one_line
 
 if TYPE_CHECKING:
@@ -24,7 +25,11 @@ _SCANS = 100  # of a JPEG; a progressive one has about ten, and each costs a pas
 
 
 def decode_image(
-    data: bytes, *, max_bytes: int = MAX_BYTES, max_pixels: int = MAX_PIXELS, name: str = "image"
+    data: bytes | bytearray | memoryview,
+    *,
+    max_bytes: int = MAX_BYTES,
+    max_pixels: int = MAX_PIXELS,
+    name: str = "image",
 ) -> Image.Image:
     """Return the image that a file holds, upright and in RGB.
 
@@ -32,13 +37,11 @@ def decode_image(
     taken, the orientation of EXIF is applied, and transparent pixels are laid on white. 16-bit gray values are divided
     by 257; 32-bit ones, whose range no header gives, are stretched from their smallest to their largest.
 
-    Raises ``TypeError`` if ``data`` is not bytes, and ``ValueError`` if it is no whole file of one of ``FORMATS``, or
-    has more than ``max_bytes``, or more than ``max_pixels`` of width × height.
+    Raises ``ValueError`` if ``data`` is no whole file of one of ``FORMATS``, or has more than ``max_bytes``, or more
+    than ``max_pixels`` of width × height.
     """
-    from PIL import ExifTags, Image, ImageOps
+    from PIL import Image
 
-    if not isinstance(data, (bytes, bytearray, memoryview)):
-        raise TypeError(f"{name} is of type {type(data).__name__}; it must be the bytes of an image")
     data = bytes(data)
     if not data:
         raise ValueError(f"{name} is empty; {_MAY_BE}")
@@ -52,50 +55,69 @@ def decode_image(
         raise ValueError(f"{name} has too many pixels; it may have {max_pixels:,} at most") from None
     except Exception:  # a header that lies leads Pillow's readers to nearly any exception
         raise ValueError(f"{name} is no image, or damaged from its first bytes on; {_MAY_BE}") from None
+    decoded = _upright(image, max_pixels, name)
+    decoded.info = {}
+    return decoded
+
+
+def read_file(path: str | os.PathLike[str], name: str) -> bytes:
+    """Return the bytes of an image file; ``ValueError`` if it cannot be read, or has more than ``MAX_BYTES``."""
+    try:
+        if (what := no_file(path)) not in ("", "nothing"):
+            raise ValueError(f"{name} cannot be read: it is {what}")
+        with open(path, "rb") as opened:
+            size = os.fstat(opened.fileno()).st_size
+            if size > MAX_BYTES:
+                raise ValueError(f"{name} has {size:,} bytes; it may have {MAX_BYTES:,} at most")
+            return opened.read()
+    except OSError as error:
+        raise ValueError(f"{name} cannot be read: {error.strerror}") from None
+
+
+def as_image(image: Any, name: str = "image") -> Image.Image:
+    """Return an image upright and in RGB, of a PIL image, a path or the bytes of a file, as ``decode_image`` does.
+
+    Raises ``TypeError`` for anything else, and the errors of ``decode_image``.
+    """
+    from PIL import Image
+
+    if isinstance(image, (str, os.PathLike)):
+        name = f"image {str(image)!r}"
+        return decode_image(read_file(image, name), name=name)
+    if isinstance(image, (bytes, bytearray, memoryview)):
+        return decode_image(image, name=name)
+    if not isinstance(image, Image.Image):
+        what = "a PIL image (of an array, Image.fromarray makes one), or the path or the bytes of an image file"
+        raise TypeError(f"{name} is of type {type(image).__name__}; it must be {what}")
+    return _upright(image, MAX_PIXELS, name)
+
+
+def _upright(image: Image.Image, max_pixels: int, name: str) -> Image.Image:
+    """Return an opened image decoded, upright and in RGB; raises ``ValueError`` if it is too large or damaged."""
+    from PIL import ExifTags, ImageOps
+
     width, height = image.size
-    if width * height > max_pixels:
-        raise ValueError(f"{name} has {width:,} × {height:,} pixels; it may have {max_pixels:,} at most")
+    if not 0 < width * height <= max_pixels:
+        said = f"{name} has {width:,} × {height:,} pixels"
+        raise ValueError(f"{said}; it may have {max_pixels:,} at most" if width * height else f"{said}, none at all")
     try:
         image.load()
         decoded = _rgb(image)
     except MemoryError:
         raise
-    except Exception as error:  # as above, of the pixels
-        raise ValueError(f"{name} is a damaged or truncated {image.format}: {one_line(error)}") from None
+    except Exception as error:  # a file that lies leads Pillow's readers to nearly any exception
+        what = f"is a damaged or truncated {image.format}" if image.format else "cannot be turned into RGB"
+        raise ValueError(f"{name} {what}: {one_line(error)}") from None
     try:
         orientation = image.getexif().get(ExifTags.Base.Orientation, 1)  # which the conversion may have left behind
-        decoded.info = {}
-        decoded.getexif()[ExifTags.Base.Orientation] = orientation
-        return ImageOps.exif_transpose(decoded)
+        if orientation == 1:
+            return decoded
+        bare = decoded.copy()
+        bare.info = {}
+        bare.getexif()[ExifTags.Base.Orientation] = orientation
+        return ImageOps.exif_transpose(bare)
     except Exception:  # the pixels are sound, and only their EXIF is not
         return decoded
-
-
-def read_file(path: str | os.PathLike[str], name: str) -> bytes:
-    """Return the bytes of an image file; ``ValueError`` if there are more than ``MAX_BYTES``."""
-    with open(path, "rb") as opened:
-        size = os.fstat(opened.fileno()).st_size
-        if size > MAX_BYTES:
-            raise ValueError(f"{name} has {size:,} bytes; it may have {MAX_BYTES:,} at most")
-        return opened.read()
-
-
-def as_image(image: Any, name: str = "image") -> Image.Image:
-    """Return an image in RGB, of a PIL image, a path or what ``decode_image`` takes, with its errors."""
-    from PIL import Image
-
-    if isinstance(image, (str, os.PathLike)):
-        name = f"image {str(image)!r}"
-        try:
-            image = read_file(image, name)
-        except OSError as error:
-            raise ValueError(f"{name} cannot be read: {error.strerror}") from None
-    if not isinstance(image, Image.Image):
-        return decode_image(image, name=name)
-    try:
-        return image if image.mode == "RGB" else _rgb(image)
-    except ValueError as error:
-        raise ValueError(f"{name} cannot be turned into RGB: {error}") from None
 
 
 def _rgb(image: Image.Image) -> Image.Image:
@@ -103,6 +125,8 @@ def _rgb(image: Image.Image) -> Image.Image:
 
     if image.mode == "F" or image.mode.startswith("I"):
         return _eight_bits(image).convert("RGB")
+    if image.mode == "RGB" and not image.has_transparency_data:
+        return image
     if image.has_transparency_data:
         seen = image.convert("RGBA")
         return Image.alpha_composite(Image.new("RGBA", seen.size, "white"), seen).convert("RGB")

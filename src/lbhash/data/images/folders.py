@@ -3,72 +3,85 @@
 from __future__ import annotations
 
 import os
+import sys
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 
-from lbhash.data.arrow import TEST_NAMES
-from lbhash.data.dataset import SPLITS
 from lbhash.data.images.stores import FileImages
 from lbhash.data.images.table import ImageTable
+from lbhash.data.split_names import is_known, split_masks, splits_of
 
 SUFFIXES = (".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".webp", ".gif", ".bmp", ".tif", ".tiff")
 """How the name of an image's file ends, in small letters or capitals."""
+
+_OF_THE_SYSTEM = ("thumbs.db", "desktop.ini")  # files that Windows leaves in any folder of images
+_NAMED = 3  # of the files that are left out
+
+
+@dataclass
+class Walk:
+    """What lies in a folder, and in and below some of the folders in it."""
+
+    images: dict[str, list[str]]  # of each of these folders, as paths seen from it, in the order of their names
+    beside: list[str] = field(default_factory=list)  # images in the folder itself
+    others: list[str] = field(default_factory=list)  # files that are no images
+    links: list[str] = field(default_factory=list)  # links to folders that are counted already, or that hold the folder
 
 
 def read_image_folder(path: str | Path, name: str = "data") -> ImageTable:
     """Read folders of images, a folder a class; the classes count in the order of their names.
 
-    They lie in ``path``; or in its folders ``train``, ``base`` and ``query``, or ``train`` and some of ``test``,
-    ``val`` and ``validation``. Images may lie deeper in a class's folder. Files that do not end in one of
-    ``SUFFIXES``, and hidden ones, are no images.
+    They lie in ``path``, or in its folders of splits (``lbhash.data.split_names``). Images may lie deeper in a class's
+    folder. Hidden files count for nothing; files that do not end in one of ``SUFFIXES``, and links that lead back to
+    what is counted, are left out, and a line on standard error names them.
     """
     root = _existing_folder(path, name)
     tops = _top_folders(root, name)
-    for top in tops:
-        stray = _direct_images(root / top)
-        if stray:
+    found = {top: walk(root / top, folders_in(root / top)) for top in tops}
+    for top, one in found.items():
+        if one.beside:
             raise ValueError(
-                f"{name} is {str(root / top)!r}, which has {stray[0]!r} beside the folders of its classes; an image "
-                "must be in one of them, or all images in one folder without others"
+                f"{name} is {str(root / top)!r}, which has {one.beside[0]!r} beside the folders of its classes; an "
+                "image must be in one of them, or all images in one folder without others"
             )
-    found = [(top, label, files) for top in tops for label, files in class_folders(root / top, name).items()]
-    classes = sorted({label for _, label, _ in found})
-    counts = [len(files) for _, _, files in found]
-    masks = {top: np.repeat([of == top for of, _, _ in found], counts) for top in tops}
-    store = FileImages(root, [os.path.join(top, label, file) for top, label, files in found for file in files])
-    labels = np.repeat([classes.index(label) for _, label, _ in found], counts)
-    if tops in (SPLITS, ("",)):
-        return ImageTable(store, labels, root.name, masks if tops == SPLITS else {}, class_names=tuple(classes))
-    return ImageTable(store, labels, root.name, {}, ~masks["train"], "official", tuple(classes))
+        _check_classes(one, f"{name} is {str(root / top)!r}")
+    tell_left_out(found, name)
+    parts = [(top, label, files) for top, one in found.items() for label, files in one.images.items()]
+    classes = sorted({label for _, label, _ in parts})
+    counts = [len(files) for _, _, files in parts]
+    store = FileImages(root, [os.path.join(top, label, file) for top, label, files in parts for file in files])
+    labels = np.repeat([classes.index(label) for _, label, _ in parts], counts)
+    masks = split_masks([top for top, _, _ in parts], counts, name)
+    if "test" in masks:
+        return ImageTable(store, labels, root.name, {}, masks["test"], "official", tuple(classes))
+    return ImageTable(store, labels, root.name, masks, class_names=tuple(classes))
 
 
 def read_image_files(path: str | Path, name: str = "data") -> ImageTable:
     """Read the images in and below a folder without labels, in the order of their names."""
     root = _existing_folder(path, name)
-    files = images_in(root)
-    if not files:
+    found = walk(root, [""])
+    if not found.images[""]:
         raise ValueError(f"{name} is {str(path)!r}, which has no image ({', '.join(SUFFIXES)})")
-    return ImageTable(FileImages(root, files), None, root.name)
-
-
-def class_folders(folder: Path, name: str) -> dict[str, list[str]]:
-    """Return the images of each class, paths seen from the class's folder, classes and images in the order of names."""
-    classes = folders_in(folder)
-    if not classes:
-        raise ValueError(f"{name} is {str(folder)!r}, which has no folder; it must have one for each class")
-    found = {label: images_in(folder / label) for label in classes}
-    empty = next((label for label, images in found.items() if not images), None)
-    if empty is not None:
-        said = f"{name} is {str(folder)!r}, whose folder {empty!r} has no image ({', '.join(SUFFIXES)})"
-        raise ValueError(f"{said}; every class must have one")
-    return found
+    tell_left_out({"": found}, name)
+    return ImageTable(FileImages(root, found.images[""]), None, root.name)
 
 
 def holds_files(folder: Path) -> bool:
     """Return whether there are images in a folder, and none in the folders in it."""
-    there = folder.is_dir() and _direct_images(folder)
-    return bool(there) and not any(images_in(folder / inner) for inner in folders_in(folder))
+    if not folder.is_dir():
+        return False
+    found = walk(folder, folders_in(folder))
+    return bool(found.beside) and not any(found.images.values())
+
+
+def holds_folders(folder: Path) -> bool:
+    """Return whether there are images in the folders in a folder."""
+    return any(walk(folder, folders_in(folder)).images.values())
 
 
 def folders_in(folder: Path) -> list[str]:
@@ -76,40 +89,92 @@ def folders_in(folder: Path) -> list[str]:
     return sorted(entry.name for entry in os.scandir(folder) if entry.is_dir() and not entry.name.startswith("."))
 
 
-def images_in(folder: Path) -> list[str]:
-    """Return the images in and below a folder, as paths seen from it, in the order of their names."""
-    found = []
-    for top, folders, files in os.walk(folder, followlinks=True):
-        folders[:] = [inner for inner in folders if not inner.startswith(".")]
-        inner = os.path.relpath(top, folder)
-        found += [os.path.normpath(os.path.join(inner, file)) for file in files if _is_image(file)]
-    return sorted(found)
+def walk(root: Path, folders: Sequence[str]) -> Walk:
+    """Return what is in some folders of ``root``, or in ``root`` itself if that is the folder "".
+
+    However many links lead to a folder, it counts once, where it lies; a folder that ``root`` lies in counts never.
+    """
+    found = Walk({folder: [] for folder in folders})
+    seen = {_identity(above) for path in (root.absolute(), root.resolve()) for above in path.parents}
+    waiting: deque[tuple[str, str]] = deque()  # folders, each after the one of ``folders`` that it is in
+    links: deque[tuple[str, str]] = deque()  # to folders: they come after all folders that are none
+    for folder in folders:
+        (links if os.path.islink(root / folder) else waiting).append((folder, folder))
+    if "" not in folders:
+        seen.add(_identity(root))
+        for entry in os.scandir(root):
+            if not entry.is_dir():
+                _sort_in(entry.name, entry.name, found.beside, found.others)
+    while waiting or links:
+        top, path = (waiting or links).popleft()
+        if (identity := _identity(root / path)) in seen:
+            found.links.append(path)
+            continue
+        seen.add(identity)
+        for entry in os.scandir(root / path):
+            inner = os.path.join(path, entry.name)
+            if not entry.is_dir():
+                _sort_in(entry.name, inner, found.images[top], found.others)
+            elif not entry.name.startswith("."):
+                (links if entry.is_symlink() else waiting).append((top, inner))
+    for top, files in found.images.items():
+        found.images[top] = sorted(file[len(top) + 1 :] if top else file for file in files)
+    found.beside.sort()
+    return found
+
+
+def _identity(folder: Path) -> tuple[int, int]:
+    """Return what a folder has in common with every link to it, and with no other folder."""
+    facts = os.stat(folder)
+    return facts.st_dev, facts.st_ino
+
+
+def _sort_in(name: str, path: str, images: list[str], others: list[str]) -> None:
+    """Put the path of a file of this name among the images or the others, or nowhere if it is hidden."""
+    if not name.startswith(".") and name.lower() not in _OF_THE_SYSTEM:
+        (images if name.lower().endswith(SUFFIXES) else others).append(path)
 
 
 def _top_folders(root: Path, name: str) -> tuple[str, ...]:
     """Return the folders of the splits or of the published sets; ``("",)`` if the classes are at the top."""
-    folders = set(folders_in(root))
-    if folders.issuperset(SPLITS):
-        return SPLITS
-    if "train" in folders and folders.intersection(TEST_NAMES):
-        return ("train", *(top for top in TEST_NAMES if top in folders))
-    if "train" in folders and folders.issubset(SPLITS):  # else it is a class of trains
+    folders = folders_in(root)
+    splits = splits_of(folders)
+    if not splits and folders and all(map(is_known, folders)):  # else train is a class of trains
         raise ValueError(
-            f"{name} is {str(root)!r}, which has the folders {', '.join(sorted(folders))}; beside train there must be "
-            f"base and query, or {', '.join(TEST_NAMES[:-1])} or {TEST_NAMES[-1]}"
+            f"{name} is {str(root)!r}, which has the folders {', '.join(folders)}; it must have train, base and query, "
+            "or train and test (or validation), or a folder for each class"
         )
-    return ("",)
+    others = [folder for folder in folders if splits and folder not in splits]
+    if held := {folder: len(images) for folder, images in walk(root, others).images.items() if images}:
+        said = ", ".join(f"{folder} ({count:,} images)" for folder, count in held.items())
+        print(f"{name} has the folders {', '.join(splits)}: others are left out, {said}", file=sys.stderr)
+    return tuple(splits) or ("",)
+
+
+def _check_classes(found: Walk, said: str) -> None:
+    """Leave out classes that are links to others; raise ``ValueError`` if there is none, or one has no image."""
+    for folder in set(found.links) & found.images.keys():
+        del found.images[folder]
+    if not found.images:
+        raise ValueError(f"{said}, which has no folder; it must have one for each class")
+    empty = next((label for label, images in found.images.items() if not images), None)
+    if empty is not None:
+        raise ValueError(
+            f"{said}, whose folder {empty!r} has no image ({', '.join(SUFFIXES)}); every class must have one"
+        )
+
+
+def tell_left_out(found: dict[str, Walk], name: str) -> None:
+    """Say in a line each which links and which files of folders, by their paths, are left out."""
+    links = "links to folders that are counted already, or that it lies in"
+    for what, kind in (("files that are no images lbhash reads", "others"), (links, "links")):
+        paths = sorted(os.path.join(top, path) for top, one in found.items() for path in getattr(one, kind))
+        if paths:
+            named = ", ".join(paths[:_NAMED]) + (", …" if len(paths) > _NAMED else "")
+            print(f"{name} has {what}; they are left out ({len(paths):,}): {named}", file=sys.stderr)
 
 
 def _existing_folder(path: str | Path, name: str) -> Path:
     if not Path(path).is_dir():
         raise ValueError(f"{name} is {str(path)!r}, and there is no such folder")
     return Path(path)
-
-
-def _direct_images(folder: Path) -> list[str]:
-    return sorted(entry.name for entry in os.scandir(folder) if entry.is_file() and _is_image(entry.name))
-
-
-def _is_image(file: str) -> bool:
-    return not file.startswith(".") and file.lower().endswith(SUFFIXES)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from lbhash.data.images.folders import folders_in, images_in
+from lbhash.data.images.folders import folders_in, tell_left_out, walk
 from lbhash.data.images.stores import FileImages
 from lbhash.data.images.table import ImageTable
 from lbhash.utils.files import existing_file
@@ -27,17 +27,20 @@ def read_imagenet(folder: Path, class_list: Path | None = None) -> ImageTable:
     for part in ("train", "val"):
         if not (folder / part).is_dir():
             raise ValueError(f"folder is {str(folder)!r}, which has no folder {part!r}; it must have train and val")
-    known = folders_in(folder / "train")
-    chosen = known if class_list is None else _listed(class_list, known)
+    classes = {part: folders_in(folder / part) for part in ("train", "val")}
+    chosen = classes["train"] if class_list is None else _listed(class_list, classes["train"])
+    # Without a look at the folders of other classes.
+    found = {part: walk(folder / part, [label for label in chosen if label in classes[part]]) for part in classes}
     files: list[str] = []
     counts: list[int] = []
     for label in chosen:
-        for part in ("train", "val"):  # without a look at the folders of other classes
-            found = images_in(folder / part / label)
-            if not found:
+        for part in classes:
+            images = found[part].images.get(label)
+            if not images:
                 raise ValueError(f"folder has no image of class {label} in {part}; it must have {part}/{label}/…")
-            files += [os.path.join(part, label, file) for file in found]
-            counts.append(len(found))
+            files += [os.path.join(part, label, file) for file in images]
+            counts.append(len(images))
+    tell_left_out(found, "folder")
     published = np.repeat(np.arange(2 * len(chosen)), counts)  # of each image: two a class, training and validation set
     protocol = "imagenet1000" if class_list is None else "imagenet100"
     store, test_rows = FileImages(folder, files), published % 2 == 1

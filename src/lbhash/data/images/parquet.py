@@ -9,9 +9,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from lbhash.data.arrow import FLAGS, first_of, parquet_files, read_facts, read_parts, split_masks
+from lbhash.data.arrow import FLAGS, first_of, parquet_files, read_facts, read_parts
+from lbhash.data.images.decoding import read_file
 from lbhash.data.images.stores import FileImages, ImageStore, SpooledImages, file_facts
 from lbhash.data.images.table import ImageTable
+from lbhash.data.split_names import split_masks
 from lbhash.data.streamed import ParquetRows
 from lbhash.utils.files import existing_file
 from lbhash.utils.fingerprint import fingerprint, sampled
@@ -43,10 +45,7 @@ class ParquetImages(ImageStore):
         """Return the stored image of a row, from the file itself or from the file that the row names."""
         data, path = self.bytes_and_path(row)
         if data is None:
-            try:
-                data = (self._rows.file_of(row).parent / path).read_bytes() if path else b""
-            except OSError as error:
-                raise ValueError(f"{self.where(row)} cannot be read: {error.strerror}: {path}") from None
+            data = read_file(self._rows.file_of(row).parent / path, f"{self.where(row)} ({path})") if path else b""
         return data
 
     def missing(self) -> npt.NDArray[np.int64]:
@@ -110,9 +109,9 @@ def read_parquet_images(path: str | Path, name: str = "data") -> ImageTable:
 
     A column ``image`` (or ``img``) holds structs of ``bytes`` and ``path``, or binary; ``label`` (or ``fine_label``)
     integers, or ``labels`` lists of them, if there are labels. Boolean ``in_train``, ``in_base`` and ``in_query`` say
-    which split a row belongs to; or files named ``train``, ``base`` and ``query``. Files named ``train-…`` and
-    ``test-…``, ``val-…`` or ``validation-…`` are the published training and test set. Files may lie in the folder's
-    folder ``data``, as in a copy of a repository of the Hub.
+    which split a row belongs to; or names of files do, such as ``train-…`` and ``test-…``
+    (``lbhash.data.split_names``). Files may lie in the folder's folder ``data``, as in a copy of a repository of the
+    Hub.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -136,7 +135,9 @@ def read_parquet_images(path: str | Path, name: str = "data") -> ImageTable:
         if tables[-1].schema.names != tables[0].schema.names:
             raise ValueError(f"{file.name} of {name} has other columns than {files[0].name}; they must be one table")
     table = pa.concat_tables([one.replace_schema_metadata(None) for one in tables], promote_options="permissive")
-    masks = split_masks([file.stem.split("-")[0] for file in files], list(map(len, tables)))
+    has_flags = not FLAGS.keys().isdisjoint(table.schema.names)  # which count in place of the files' names
+    heads = [file.stem.split("-")[0] for file in files]
+    masks = {} if has_flags else split_masks(heads, list(map(len, tables)), name)
     labels, classes, splits = read_facts(table, label, masks, name, metadata=schema.metadata)
     store: ImageStore = ParquetImages(files, image, Path(path).name)
     if beside:

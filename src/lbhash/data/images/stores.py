@@ -7,6 +7,7 @@ import os
 import tempfile
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -74,10 +75,7 @@ class FileImages(ImageStore):
 
     def stored(self, row: int) -> bytes:
         """Return the file of a row."""
-        try:
-            return read_file(self.folder / self.files[row], self.where(row))
-        except OSError as error:
-            raise ValueError(f"{self.where(row)} cannot be read: {error.strerror}") from None
+        return read_file(self.folder / self.files[row], self.where(row))
 
     def where(self, row: int) -> str:
         """Return the file's path."""
@@ -115,7 +113,7 @@ class ListedImages(ImageStore):
         return f"image {row}"
 
     def fingerprint(self) -> str:
-        """Return the fingerprint of sizes and pixels, bytes, or paths with sizes and times of change."""
+        """Return the fingerprint of pixels, bytes, or paths with sizes and times of change."""
         parts: list[bytes | str] = []
         for image in self.images:
             if isinstance(image, (str, Path)):
@@ -123,7 +121,9 @@ class ListedImages(ImageStore):
             elif isinstance(image, (bytes, bytearray, memoryview)):
                 parts.append(hashlib.sha256(image).digest())
             else:
-                parts += [f"{image.mode} {image.size}", hashlib.sha256(image.tobytes()).digest()]
+                with suppress(ValueError):  # one that is damaged is said to be so when it is read
+                    seen = as_image(image)
+                    parts += [f"{seen.mode} {seen.size}", hashlib.sha256(seen.tobytes()).digest()]
         return fingerprint(*parts)
 
 

@@ -1,0 +1,78 @@
+"""What the parts of a data set may be called: folders, files and parts of ``datasets``."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Collection, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from lbhash.data.dataset import SPLITS
+
+NAMES = {
+    "train": ("train", "training"),
+    "base": ("base", "database", "gallery"),
+    "query": ("query", "queries"),
+    "validation": ("validation", "valid", "val", "dev"),
+    "test": ("test", "testing"),
+}
+"""The names of each split and of each published set, in small letters or capitals."""
+
+_KINDS = {name: kind for kind, names in NAMES.items() for name in names}
+
+
+def is_known(name: str) -> bool:
+    """Return whether a part of this name may be a split or a published set."""
+    return name.lower() in _KINDS
+
+
+def splits_of(names: Collection[str]) -> dict[str, str]:
+    """Return the split of each part by its name: train, base, query, or "test" for the published set of queries.
+
+    The parts must be all three splits, or a training set and what is held out of it: if that is a validation set and a
+    test set, the validation set is trained on. Parts of other names are left out; if the names say nothing, all are.
+    The order is that of ``NAMES``.
+
+    >>> splits_of(["Train", "valid"])
+    {'Train': 'train', 'valid': 'test'}
+    >>> splits_of(["train", "dev", "test"])
+    {'train': 'train', 'dev': 'train', 'test': 'test'}
+    """
+    kinds = {name: kind for kind, known in NAMES.items() for name in names if name.lower() in known}
+    found = set(kinds.values())
+    if found.issuperset(SPLITS):
+        return {name: kind for name, kind in kinds.items() if kind in SPLITS}
+    held_out = "test" if "test" in found else "validation"
+    if not {"train", held_out} <= found <= {"train", "validation", "test"}:
+        return {}
+    return {name: "test" if kind == held_out else "train" for name, kind in kinds.items()}
+
+
+def split_masks(
+    names: Sequence[str], lengths: Sequence[int], of: str, labeled: npt.NDArray[np.bool_] | None = None
+) -> dict[str, npt.NDArray[np.bool_]]:
+    """Return which rows of parts with these names and lengths are in which split, or in the published test set.
+
+    Nothing is returned unless ``splits_of`` knows all of the names. If a validation set is trained on, a line on
+    standard error says so. It is a test set too if no row of the test set is ``labeled``, ``bool [n]``.
+
+    Args:
+        names: of the parts, of which several may have one name.
+        lengths: rows of each part.
+        of: the data, for the line.
+        labeled: which rows have a label; None if all have, or none.
+    """
+    splits = splits_of(names)
+    if not splits or not splits.keys() >= set(names):
+        return {}
+    validation = [name for name in splits if splits[name] == "train" and _KINDS[name.lower()] == "validation"]
+    masks = {split: np.repeat([splits[name] == split for name in names], lengths) for split in splits.values()}
+    if validation and labeled is not None and not labeled[masks["test"]].any():
+        masks["train"] = np.repeat([_KINDS[name.lower()] == "train" for name in names], lengths)
+        masks["test"] = ~masks["train"]
+    elif validation:
+        test = ", ".join(name for name in splits if splits[name] == "test")
+        said = f"{of} has the parts {', '.join(splits)}: the queries are those of {test}"
+        print(f"{said}, and {', '.join(validation)} counts as train", file=sys.stderr)
+    return masks
