@@ -85,7 +85,7 @@ def test_files_that_do_not_go_together(folder, write_parquet):
             load_dataset(data, **files)
     for embeddings, columns, message in (
         (X[45:, :5], {"label": Y[45:]}, "the query split have 5 numbers and those of the train split 6"),
-        (X[45:], {"labels": [[int(y)] for y in Y[45:]]}, "the query split and the train split have different kinds"),
+        (X[45:], {"labels": [[int(y)] for y in Y[45:]]}, "query has several labels a row, and train has one"),
     ):
         write_parquet("query.parquet", embeddings, **columns)
         with pytest.raises(ValueError, match=message):
@@ -105,7 +105,10 @@ def test_class_names_of_several_files_are_numbered_alike(folder, write_parquet):
     assert dataset.class_names == ("cat", "dog", "eel")
     assert [dataset.split(split).labels.tolist() for split in SPLITS] == [[0, 2], [0, 1], [1, 2]]
     write_parquet("base.parquet", X[:2], label=[0, 1])
-    with pytest.raises(ValueError, match=r"^the labels of base.parquet are numbers, and those of another file names"):
+    with pytest.raises(
+        ValueError,
+        match=r"^train and base must be alike: the labels of train are text, such as 'cat', and those of base are num",
+    ):
         load_dataset(folder)
 
 

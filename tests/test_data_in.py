@@ -203,7 +203,7 @@ def test_class_names_from_the_training_to_the_search(vectors, succeed, refuse, t
     asked = ["--index", tmp_path / "index", "--row", "1", "-k", "1", "--where", "label=dog"]
     out, _ = succeed("search", *given, *asked)
     assert "label dog" in out
-    assert "labels of queries are names, such as 'cat', and those of base numbers" in refuse(
+    assert "the labels of queries are text, such as 'cat', and those of base are numbers" in refuse(
         "evaluate", *codes[:3], tmp_path / "base.npz", "--base-labels", base_numbers(tmp_path)
     )
 

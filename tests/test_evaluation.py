@@ -121,7 +121,7 @@ def test_labels_may_be_names(form):
     assert bound(BASE, form(base), bits=12).ratio == bound(BASE, BASE_LABELS, bits=12).ratio
     several = [[[name] for name in labels] for labels in (queries, base)]
     assert evaluate(QUERIES, several[0], BASE, several[1], bits=12).map == wanted.map
-    with pytest.raises(ValueError, match="query_labels are names, such as 'bird', and base_labels are numbers; both"):
+    with pytest.raises(ValueError, match="query_labels are text, such as 'bird', and those of base_labels are numbers"):
         evaluate(QUERIES, form(queries), BASE, BASE_LABELS, bits=12)
 
 
@@ -153,7 +153,7 @@ def test_a_linear_probe_on_request():
     assert report.probe_accuracy == np.mean(linear_probe_predict(QUERIES, BASE, BASE_LABELS, 12) == QUERY_LABELS)
     assert evaluate(QUERIES, QUERY_LABELS, BASE, BASE_LABELS).probe_accuracy is None
     with pytest.raises(ValueError, match="probe is True, and the labels are multi-label"):
-        evaluate(QUERIES, one_hot(QUERY_LABELS), BASE, one_hot(BASE_LABELS, 10), probe=True)
+        evaluate(QUERIES, one_hot(QUERY_LABELS, 10), BASE, one_hot(BASE_LABELS, 10), probe=True)
 
 
 def test_perfect_codes():
@@ -182,7 +182,11 @@ GOOD = {"query_codes": QUERIES, "query_labels": QUERY_LABELS, "base_codes": BASE
     [
         ({"query_codes": QUERIES[:, :1]}, ValueError, "base_codes has 2 bytes a row and query_codes has 1"),
         ({"query_labels": QUERY_LABELS[1:]}, ValueError, "query_labels has 8 rows and query_codes has 9"),
-        ({"base_labels": one_hot(BASE_LABELS)}, ValueError, "query_labels is single-label .* base_labels is multi-"),
+        (
+            {"base_labels": one_hot(BASE_LABELS, 10)},
+            ValueError,
+            "base_labels has several labels a row, and query_labels",
+        ),
         ({"base_codes": BASE[:0], "base_labels": []}, ValueError, "base_codes is empty"),
         ({"top_k": 2.5}, TypeError, "top_k is 2.5"),
         ({"ranks": [1, 151]}, ValueError, r"ranks is 151; it must be from 1 to the size of the base \(150\)"),

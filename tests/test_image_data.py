@@ -86,7 +86,7 @@ def test_bad_parquet(tmp_path):
     pq.write_table(pa.table({"image": pa.array([], pa.binary())}), tmp_path / "g.parquet")
     for file, said in {
         "b.parquet": r"^column 'image' of data holds int64; it must hold bytes of images, or structs of",
-        "c.parquet": r"^column 'labels' of data is missing in row 1; every row must have a label",
+        "c.parquet": r"^column 'labels' of data is missing in row 1; among lists, a row without a label is an empty",
         "e.parquet": r"e.parquet', which is damaged or no Parquet file: ",
         "f": r"^2.parquet of data has other columns than 1.parquet; they must be one table",
         "g.parquet": r"^g.parquet has no image",

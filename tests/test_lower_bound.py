@@ -107,7 +107,7 @@ def test_rows_without_labels_count_nowhere():
         (lambda c: bound(c, [0]), "labels has 1 rows and codes has 2"),
         (lambda c: bound(c[:0], []), "codes is empty"),
         (lambda c: bound(c, [0, 1], percentile=101), "percentile is 101; it must be from 0 to 100"),
-        (lambda c: bound(c, [0, 4], classes=4), "with classes 4 it must be below 4"),
+        (lambda c: bound(c, [0, 4], classes=4), "with classes 4 it must be from 0 to 3"),
     ],
 )
 def test_errors(call, message):

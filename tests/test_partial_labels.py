@@ -19,7 +19,7 @@ from lbhash.training.coders.sne import neighbor_loss
 from lbhash.training.partial import WEIGHT, WithNeighbors, with_guesses
 from lbhash.training.posterior import GUESSING
 from lbhash.tuning import search
-from lbhash.utils.labels import UNLABELED, has_label, read_labels, renumbered
+from lbhash.utils.labels import UNLABELED, Labels, has_label, read_labels
 from training_tools import Stop
 
 SMALL = {"bits": 8, "epochs": 2, "hidden": 0, "centers": "best"}
@@ -50,17 +50,16 @@ def file(blobs, some, write_parquet, tmp_path):
 
 def test_minus_one_is_a_class_and_no_missing_label(capsys):
     for labels in ([1, -1], [-2, -1, 0], [0, -1, None]):
-        found, names = read_labels(labels, "y")
-        assert [names[at] for at in found if at != UNLABELED] == [str(one) for one in labels if one is not None]
+        found = read_labels(labels, "y")
+        assert [found.classes[at] for at in found.numbers[found.known]] == [one for one in labels if one is not None]
         said = "y has -1, which is a class like any other; a row without a label is None, NaN or empty\n"
         assert capsys.readouterr().err == (said if labels[0] == 0 else "")
 
 
-def test_renumbered_labels_stay_missing():
-    np.testing.assert_array_equal(
-        renumbered(np.array([1, UNLABELED, 0]), ["b", "d"], ["a", "b", "d"]), [2, UNLABELED, 1]
-    )
-    np.testing.assert_array_equal(renumbered(np.array([UNLABELED]), [], ["a"]), [UNLABELED])
+def test_labels_in_another_order_stay_missing():
+    found = Labels(np.array([1, UNLABELED, 0]), ["b", "d"]).ordered(["a", "b", "d"])
+    np.testing.assert_array_equal(found.numbers, [2, UNLABELED, 1])
+    np.testing.assert_array_equal(Labels(np.array([UNLABELED]), []).ordered(["a"]).numbers, [UNLABELED])
 
 
 def test_files_of_every_kind(tmp_path):
@@ -74,9 +73,11 @@ def test_files_of_every_kind(tmp_path):
     np.savez(tmp_path / "a.npz", embeddings=x, labels=[0, np.nan, 1, np.nan])
     np.save(tmp_path / "a.npy", x)
     np.save(tmp_path / "a_labels.npy", np.array(["cat", "", "dog", ""]))
-    for name, first, second in [("a.csv", 0, 1), ("b.csv", 4, 7), ("a.jsonl", 0, 1), ("a.npz", 0, 1), ("a.npy", 0, 1)]:
+    names = ("cat", "dog")
+    for name, classes in {"a.csv": names, "b.csv": (4, 7), "a.jsonl": names, "a.npz": (0, 1), "a.npy": names}.items():
         table = load_table(tmp_path / name)
-        np.testing.assert_array_equal(table.labels, [first, UNLABELED, second, UNLABELED], err_msg=name)
+        np.testing.assert_array_equal(table.labels, [0, UNLABELED, 1, UNLABELED], err_msg=name)
+        assert table.class_names == classes
 
 
 def test_a_protocol_asks_no_row_without_a_label(blobs, some, write_parquet, tmp_path):
@@ -206,7 +207,9 @@ def test_labels_that_none_needs_may_be_missing(blobs, some):
 def test_codes_keep_rows_without_a_label(tmp_path, suffix, labels):
     table = CodeTable(np.arange(3, dtype=np.uint8)[:, None], 8, np.arange(3), np.array(labels))
     write_codes(tmp_path / f"codes{suffix}", table)
-    np.testing.assert_array_equal(read_codes(tmp_path / f"codes{suffix}").labels, labels)
+    found = read_codes(tmp_path / f"codes{suffix}")
+    values = [None if one == UNLABELED else found.class_names[one] for one in found.labels]
+    assert values == [None if one == UNLABELED else one for one in labels]
 
 
 def test_a_method_without_labels_guesses_none(succeed, file, tmp_path):

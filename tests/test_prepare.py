@@ -58,7 +58,8 @@ def published(tmp_path_factory):
 
 def told(table, rows, root):
     """What the images, labels and splits of a table are, in 16 hexadecimal digits."""
-    digest = hashlib.sha256(repr((len(table), table.class_names)).encode())
+    names = () if 0 in table.class_names else table.class_names
+    digest = hashlib.sha256(repr((len(table), names)).encode())
     for row in range(len(table)):
         if isinstance(table.store, FileImages):
             image = os.path.relpath(table.store.folder / table.store.files[row], root)
@@ -203,7 +204,8 @@ def test_lists(tmp_path):
     write_lists(tmp_path / "several", ["a.png 1 1 0"], ["b.png 0 0 0"], ["c.png 0 1 0"])
     assert read_image_lists(tmp_path / "several").labels.tolist() == [[1, 1, 0], [0, 0, 0], [0, 1, 0]]
     write_lists(tmp_path / "numbers", ["a.png 12"], ["b.png 3"], ["c.png 12"])
-    assert read_image_lists(tmp_path / "numbers").labels.tolist() == [12, 3, 12]
+    found = read_image_lists(tmp_path / "numbers")
+    assert (found.labels.tolist(), list(found.class_names)) == ([1, 0, 1], [3, 12])
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ from lbhash.training.arguments import METHOD, TrainingArguments, arguments, desc
 from lbhash.utils.arrays import as_matrix, check_unmasked, held
 from lbhash.utils.files import check_folder
 from lbhash.utils.formatting import shown
-from lbhash.utils.labels import has_label, numbered_labels, renumbered, rows_with_label
+from lbhash.utils.labels import class_array, has_label, read_labels, rows_with_label
 from lbhash.utils.system import TRAINING, check_packages
 from lbhash.utils.validation import check_choice, check_int, did_you_mean
 
@@ -98,10 +98,11 @@ class Hasher(TrainingArguments):
         texts, labels, classes = self._texts(X), None, np.arange(0)
         rows = self._validated(X) if texts is None else np.empty((len(texts), 0))
         if y is not None:
-            labels, classes = numbered_labels(y, "y")
+            read = read_labels(y, "y")
+            labels, classes = read.numbers, class_array(read.classes)
             if len(labels) != len(rows):
                 raise ValueError(f"y has {len(labels)} labels and X has {len(rows)} rows; give one for each row")
-            if not has_label(labels).any():
+            if not len(classes):
                 raise ValueError("y is missing in every row; leave y out to learn without labels")
             if len(classes) == 1:
                 raise ValueError(
@@ -188,13 +189,15 @@ class Hasher(TrainingArguments):
 
         if not isinstance(images, ImageTable):
             images = ImageTable(ListedImages(_check_images(images)), None, "images")
-        labels = images.labels if y is None else y
-        known, classes = None, np.arange(0)
-        if labels is not None:
-            known, classes = numbered_labels(labels, "y")
+        split, classes = ImageSplit(images, np.arange(len(images)), images.labels), np.arange(0)
+        if y is not None:
+            read = read_labels(y, "y")
+            split, classes = split.with_rows(split.rows, read.numbers), class_array(read.classes)
+        elif images.labels is not None:
+            split, used = split.compact()
+            classes = class_array([images.class_names[one] for one in used.tolist()])
         elif learns_classes(self.method or METHOD):
             raise ValueError(f"y is not given, and {images.name} has no labels; training needs one for each image")
-        split = ImageSplit(images, np.arange(len(images)), known)
         if learns_classes(self.method or METHOD):
             check_partly(split)  # before the work of decoding
         check_images(images, workers=self.workers, progress=self.progress)
@@ -376,7 +379,7 @@ class Hasher(TrainingArguments):
         layout = model.layout
         hasher = cls(bits=layout.bits, hidden=layout.hidden, dropout=layout.dropout, **known)
         hasher.model_, hasher._folder, hasher._backbone = model, str(directory), None
-        hasher.classes_ = np.asarray(model.metadata.get("classes", []))
+        hasher.classes_ = class_array(model.metadata.get("classes", []))
         hasher.method_, hasher.n_features_in_ = hasher.method, model.dim
         return hasher
 
@@ -560,16 +563,15 @@ def _items(X: Any, *, columns: bool = False) -> Iterator[Any] | None:
 
 def _positions(y: Any, classes: npt.NDArray, held: npt.NDArray) -> npt.NDArray:
     """Return labels as those of the training rows, ``held``, are: positions in ``classes``, or a column for each."""
-    labels, values = numbered_labels(y, "y")
-    if labels.ndim != held.ndim:
-        kinds = {1: "one label a row", 2: "multi-hot or lists"}
-        raise ValueError(f"y is {kinds[labels.ndim]}, and the labels of the training rows are {kinds[held.ndim]}")
-    if labels.ndim == 2 and values.dtype.kind != "U":  # columns, of which lists may not have the last
-        if isinstance(y, (list, tuple)) and labels.shape[1] < len(classes):
-            labels = np.pad(labels, ((0, 0), (0, len(classes) - labels.shape[1])))
-        if labels.shape[1] != len(classes):
-            raise ValueError(f"y has {labels.shape[1]} columns; it must have {len(classes)}, as in the training")
-        return labels
-    if (unknown := ~np.isin(values, classes)).any():
-        raise ValueError(f"y holds the label {values[unknown].tolist()[0]!r}, which was not in the training rows")
-    return renumbered(labels, values.tolist(), classes.tolist())  # a data set's class names have any order
+    labels = read_labels(y, "y")
+    if labels.numbers.ndim != held.ndim:
+        kinds = {1: "one label a row", 2: "several labels a row"}
+        raise ValueError(f"y has {kinds[labels.numbers.ndim]}, and the training rows have {kinds[held.ndim]}")
+    known = classes.tolist()
+    if held.ndim == 2 and isinstance(labels.classes, range):  # the columns of a matrix
+        if len(labels.classes) != len(known):
+            raise ValueError(f"y has {len(labels.classes)} columns; it must have {len(known)}, as in the training")
+        return labels.numbers
+    if unknown := set(labels.classes) - set(known):
+        raise ValueError(f"y holds the label {min(unknown)!r}, which was not in the training rows")
+    return labels.ordered(known).numbers

@@ -22,6 +22,7 @@ from lbhash.hasher import Hasher
 from lbhash.index import Index, build_index
 from lbhash.pipeline.unseen import evaluate_unseen
 from lbhash.training.coders import coder_of
+from lbhash.utils.labels import class_array
 from lbhash.utils.system import usable_cores
 
 Data = Literal["characters", "digits"]
@@ -65,8 +66,7 @@ def run_demo(out: str | Path, data: Data = "characters", seed: int = 0, epochs: 
     console.print("unseen mAP: of half of the classes, by a training that had only the other half", style="dim")
 
     hasher.model_.metadata |= {"data": data, "protocol": dataset.protocol, "split_seed": seed}
-    if dataset.class_names:
-        hasher.classes_ = np.asarray(dataset.class_names)
+    hasher.classes_ = class_array(dataset.class_names)
     hasher.save_pretrained(folder / "model")
     base, model = dataset.base, hasher.model_.fingerprint()
     table = CodeTable(runs[-1].base, bits, base.rows, base.labels, model, class_names=dataset.class_names)

@@ -111,7 +111,7 @@ def bits_apart(distance: int) -> str:
 
 def class_names(dataset: Dataset) -> list[str]:
     """Return what each class is called; its number if it has no name."""
-    return list(dataset.class_names) or [str(label) for label in range(dataset.classes)]
+    return list(map(str, dataset.class_names))
 
 
 def neighbor_rows(dataset: Dataset, hood: Neighborhood) -> list[npt.NDArray[np.int64]]:

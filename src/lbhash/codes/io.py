@@ -23,7 +23,7 @@ from lbhash.utils.checksums import check_file, read_npz, write_npz
 from lbhash.utils.files import check_path, existing_file, read_npy
 from lbhash.utils.formatting import one_line
 from lbhash.utils.label_files import read_label_file
-from lbhash.utils.labels import UNLABELED, has_label, read_labels, renumbered
+from lbhash.utils.labels import Labels, class_array, in_one_order, own_classes, read_labels
 from lbhash.utils.memory import check_npz, check_parquet
 from lbhash.utils.parquet import read_parquet, write_parquet
 
@@ -41,10 +41,12 @@ class CodeTable:
         codes: ``uint8 [n, ceil(bits / 8)]``.
         bits: h, the length of a code.
         rows: the row of each code in the file that was encoded, ``int64 [n]``.
-        labels: ``int64 [n]``, where a row may be ``UNLABELED``, or multi-hot ``uint8 [n, C]``.
+        labels: positions in ``class_names``, ``int64 [n]``, ``UNLABELED`` for a row without a label; or
+            ``uint8 [n, C]`` of 0 and 1, where a row may have several.
         model: fingerprint of the model that made the codes; empty if it is not known.
         extra_columns: the other columns of a Parquet file; None if it has no others.
-        class_names: by number, if the classes have names. Files then hold the names, since numbers differ by file.
+        class_names: what each position stands for: text, numbers or Booleans, which files hold. Left out, the positions
+            themselves.
     """
 
     codes: PackedCodes
@@ -53,7 +55,10 @@ class CodeTable:
     labels: npt.NDArray | None = None
     model: str = ""
     extra_columns: pa.Table | None = None
-    class_names: tuple[str, ...] = ()
+    class_names: Sequence[Any] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "class_names", self.class_names or own_classes(self.labels))
 
 
 def check_suffix(path: str | Path, name: str = "out", suffixes: tuple[str, ...] = SUFFIXES) -> Path:
@@ -81,11 +86,9 @@ def write_codes(path: str | Path, table: CodeTable, facts: Mapping[str, Any] | N
     check_table(table)
     if file.suffix == ".npz":
         arrays = {"codes": table.codes, "bits": table.bits, "rows": table.rows, "model": table.model}
-        if table.class_names:
-            arrays["class_names"] = np.array(table.class_names)
         if table.labels is not None:
-            known = has_label(table.labels)
-            arrays["labels"] = table.labels if known.all() else np.where(known, table.labels, np.nan)
+            used = Labels(table.labels, table.class_names).used()
+            arrays |= {"labels": used.numbers, "classes": np.array(json.dumps(list(used.classes)))}
         write_npz(file, arrays)
         return
     columns = {
@@ -95,8 +98,7 @@ def write_codes(path: str | Path, table: CodeTable, facts: Mapping[str, Any] | N
     }
     if table.extra_columns is not None:
         columns |= {name: table.extra_columns[name] for name in table.extra_columns.column_names}
-    classes = table.labels.shape[1] if table.labels is not None and table.labels.ndim == 2 else 0
-    metadata = {"bits": table.bits, "model": table.model, "classes": classes, **(facts or {})}
+    metadata = {"bits": table.bits, "model": table.model, **(facts or {})}
     write_parquet(file, pa.table(columns).replace_schema_metadata({"lbhash": json.dumps(metadata)}))
 
 
@@ -140,8 +142,8 @@ def read_codes(
         beside = file.with_name(f"{file.stem}_labels.npy")
         labels = beside if beside.is_file() else None
     if labels is not None:
-        given, names = read_labels(read_label_file(labels, f"labels of {name}"), f"labels of {name}")
-        table = replace(table, labels=given, class_names=names)
+        given = read_labels(read_label_file(labels, f"labels of {name}"), f"labels of {name}")
+        table = replace(table, labels=given.numbers, class_names=given.classes)
     width = table.codes.shape[1]
     if (stated := code_bytes(check_bits(table.bits, f"bits of {name}"))) != width:
         says = f"its metadata says {table.bits} bits, which are {stated} bytes"
@@ -155,20 +157,19 @@ def read_codes(
     return table
 
 
-def label_columns(labels: npt.NDArray | None, names: Sequence[str] = ()) -> dict[str, Any]:
+def label_columns(labels: npt.NDArray | None, classes: Sequence[Any]) -> dict[str, Any]:
     """Return labels as a column of a table: ``label``, or ``labels`` with a list in each row; no column for None.
 
-    The column holds the classes' names if they have any, and null for a row without a label.
+    The column holds the classes, and null for a row without a label.
     """
     if labels is None:
         return {}
     if labels.ndim == 1:
-        numbers = pa.array(labels, mask=labels == UNLABELED)
-        return {"label": pa.array(names, pa.string()).take(numbers) if names else numbers}
-    rows, classes = np.nonzero(labels)
+        used = Labels(labels, classes).used()
+        return {"label": pa.array(class_array(used.classes)).take(pa.array(used.numbers, mask=~used.known))}
+    rows, columns = np.nonzero(labels)
     ends = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=len(labels)))]).astype(np.int32)
-    values = pa.array(names, pa.string()).take(pa.array(classes)) if names else pa.array(classes)
-    return {"labels": pa.ListArray.from_arrays(pa.array(ends), values)}
+    return {"labels": pa.ListArray.from_arrays(pa.array(ends), pa.array(class_array(classes)).take(pa.array(columns)))}
 
 
 def read_facts(file: Path) -> dict[str, Any]:
@@ -197,20 +198,16 @@ def _read_folder(folder: Path, name: str) -> CodeTable:
     if count != (stated := manifest["complete"]["codes"]):
         says = f"{count:,} codes and not the {stated:,} that its manifest says; run its 'lbhash encode' again"
         raise ValueError(f"{name} is {str(folder)!r}, whose shards hold {says}")
-    names = tuple(sorted({one for table in tables for one in table.class_names}))
-    labels = [
-        renumbered(table.labels, table.class_names, names) if names else table.labels
-        for table in tables
-        if table.labels is not None
-    ]
+    given = {str(at): Labels(one.labels, one.class_names) for at, one in enumerate(tables) if one.labels is not None}
+    labels = in_one_order(given) if given else []
     extra = [table.extra_columns for table in tables if table.extra_columns is not None]
     return replace(
         tables[0],
         codes=np.concatenate([table.codes for table in tables]),
         rows=np.concatenate([table.rows for table in tables]),
-        labels=np.concatenate(labels) if labels else None,
+        labels=np.concatenate([one.numbers for one in labels]) if labels else None,
         extra_columns=pa.concat_tables(extra) if extra else None,
-        class_names=names,
+        class_names=labels[0].classes if labels else (),
     )
 
 
@@ -232,16 +229,13 @@ def _read_parquet(file: Path, name: str) -> CodeTable:
     for chunk in filter(len, table["code"].chunks):
         parts.append(np.frombuffer(chunk.buffers()[1], np.uint8, len(chunk) * width, chunk.offset * width))
     codes = np.concatenate(parts).reshape(len(table), width)
-    labels: npt.NDArray | None = None
-    names: tuple[str, ...] = ()
-    if "label" in table.column_names:
-        labels, names = read_labels(table["label"].to_numpy(), f"labels of {name}")
-    elif "labels" in table.column_names:
-        labels, names = read_labels(table["labels"].to_pylist(), f"labels of {name}", facts.get("classes"))
+    label = next((one for one in ("label", "labels") if one in table.column_names), None)
+    labels = None if label is None else read_labels(table[label], f"labels of {name}")
     rows = table["row"].to_numpy() if "row" in table.column_names else np.arange(len(codes))
     extra = table.drop_columns([name for name in OWN_COLUMNS if name in table.column_names])
     columns = extra.replace_schema_metadata(None) if extra.column_names else None
-    return CodeTable(codes, 8 * width if stated is None else stated, rows, labels, str(model), columns, names)
+    made = CodeTable(codes, 8 * width if stated is None else stated, rows, None, str(model), columns)
+    return made if labels is None else replace(made, labels=labels.numbers, class_names=labels.classes)
 
 
 def _read_npz(file: Path, name: str, bits: int | None) -> CodeTable:
@@ -258,6 +252,10 @@ def _read_npz(file: Path, name: str, bits: int | None) -> CodeTable:
         length = given  # write_codes wrote them: they are packed, even if all bytes are 0 or 1
     else:
         codes, length = as_packed(codes, given or bits, f"codes of {name}")
-    labels, own = read_labels(found["labels"], f"labels of {name}") if "labels" in found else (None, ())
-    rows, names = found.get("rows", np.arange(len(codes))), tuple(map(str, found.get("class_names", own)))
-    return CodeTable(codes, length, rows, labels, str(found.get("model", "")), class_names=names)
+    table = CodeTable(codes, length, found.get("rows", np.arange(len(codes))), model=str(found.get("model", "")))
+    if "labels" not in found:
+        return table
+    if "classes" in found and not found["classes"].shape:  # write_codes wrote them
+        return replace(table, labels=found["labels"], class_names=json.loads(str(found["classes"])))
+    labels = read_labels(found["labels"], f"labels of {name}")
+    return replace(table, labels=labels.numbers, class_names=labels.classes)

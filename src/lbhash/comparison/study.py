@@ -59,10 +59,12 @@ def compare(
     """
     rows = np.asarray(as_matrix(X, "X"))
     check_embeddings(rows, "X")
-    labels, names = (None, ()) if y is None else read_labels(y, "y")
-    if labels is not None and len(labels) != len(rows):
-        raise ValueError(f"y has {len(labels)} labels and X {len(rows)} rows; give a label for each row")
-    table = EmbeddingTable(rows, labels, "X", class_names=names)
+    table = EmbeddingTable(rows, None, "X")
+    if y is not None:
+        labels = read_labels(y, "y")
+        if len(labels) != len(rows):
+            raise ValueError(f"y has {len(labels)} labels and X {len(rows)} rows; give a label for each row")
+        table = EmbeddingTable(rows, labels.numbers, "X", class_names=labels.classes)
     return compare_dataset(table.dataset(seed=settings.get("seed", 0)), bits, out, **settings)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,7 @@ from lbhash.data.readers import NO_COLUMN, SUFFIXES, check_embeddings, is_one_ta
 from lbhash.data.split import EmbeddingSplit, Split, TrainingRows
 from lbhash.data.table import EmbeddingTable, Table, check_protocol
 from lbhash.utils.files import check_path
-from lbhash.utils.labels import renumbered
+from lbhash.utils.labels import Labels, in_one_order
 from lbhash.utils.system import package_folder
 from lbhash.utils.tables import is_frame
 from lbhash.utils.validation import did_you_mean
@@ -122,7 +121,7 @@ def load_files(
         tables = [read_table(_file_in(Path(data), split), name=split, **reading) for split in SPLITS]
     else:
         return None
-    return dict(zip(SPLITS, _of_same_classes(tables), strict=True))
+    return _of_same_classes(dict(zip(SPLITS, tables, strict=True)))
 
 
 def is_split_folder(data: str | Path) -> bool:
@@ -130,24 +129,12 @@ def is_split_folder(data: str | Path) -> bool:
     return Path(data).is_dir() and not is_one_table(Path(data))
 
 
-def _of_same_classes(tables: Sequence[EmbeddingTable]) -> list[EmbeddingTable]:
-    """Return tables with the same class names, if any has names, and with equally many columns of multi-hot labels."""
-    labeled = [table for table in tables if table.labels is not None]
-    names = tuple(sorted({name for table in labeled for name in table.class_names}))
-    if names and len({tuple(table.class_names) for table in labeled}) > 1:
-        number = next((table for table in labeled if not table.class_names), None)
-        if number is not None:
-            raise ValueError(
-                f"the labels of {number.name} are numbers, and those of another file names; make them alike"
-            )
-        tables = [
-            table
-            if table.labels is None
-            else replace(table, labels=renumbered(table.labels, table.class_names, names), class_names=names)
-            for table in tables
-        ]
-    classes = max((t.labels.shape[1] for t in tables if t.labels is not None and t.labels.ndim == 2), default=0)
-    return [replace(table, labels=table.split(np.arange(len(table))).widened(classes).labels) for table in tables]
+def _of_same_classes(tables: dict[str, EmbeddingTable]) -> dict[str, EmbeddingTable]:
+    """Return tables whose labels are positions in the same classes; tables without labels as they are."""
+    given = {split: Labels(one.labels, one.class_names) for split, one in tables.items() if one.labels is not None}
+    alike = zip(given, in_one_order(given), strict=True) if given else ()
+    made = {split: replace(tables[split], labels=one.numbers, class_names=one.classes) for split, one in alike}
+    return tables | made
 
 
 def load_table(data: str | Path, labels: str | Path | None = None, **reading: Any) -> EmbeddingTable:

@@ -55,15 +55,16 @@ def read_parts(files: Sequence[Path], columns: Sequence[str], said: str) -> list
 
 def read_facts(
     table: Any, label: str | None, masks: dict[str, npt.NDArray], name: str, *, metadata: Any
-) -> tuple[npt.NDArray | None, tuple[str, ...], dict[str, Any]]:
-    """Return the labels of a table of Arrow, the names of its classes, and the arguments of ``Table`` for the splits.
+) -> tuple[npt.NDArray | None, Sequence[Any], dict[str, Any]]:
+    """Return the labels of a table of Arrow, their classes, and the arguments of ``Table`` for the splits.
 
     ``masks`` (of ``split_masks``) count if the table has no column of ``FLAGS``; ``metadata`` are the schema's.
     """
-    labels, names = None, _class_names(metadata, label)
+    labels: npt.NDArray | None = None
+    names: Sequence[Any] = ()
     if label is not None:
-        labels, found = read_label_column(table[label], f"column {label!r} of {name}")
-        names = found or names
+        read = read_labels(table[label], f"column {label!r} of {name}", _class_names(metadata, label))
+        labels, names = read.numbers, read.classes
     flags = {split: table[flag].to_numpy() for flag, split in FLAGS.items() if flag in table.schema.names}
     check_flags(flags, len(table), name)
     masks = flags or masks
@@ -109,22 +110,6 @@ def check_flags(flags: dict[str, npt.NDArray], rows: int, name: str) -> None:
 def first_of(names: Iterable[str], present: Iterable[str]) -> str | None:
     """Return the first name that is present; ``None`` if none is."""
     return next((name for name in names if name in present), None)
-
-
-def read_label_column(column: Any, name: str) -> tuple[npt.NDArray, tuple[str, ...]]:
-    """Return the labels of a column of Arrow: integers or strings, or lists of them; and the names that strings are.
-
-    Rows may have no label (``UNLABELED``), but for those with lists.
-    """
-    import pyarrow as pa
-
-    if column.null_count and content(column.type) == "lists":
-        raise ValueError(f"{name} is missing in row {first_null(column)}; every row must have a label")
-    if pa.types.is_dictionary(column.type):
-        column = column.cast(column.type.value_type)
-    listed = content(column.type) in ("text", "lists") or column.null_count
-    values = column.to_pylist() if listed else column.to_numpy()
-    return read_labels(values, name)
 
 
 def _class_names(metadata: Any, label: str | None) -> tuple[str, ...]:

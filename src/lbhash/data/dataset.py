@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
@@ -30,7 +31,7 @@ class Dataset(Generic[SplitT_co]):
     train: SplitT_co
     base: SplitT_co
     query: SplitT_co
-    class_names: tuple[str, ...] = ()  # by number, if the classes have names
+    class_names: Sequence[Any] = ()  # what each position stands for; left out, the positions themselves
 
     def __post_init__(self) -> None:
         for name in SPLITS:
@@ -51,6 +52,7 @@ class Dataset(Generic[SplitT_co]):
                 )
         if self.train.labels is None:
             return
+        object.__setattr__(self, "class_names", self.class_names or range(self.classes))
         for name in SPLITS:
             if not has_label(np.asarray(self.split(name).labels)).any():
                 raise ValueError(
@@ -63,11 +65,11 @@ class Dataset(Generic[SplitT_co]):
 
     def check_several_classes(self) -> None:
         """Raise ``ValueError`` if all training rows have the same one label."""
-        if self.train.labels is None or self.multi_label:
+        if self.train.labels is None:
             return
         classes = classes_of(np.asarray(self.train.labels))
         if len(classes) == 1:
-            name = self.class_names[classes[0]] if self.class_names else classes[0]
+            name = self.class_names[classes[0]]
             raise ValueError(
                 f"every training row of {self.name} has the label {name}; there is nothing to learn from one class: "
                 "give the right column by --label-column"

@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from lbhash.data.dataset import Dataset
 from lbhash.data.split import EmbeddingSplit, SplitT
-from lbhash.utils.labels import check_labels, has_label
+from lbhash.utils.labels import has_label
 from lbhash.utils.validation import check_float
 
 
@@ -34,7 +34,7 @@ def validation_rows(
         chosen = np.zeros(len(labels), bool)
         chosen[known] = validation_rows(labels[known], share, seed, name=name, purpose=purpose)
         return chosen
-    labels = check_labels(labels, "labels of the split")
+    labels = np.asarray(labels)
     rng = np.random.default_rng(seed)
     chosen = np.zeros(len(labels), bool)
     for label in [None] if labels.ndim == 2 else np.unique(labels):

@@ -134,8 +134,8 @@ def _read_table(
             label_name, labels = f"{beside.name} beside {name}", beside
     if labels is not None:
         given = read_label_file(fetched(labels, label_name), label_name, column if apart else None)
-        numbered, names = read_labels(given, label_name)
-        table = replace(table, labels=numbered, class_names=names)
+        read = read_labels(given, label_name)
+        table = replace(table, labels=read.numbers, class_names=read.classes)
     if table.labels is not None and len(table.labels) != len(table):
         raise ValueError(f"{name} has {len(table)} embeddings and {len(table.labels)} labels")
     later, found = (stream or skip) and table.embeddings.ndim == 2, f"embeddings of {name}"
@@ -433,12 +433,14 @@ def _read_npz(file: Path, name: str, asked: Asked) -> EmbeddingTable:
         for key in wanted:
             with _numpy_file(f"array {key!r} of {name}", said, ".npz"):
                 found[key] = arrays[key]
-    labels, classes = (None, ()) if label is None else read_labels(found[label], f"labels of {name}")
+    read = None if label is None else read_labels(found[label], f"labels of {name}")
     embeddings = found[columns[0]] if len(columns) == 1 else np.column_stack([found[one] for one in columns])
     embeddings = as_matrix(embeddings, name)
     flags = {split: found[flag] for flag, split in FLAGS.items() if flag in found}
     check_flags(flags, len(embeddings), name)
-    return EmbeddingTable(embeddings, labels, file.name, flags, class_names=classes)
+    if read is None:
+        return EmbeddingTable(embeddings, None, file.name, flags)
+    return EmbeddingTable(embeddings, read.numbers, file.name, flags, class_names=read.classes)
 
 
 @contextmanager

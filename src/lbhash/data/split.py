@@ -13,7 +13,6 @@ import numpy.typing as npt
 
 from lbhash.utils.fingerprint import fingerprint
 from lbhash.utils.labels import has_label
-from lbhash.utils.memory import check_memory
 
 SplitT = TypeVar("SplitT", bound="Split")
 
@@ -116,13 +115,6 @@ class Split(ABC):
         """Return the rows that have a label, in their order: the split itself if all have, or none is known."""
         known = np.ones(0, bool) if self.labels is None else has_label(self.labels)
         return self if known.all() else self.where(known)
-
-    def widened(self: SplitT, classes: int) -> SplitT:
-        """Return the split with at least this many columns of multi-hot labels (a file may not have the last ones)."""
-        if self.labels is None or self.labels.ndim == 1 or self.labels.shape[1] >= classes:
-            return self
-        check_memory(len(self) * classes, f"{len(self):,} rows of {classes:,} columns of labels")
-        return self.with_rows(self.rows, np.pad(self.labels, ((0, 0), (0, classes - self.labels.shape[1]))))
 
 
 @dataclass(frozen=True)

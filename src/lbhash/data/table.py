@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Generic, TypeVar
 
@@ -14,7 +14,7 @@ import numpy.typing as npt
 from lbhash.data.dataset import SPLITS, Dataset
 from lbhash.data.protocols import PROTOCOLS, TRAIN_TEST_PROTOCOLS, UnseenProtocol
 from lbhash.data.split import EmbeddingSplit, SplitT
-from lbhash.utils.labels import has_label
+from lbhash.utils.labels import has_label, own_classes
 from lbhash.utils.validation import check_choice, check_int
 
 TableT = TypeVar("TableT", bound="Table[Any]")
@@ -25,13 +25,16 @@ class Table(ABC, Generic[SplitT]):
     """Rows of embeddings or of images, as a file or a folder holds them."""
 
     content: Any  # embeddings [n, dim], or where images lie
-    labels: npt.NDArray | None  # int64 [n] (a row may be UNLABELED), or multi-hot uint8 [n, C]; None if there are none
+    labels: npt.NDArray | None  # positions int64 [n] (a row may be UNLABELED), or uint8 [n, C]; None if there are none
     name: str  # where the rows come from, for messages
     flags: dict[str, npt.NDArray[np.bool_]] = field(default_factory=dict)  # of each split [n], if the data say its rows
     test_rows: npt.NDArray[np.bool_] | None = None  # [n], the test or validation set that the data were published with
     protocol: str = "holdout"  # if neither flags nor the user say which rows are train, base and query
-    class_names: tuple[str, ...] = ()  # by number, if the classes have names
+    class_names: Sequence[Any] = ()  # what each position stands for; left out, the positions themselves
     damaged: npt.NDArray[np.bool_] | None = None  # [n], rows that are in no split
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "class_names", self.class_names or own_classes(self.labels))
 
     def __len__(self) -> int:
         return len(self.content)
@@ -89,7 +92,7 @@ class Table(ABC, Generic[SplitT]):
                     "is one set"
                 )
         except ValueError as error:
-            line = re.sub(r"^class (\d+) ", self._class_of, str(error)) if self.class_names else str(error)
+            line = re.sub(r"^class (\d+) ", self._class_of, str(error))
             if protocol is not None:
                 raise ValueError(line) from None
             said = f"protocol is {chosen!r}, the default of such data: {line} (or another protocol)"

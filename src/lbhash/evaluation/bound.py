@@ -25,9 +25,9 @@ from lbhash.codes.popcount import popcount
 from lbhash.evaluation.parts import Classes, Part, Share, in_turn
 from lbhash.evaluation.ranking import distance_counts
 from lbhash.evaluation.ranking.histogram import Counts
-from lbhash.utils.labels import read_labels, rows_with_label
+from lbhash.utils.labels import Labels, read_labels, rows_with_label
 from lbhash.utils.memory import check_memory
-from lbhash.utils.validation import check_float
+from lbhash.utils.validation import check_float, check_int
 
 _CHUNK = 1 << 16
 
@@ -104,7 +104,8 @@ def bound(
         percentile: from 0 to 100; this percentile of D_intra over all codes, as ``np.percentile`` defines it, replaces
             the maximum, which one stray code decides. ``at_percentile`` has the paper's for both distances.
         inter_percentile: from 0 to 100; this percentile of D_inter over the pairs of classes replaces the minimum.
-        classes: the number of classes; by default 1 + the largest class number, or the label columns.
+        classes: the number of classes, of labels that are class numbers; by default 1 + the largest. Other labels, and
+            negative numbers, have the classes that occur, in their order.
         bits: the length h of a code; by default 8 * bytes, or the number of columns. Bits that pad the last byte are 0
             in every code and in every center, so they add nothing to a distance.
 
@@ -118,19 +119,32 @@ def bound(
     (4.0, 1.0, 4.0)
     """
     (array,), length = as_packed_alike(bits, codes=codes)
-    checked, _ = read_labels(labels, classes=classes)
+    read = _numbered(read_labels(labels), classes)
     if len(array) == 0:
         raise ValueError("codes is empty; it must have at least one row")
-    if len(checked) != len(array):
-        raise ValueError(f"labels has {len(checked)} rows and codes has {len(array)}; they must be equal")
-    if len(known := rows_with_label(checked, "codes")) < len(checked):
-        array, checked = array[known], checked[known]
-    if classes is None:
-        classes = int(checked.max()) + 1 if checked.ndim == 1 else checked.shape[1]
+    if len(read) != len(array):
+        raise ValueError(f"labels has {len(read)} rows and codes has {len(array)}; they must be equal")
+    if len(known := rows_with_label(read.numbers, "codes")) < len(read):
+        array, read = array[known], read[known]
     percentile = 100.0 if percentile is None else check_float(percentile, "percentile", 0, 100)
     inter_percentile = 0.0 if inter_percentile is None else check_float(inter_percentile, "inter_percentile", 0, 100)
-    found = bound_of_parts(in_turn([Part(array, checked)]), np.arange(classes), length)
+    found = bound_of_parts(in_turn([Part(array, read.numbers)]), np.arange(len(read.classes)), length)
     return found.at_percentile(percentile, inter_percentile)
+
+
+def _numbered(labels: Labels, classes: int | None) -> Labels:
+    """Return labels that are class numbers from 0 on as such, of all ``classes``; others as they are."""
+    most = None if classes is None else check_int(classes, "classes", 1)
+    first, last = (labels.classes[0], labels.classes[-1]) if len(labels.classes) else (0, 0)
+    if most is not None and (isinstance(last, str) or not 0 <= first <= last < most):
+        wrong = last if first == 0 else first
+        raise ValueError(f"labels has the class {wrong!r}; with classes {classes} it must be from 0 to {most - 1}")
+    if isinstance(first, (str, bool)) or first < 0:
+        return labels
+    count = most or last + 1
+    what = f"labels has classes up to {last:,}, and the centers of so many"
+    check_memory(8 * count, what, "number the classes from 0 without large gaps (numpy.unique)")
+    return labels.ordered(range(count))
 
 
 def bound_of_parts(share: Share, classes: Classes, bits: int) -> Bound:

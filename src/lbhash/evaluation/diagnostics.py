@@ -9,7 +9,7 @@ import numpy as np
 
 from lbhash.codes import PackedCodes, hamming_distances, pack
 from lbhash.evaluation.bound import Bound
-from lbhash.utils.labels import Labels, one_hot
+from lbhash.utils.labels import Numbers, one_hot
 
 FEW_ROWS = 5
 """The number of validation rows of a class below which its center follows them: if a fifth of the bits are wrong by
@@ -34,7 +34,7 @@ class Diagnostic:
     line: str
 
 
-def diagnose_rows(labels: Labels, classes: int, percentile: float) -> list[Diagnostic]:
+def diagnose_rows(labels: Numbers, classes: int, percentile: float) -> list[Diagnostic]:
     """Return why the ratio of these validation rows may mislead, whatever their codes."""
     sizes = np.bincount(labels, minlength=classes) if labels.ndim == 1 else labels.sum(axis=0, dtype=np.int64)
     found = []
@@ -70,7 +70,7 @@ def diagnose_values(ratios: Sequence[float]) -> list[Diagnostic]:
 
 
 def diagnose_codes(
-    codes: PackedCodes, labels: Labels, found: Bound, percentile: float, distinct: int
+    codes: PackedCodes, labels: Numbers, found: Bound, percentile: float, distinct: int
 ) -> Iterator[Diagnostic]:
     """Yield why the ratio of these codes, of which ``distinct`` are different, may mislead."""
     present = int(found.present.sum())
@@ -113,7 +113,7 @@ def _shared_centers(found: Bound) -> str:
     )
 
 
-def _crossed(codes: PackedCodes, labels: Labels, found: Bound) -> float:
+def _crossed(codes: PackedCodes, labels: Numbers, found: Bound) -> float:
     """Return the share of the labeled rows that are nearer to the center of another class than to their own."""
     centers = pack(found.centers[found.present])
     if len(centers) < 2:

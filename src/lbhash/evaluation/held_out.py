@@ -14,12 +14,13 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from lbhash.codes import PackedCodes, check_codes
-from lbhash.evaluation.bound import bound, quotient
+from lbhash.codes import PackedCodes, check_codes, check_width
+from lbhash.evaluation.bound import bound_of_parts, quotient
 from lbhash.evaluation.diagnostics import Diagnostic, diagnose_codes
 from lbhash.evaluation.metrics import average_precision
+from lbhash.evaluation.parts import Part, in_turn
 from lbhash.evaluation.ranking import RankHistogram, Ranking
-from lbhash.utils.labels import Labels, check_labels
+from lbhash.utils.labels import Numbers, check_numbers
 
 PERCENTILE, INTER_PERCENTILE = 75.0, 10.0
 """The default percentiles of D_intra and D_inter. One code and one pair of classes decide the paper's maximum and
@@ -82,17 +83,20 @@ def score_codes(
 ) -> Score:
     """Score the packed codes of at least two validation rows by the ratio at percentiles of D_intra and D_inter.
 
-    The mAP takes n² comparisons; k of mAP@k is ``top_k``, or if None or too large, all other rows. The other arguments
-    and the errors are those of ``bound``.
+    The mAP takes n² comparisons; k of mAP@k is ``top_k``, or if None or too large, all other rows. Labels are
+    positions among the classes; the other arguments and the errors are those of ``bound``.
     """
-    array, checked = check_codes(codes), check_labels(labels, classes=classes)
+    array, checked = check_codes(codes), check_numbers(labels, classes)
+    if len(checked) != len(array):
+        raise ValueError(f"labels has {len(checked)} rows and codes has {len(array)}; they must be equal")
     started = time.perf_counter()
-    found = bound(array, checked, percentile, inter_percentile=inter_percentile, classes=classes, bits=bits)
+    whole = bound_of_parts(in_turn([Part(array, checked)]), np.arange(classes), check_width(array, bits, "codes"))
+    found = whole.at_percentile(percentile, inter_percentile)
     ratio_seconds = time.perf_counter() - started
     started = time.perf_counter()
     mean = leave_one_out_map(array, checked, bits, top_k) if with_map else None
     map_seconds = time.perf_counter() - started if with_map else None
-    extremes = found.at_percentile(100.0, 0.0)
+    extremes = whole
     distances = [found.inter, found.intra, extremes.inter, extremes.intra]
     # With fewer than two classes D_inter is NaN: there is nothing between them.
     inter, intra, inter_min, intra_max = (float(value) if math.isfinite(value) else 0.0 for value in distances)
@@ -110,7 +114,7 @@ def bounded_ratio(inter: float, intra: float) -> float:
     return inter / max(intra, 1.0) if inter > 0 else 0.0
 
 
-def leave_one_out_map(codes: PackedCodes, labels: Labels, bits: int, top_k: int | None = None) -> float:
+def leave_one_out_map(codes: PackedCodes, labels: Numbers, bits: int, top_k: int | None = None) -> float:
     """Return the expected mAP with each row as a query to all the others; 0 if no two rows share a class.
 
     Rows that were trained on would be a poor base: their codes lie on their centers even if the settings do not

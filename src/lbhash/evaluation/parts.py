@@ -11,7 +11,7 @@ import numpy.typing as npt
 from lbhash.codes import PackedCodes, as_words
 from lbhash.codes.distinct import Compressed, compress
 from lbhash.evaluation.ranking import CHUNK
-from lbhash.utils.labels import Labels
+from lbhash.utils.labels import Numbers
 
 Classes = npt.NDArray[np.int64]
 """The class numbers that a base has, in order, or the columns of multi-hot labels."""
@@ -21,9 +21,9 @@ class Part(NamedTuple):
     """Checked codes and labels of a base, or of a part of it; class numbers are read as positions in ``classes``."""
 
     codes: PackedCodes
-    labels: Labels
+    labels: Numbers
 
-    def chunks(self, classes: Classes, rows: int | None = None) -> Iterator[tuple[PackedCodes, Labels]]:
+    def chunks(self, classes: Classes, rows: int | None = None) -> Iterator[tuple[PackedCodes, Numbers]]:
         """Yield codes and labels of so many rows at a time, ``CHUNK`` by default."""
         rows = rows or CHUNK
         for start in range(0, len(self.codes), rows):
@@ -39,7 +39,7 @@ Share = Callable[[Callable[[Part], Any]], list[Any]]
 """Calls a function on each part of a base, here or elsewhere, and returns the results."""
 
 
-def positions(labels: Labels, classes: Classes) -> Labels:
+def positions(labels: Numbers, classes: Classes) -> Numbers:
     """Return the positions of class numbers in ``classes``, and multi-hot labels as they are."""
     return labels if labels.ndim == 2 or classes[-1] < len(classes) else np.searchsorted(classes, labels)
 

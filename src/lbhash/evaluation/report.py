@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial, reduce
 from html import escape
 from typing import Any, Literal, NamedTuple
@@ -21,7 +21,7 @@ from lbhash.evaluation.parts import Classes, Part, Share, class_numbers, in_turn
 from lbhash.evaluation.ranking import RankHistogram, Ranking, check_lengths, stable_rankings
 from lbhash.evaluation.recognition import linear_probe_predict, predict_from_counts
 from lbhash.utils.formatting import number
-from lbhash.utils.labels import Labels, check_label_pair, read_label_pair, rows_with_label
+from lbhash.utils.labels import Numbers, class_array, in_one_order, read_labels, rows_with_label
 from lbhash.utils.validation import check_choice, check_int, check_ints
 
 RANKS = (1, 10, 100, 1000)
@@ -34,10 +34,10 @@ Order = Literal["expected", "stable"]
 
 
 class ClassFigures(NamedTuple):
-    """How each class is found that a scored query has, in the order of the classes' numbers or names; all ``[C]``."""
+    """How each class is found that a scored query has, in the order of the classes; all ``[C]``."""
 
     label: npt.NDArray
-    """The class: its number, or its name if the labels are names."""
+    """The class, in the type of the labels: numbers, Booleans, or objects that are text."""
     queries: npt.NDArray[np.int64]
     """Its queries."""
     base: npt.NDArray[np.int64]
@@ -143,12 +143,6 @@ class Report:
             ("queries, base codes, bits", f"{self.queries:,}, {self.base:,}, {self.bits}"),
         ]
 
-    def named(self, classes: Sequence[Any] | npt.NDArray) -> Report:
-        """Return the report with the class of each number in ``by_class``; as it is if there are none."""
-        if not len(classes):
-            return self
-        return replace(self, by_class=self.by_class._replace(label=np.asarray(classes)[self.by_class.label]))
-
     def __repr__(self) -> str:
         lines = self.summary()
         width = max(len(name) for name, _ in lines)
@@ -215,10 +209,10 @@ def evaluate(
             queries, no base codes, or no query to which a base code is relevant.
     """
     (base, queries), length = as_packed_alike(bits, base_codes=base_codes, query_codes=query_codes)
-    wanted, labels, names = read_label_pair(query_labels, base_labels)
-    report = evaluate_parts(
-        *_labeled(queries, wanted, "query"),
-        [_labeled(base, labels, "base")],
+    return evaluate_parts(
+        queries,
+        query_labels,
+        [(base, base_labels)],
         top_k,
         k=k,
         ranks=ranks,
@@ -229,7 +223,6 @@ def evaluate(
         probe=probe,
         bits=length,
     )
-    return report.named(names)
 
 
 def evaluate_parts(
@@ -250,13 +243,13 @@ def evaluate_parts(
 ) -> Report:
     """Evaluate codes against a base in parts, with the report of ``evaluate`` to the last digit.
 
-    ``parts`` are pairs of base codes and labels, in memory or memory-mapped. Labels are class numbers or multi-hot. By
+    ``parts`` are pairs of base codes and labels, the codes in memory or memory-mapped. By
     default this process counts the parts one after the other. ``share`` lets others count them: it takes the checked
     parts and returns a function, which calls a given function on each part and returns the results
     (``lbhash.pipeline.cluster.sharing``). ``ties="stable"`` and ``probe`` need the base in one part. All other options
     and the errors are those of ``evaluate``.
     """
-    queries, wanted, base, length = _check(query_codes, query_labels, parts, bits)
+    (queries, wanted), base, names, length = _check(query_codes, query_labels, parts, bits)
     size, of = sum(len(part.codes) for part in base), "the size of the base"
     top_k = size if top_k is None else check_int(top_k, "top_k", 1, size, of)
     k = None if k is None else check_int(k, "k", 1, size, of)
@@ -309,7 +302,7 @@ def evaluate_parts(
     if probe:
         predicted = linear_probe_predict(queries, base[0].codes, base[0].labels, length)
         probe_accuracy = float(np.mean(predicted == wanted))
-    by_class = _by_class(wanted, np.where(scored, np.nan_to_num(figures["map"]), np.nan), classes, bound)
+    by_class = _by_class(wanted, np.where(scored, np.nan_to_num(figures["map"]), np.nan), classes, bound, names)
     for name, values in figures.items():  # in their means, a query without a relevant base code counts as 0
         mean = np.nan_to_num(values[scored], nan=0.0).mean(axis=0)
         settings[name] = mean if mean.ndim else float(mean)
@@ -331,35 +324,37 @@ def evaluate_parts(
     )
 
 
-def _labeled(codes: PackedCodes, labels: Labels, which: str) -> tuple[PackedCodes, Labels]:
-    """Return the codes and labels of the rows that have a label."""
-    check_lengths(codes, labels, which)
-    known = rows_with_label(labels, f"{which}_codes")
-    return (codes, labels) if len(known) == len(labels) else (codes[known], labels[known])
-
-
 def _check(
     query_codes: npt.ArrayLike, query_labels: Any, parts: Iterable[tuple[npt.ArrayLike, Any]], bits: int | None
-) -> tuple[PackedCodes, Labels, list[Part], int]:
-    """Return the checked codes and labels of queries and base, and the length of a code."""
-    queries, wanted = check_codes(query_codes, "query_codes"), query_labels
-    base: list[Part] = []
+) -> tuple[Part, list[Part], Sequence[Any], int]:
+    """Return the queries and the base that have a label, the classes, and the length of a code."""
+    queries, wanted = check_codes(query_codes, "query_codes"), read_labels(query_labels, "query_labels")
+    check_lengths(queries, wanted, "query")
+    base: list[PackedCodes] = []
+    given = {"query_labels": wanted}
     length = 0
     for base_codes, base_labels in parts:
         codes = check_codes(base_codes, "base_codes")
         check_same_width(queries, codes, "query_codes", "base_codes")
-        wanted, labels = check_label_pair(wanted, base_labels)
-        for rows, named, which in ((queries, wanted, "query"), (codes, labels, "base")):
-            check_lengths(rows, named, which)
         length = check_width(codes, bits, "base_codes")
-        base.append(Part(codes, labels))
-    for count, which in ((len(queries), "query"), (sum(len(part.codes) for part in base), "base")):
+        labels = read_labels(base_labels, "base_labels")
+        check_lengths(codes, labels, "base")
+        given[f"base_labels of part {len(base)}" if base else "base_labels"] = labels
+        base.append(codes)
+    for count, which in ((len(queries), "query"), (sum(map(len, base)), "base")):
         if count == 0:
             raise ValueError(f"{which}_codes is empty; it must have at least one row")
-    return queries, wanted, base, length
+    wanted, *others = in_one_order(given)
+    rows_with_label(wanted.numbers, "query_codes")
+    rows_with_label(np.concatenate([one.numbers for one in others]), "base_codes")
+    asked, *held = (
+        Part(codes, labels.numbers) if labels.known.all() else Part(codes[labels.known], labels.numbers[labels.known])
+        for codes, labels in zip([queries, *base], [wanted, *others], strict=True)
+    )
+    return asked, held, wanted.classes, length
 
 
-def _count_ranks(queries: PackedCodes, wanted: Labels, bits: int, classes: Classes, part: Part) -> RankHistogram:
+def _count_ranks(queries: PackedCodes, wanted: Numbers, bits: int, classes: Classes, part: Part) -> RankHistogram:
     histogram = RankHistogram(queries, wanted, bits)
     for codes, labels in part.chunks(classes):
         histogram.update(codes, labels)
@@ -406,16 +401,16 @@ def _by_radius(ranking: Ranking, top_k: int, radius: int, normalize: Normalize) 
     }
 
 
-def _by_class(wanted: Labels, precision: Floats, classes: Classes, found: Bound) -> ClassFigures:
+def _by_class(wanted: Numbers, precision: Floats, classes: Classes, found: Bound, names: Sequence[Any]) -> ClassFigures:
     """Return the figures of each class by the AP of each query, NaN for one that is not scored."""
     scored = ~np.isnan(precision)
     asked, queries, means = class_means(wanted[scored], precision[scored])
     sizes = dict(zip(classes.tolist(), found.intra_counts.sum(axis=1).tolist(), strict=True))
     base = np.array([sizes.get(label, 0) for label in asked.tolist()])
-    return ClassFigures(asked, queries, base, means)
+    return ClassFigures(class_array([names[label] for label in asked.tolist()]), queries, base, means)
 
 
-def class_means(labels: Labels, values: Floats) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], Floats]:
+def class_means(labels: Numbers, values: Floats) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], Floats]:
     """Return the classes that rows have, how many rows each has, and the mean of their values, ``[C]`` each.
 
     ``labels`` are class numbers ``[n]`` or multi-hot ``[n, C]``, and ``values`` ``[n]``.

@@ -15,7 +15,7 @@ from lbhash.data import load_table
 from lbhash.evaluation.neighbors import NeighborReport, evaluate_neighbors
 from lbhash.evaluation.report import Report, evaluate, evaluate_parts
 from lbhash.pipeline.cluster import Engine, check_engine, sharing
-from lbhash.utils.labels import in_one_order, rows_with_label
+from lbhash.utils.labels import Labels, in_one_order, rows_with_label
 
 _ROWS = 100  # of a part of a base on a cluster, at least
 _TASKS = 4  # a core of the cluster, so that none waits long for the last
@@ -84,22 +84,16 @@ def evaluate_files(
                 f"{name} has no labels; an evaluation needs them, or the embeddings that were encoded (--neighbors)"
             )
     left, right = _labeled(left, "queries"), _labeled(right, "base")
-    wanted, labels, names = in_one_order(
-        (np.asarray(left.labels), left.class_names),
-        (np.asarray(right.labels), right.class_names),
-        "labels of queries are {}, and those of base {}",
-        ": encode both from labels of one kind",
-    )
+    wanted, labels = in_one_order({"queries": _labels(left), "base": _labels(right)})
     options = {"bits": left.bits, **options}
     if engine == "ray":
         with sharing(ray_address) as (cores, share):
             step = max(_ROWS, -(-len(right.codes) // (_TASKS * cores)))
             cuts = range(step, len(right.codes), step)
-            parts = zip(np.split(right.codes, cuts), np.split(labels, cuts), strict=True)
-            report = evaluate_parts(left.codes, wanted, parts, share=share, **options)
-    else:
-        report = evaluate(left.codes, wanted, right.codes, labels, **options)
-    return report.named(names)
+            pieces = np.split(right.codes, cuts), np.split(labels.numbers, cuts)
+            parts = [(codes, Labels(some, labels.classes)) for codes, some in zip(*pieces, strict=True)]
+            return evaluate_parts(left.codes, wanted, parts, share=share, **options)
+    return evaluate(left.codes, wanted, right.codes, labels, **options)
 
 
 def _two_files(
@@ -121,6 +115,11 @@ def _two_files(
             left = read_codes(queries, "queries", bits=length, labels=query_labels)
             right = read_codes(base, "base", bits=length, labels=base_labels)
     return left, right
+
+
+def _labels(table: CodeTable) -> Labels:
+    assert table.labels is not None
+    return Labels(table.labels, table.class_names)
 
 
 def _labeled(table: CodeTable, name: str) -> CodeTable:

@@ -11,7 +11,7 @@ from lbhash.codes import PackedCodes
 from lbhash.data import Dataset
 from lbhash.data.split import classes_of
 from lbhash.evaluation.report import Report, evaluate
-from lbhash.utils.labels import Labels, has_label
+from lbhash.utils.labels import Numbers, has_label
 
 if TYPE_CHECKING:
     from lbhash.hasher import Hasher
@@ -43,10 +43,10 @@ def figures_of(
     known, train = (has_label(np.asarray(split.labels)) for split in (dataset.base, dataset.train))
     new = new_base[known]
 
-    def report(codes: PackedCodes, labels: Labels, top_k: int | None) -> Report:
+    def report(codes: PackedCodes, labels: Numbers, top_k: int | None) -> Report:
         return evaluate(query, wanted, codes, labels, top_k, bits=hasher.bits)
 
-    def some(codes: PackedCodes, labels: Labels) -> Report | None:
+    def some(codes: PackedCodes, labels: Numbers) -> Report | None:
         if not np.intersect1d(classes_of(wanted), classes_of(labels)).size:
             return None
         return report(codes, labels, None if top_k is None else min(top_k, len(codes)))
@@ -81,7 +81,7 @@ def _classes(dataset: Dataset, new: npt.NDArray[np.bool_], parts: dict[str, Repo
     }
     return [
         {
-            "class": dataset.class_names[label] if dataset.class_names else label,
+            "class": dataset.class_names[label],
             **{split: found.get(label, 0) for split, found in sizes.items()},
             "map": precision["new_rows"].get(label),
             "map_trained": precision["trained_rows"].get(label),

@@ -23,6 +23,7 @@ from lbhash.data.images.list_files import read_image_lists
 from lbhash.data.images.nuswide import read_nuswide
 from lbhash.utils.checksums import add_checksum
 from lbhash.utils.files import check_new, replacing
+from lbhash.utils.labels import own_classes
 from lbhash.utils.progress import counted
 from lbhash.utils.validation import check_choice
 
@@ -131,7 +132,7 @@ def _columns(
     else:
         kind = pa.struct({"bytes": pa.binary(), "path": pa.string()})
         columns["image"] = pa.array([{"bytes": _png(table, row)} for row in rows.tolist()], kind)
-    columns |= label_columns(table.labels[rows])
+    columns |= label_columns(table.labels[rows], own_classes(table.labels) if _has_names(table) else table.class_names)
     return pa.table(columns | {flag: np.isin(rows, splits[split]) for flag, split in FLAGS.items()})
 
 
@@ -146,10 +147,15 @@ def _png(table: ImageTable, row: int) -> bytes:
     return file.getvalue()
 
 
+def _has_names(table: ImageTable) -> bool:
+    """Return whether the classes are text, which then stands in the metadata, and numbers in the column."""
+    return all(isinstance(one, str) for one in table.class_names)
+
+
 def _features(table: ImageTable) -> dict[str, str]:
     """Return the metadata by which ``datasets`` and our reader know the names of the classes."""
     assert table.labels is not None
-    if not table.class_names:
+    if not _has_names(table):
         return {}
     kind: dict[str, Any] = {"names": list(table.class_names), "_type": "ClassLabel"}
     label = {"label": kind} if table.labels.ndim == 1 else {"labels": {"feature": kind, "_type": "Sequence"}}

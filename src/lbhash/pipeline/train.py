@@ -23,6 +23,7 @@ from lbhash.training.arguments import arguments
 from lbhash.utils.files import check_folder, write_json
 from lbhash.utils.formatting import some_names
 from lbhash.utils.label_files import is_label_table
+from lbhash.utils.labels import class_array
 from lbhash.utils.system import peak_memory, usable_cores
 from lbhash.utils.validation import check_int
 
@@ -203,10 +204,8 @@ def train_model(
         **figures,
         "classifier_accuracy": recognized,  # of the method's own classifier, where it has one
     }
-    hasher.classes_ = np.asarray(dataset.class_names)[classes] if dataset.class_names else classes
+    hasher.classes_ = class_array([dataset.class_names[one] for one in classes.tolist()])
     hasher.model_.metadata |= {**source, "split_seed": split_seed, **(metadata or {})}
-    if dataset.train.labels is not None and dataset.train.labels.ndim == 2:
-        hasher.model_.metadata["label_columns"] = dataset.classes
     hasher.save_pretrained(folder)
     write_json(folder / "metrics.json", metrics)
     return metrics

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from lbhash.utils.labels import check_label_pair, read_labels, renumbered
+from lbhash.utils.labels import Labels, in_one_order, read_labels
 
 POINTS = 2000  # codes in the plane
 MAX_BASE = 1_000_000
@@ -31,28 +31,18 @@ class Evidence(NamedTuple):
 
 def summarize(evidence: Evidence) -> bytes:
     """Return the fields of ``lbhash.service.schemas.Summary`` as JSON; takes seconds."""
-    labels, names = read_labels(evidence.labels)
+    labels = read_labels(evidence.labels)
     if evidence.query_labels is None:
-        summary = _of_classes(evidence, labels)
+        summary = _of_classes(evidence, labels.numbers)
     else:
-        asked, others = read_labels(evidence.query_labels)
-        if bool(names) != bool(others):
-            raise ValueError(
-                "the classes of the index have names and those of the data numbers, or the other way round"
-            )
-        if names:
-            old, names = names, tuple(sorted({*names, *others}))
-            labels, asked = renumbered(labels, old, names), renumbered(asked, others, names)
-            query_labels, base_labels = asked, labels
-        else:
-            query_labels, base_labels = check_label_pair(evidence.query_labels, evidence.labels)
-        summary = _of_classes(evidence, base_labels)
-        figures, by_class = _of_queries(evidence, query_labels, base_labels)
+        asked, labels = in_one_order({"the data": read_labels(evidence.query_labels), "the index": labels})
+        summary = _of_classes(evidence, labels.numbers)
+        figures, by_class = _of_queries(evidence, asked, labels)
         summary |= figures
         for row in summary["classes"]:
-            row["map"] = by_class.get(row["label"])
-    for row in [*summary["classes"], *(summary.get("confused") or ())] if names else ():
-        row |= {key: names[row[key]] for key in ("label", "nearest", "taken_for") if row.get(key) is not None}
+            row["map"] = by_class.get(labels.classes[row["label"]])
+    for row in [*summary["classes"], *(summary.get("confused") or ())]:
+        row |= {key: labels.classes[row[key]] for key in ("label", "nearest", "taken_for") if row.get(key) is not None}
     return json.dumps(summary, allow_nan=False).encode()
 
 
@@ -85,21 +75,21 @@ def _of_classes(evidence: Evidence, labels: Any) -> dict[str, Any]:
     return {"codes": len(evidence.codes), "classes": classes, **finite}
 
 
-def _of_queries(evidence: Evidence, query_labels: Any, base_labels: Any) -> tuple[dict[str, Any], dict[int, float]]:
+def _of_queries(evidence: Evidence, asked: Labels, labels: Labels) -> tuple[dict[str, Any], dict[Any, float]]:
     """Return the figures of the evaluation, with the classes that are frequently confused; and each class's mAP."""
     from lbhash.evaluation.recognition import knn_predict
     from lbhash.evaluation.report import evaluate
 
-    codes, labels = evidence.codes[evidence.searched], base_labels[evidence.searched]
-    report = evaluate(evidence.query_codes, query_labels, codes, labels, bits=evidence.bits)
+    codes, held = evidence.codes[evidence.searched], labels[evidence.searched]
+    report = evaluate(evidence.query_codes, asked, codes, held, bits=evidence.bits)
     named = ("queries", "base", "map", "map_worst", "map_best", "map_macro", "knn_accuracy")
     figures = {name: getattr(report, name) for name in named}
     figures |= {"precision_within_2": report.precision_within_radius, "confused": None}
     by_class = dict(zip(report.by_class.label.tolist(), report.by_class.map.tolist(), strict=True))
-    if base_labels.ndim == 2:
+    if labels.numbers.ndim == 2:
         return figures, by_class
-    voted = knn_predict(evidence.query_codes, codes, labels, report.k)
-    pairs = sorted(zip(query_labels.tolist(), voted.tolist(), strict=True))
+    voted = knn_predict(evidence.query_codes, codes, held.numbers, report.k)
+    pairs = sorted(zip(asked.numbers.tolist(), voted.tolist(), strict=True))
     queries = Counter(label for label, _ in pairs)
     wrong = Counter(pair for pair in pairs if pair[0] != pair[1]).most_common(12)
     figures["confused"] = [

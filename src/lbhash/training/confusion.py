@@ -65,6 +65,7 @@ def _posteriors(split: EmbeddingSplit, classes: int) -> Iterator[tuple[Indicator
     """Yield the labels' indicators and p(class | row), a chunk of rows at a time."""
     ridge = _Ridge.of(split, classes)
     chosen = split.subsample(min(_SAMPLE, 4 * _NUMBERS // max(len(ridge.values), classes)))
+    assert chosen.labels is not None
     y = one_hot(chosen.labels, classes)
     z = np.concatenate([ridge.rotated(x) for x, _ in _chunks(chosen, classes)])
     errors = {penalty: np.square(ridge.without_own_row(z, y, penalty * split.dim) - y).mean() for penalty in PENALTIES}

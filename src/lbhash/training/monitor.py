@@ -18,7 +18,7 @@ from torch import Tensor
 from lbhash.codes import PackedCodes
 from lbhash.evaluation.bound import bound
 from lbhash.training.arguments import Monitor
-from lbhash.utils.labels import Labels
+from lbhash.utils.labels import Numbers
 
 VALIDATION_SHARE = 0.1
 """Default share of the training rows that validates, if the monitor needs validation rows."""
@@ -29,7 +29,7 @@ class EncodedRows:
     """Codes of some rows, ``uint8 [n, bytes]``, with their labels, ``int64 [n]`` or multi-hot, and their length."""
 
     codes: PackedCodes
-    labels: Labels
+    labels: Numbers
     bits: int
 
     @property

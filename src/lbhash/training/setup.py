@@ -33,7 +33,7 @@ from lbhash.training.hardware import cpu_settings, draw_from
 from lbhash.training.monitor import check_validation
 from lbhash.training.partial import WithNeighbors, with_guesses
 from lbhash.training.recipes import with_recipe
-from lbhash.utils.labels import check_labels, has_label
+from lbhash.utils.labels import check_numbers, has_label
 from lbhash.utils.serialization import plain
 from lbhash.utils.version import __version__
 
@@ -255,7 +255,7 @@ def labeled(split: SplitT, classes: int) -> SplitT:
     if missing:
         said = f"{missing:,} of {len(split):,} rows have no label"
         raise ValueError(f"{said}, which only a host method that is fitted by itself takes; leave them out")
-    labels = check_labels(split.labels, "labels of split", classes)
+    labels = check_numbers(split.labels, classes, "labels of split")
     if len(labels) != len(split):
         raise ValueError(f"split has {len(split)} rows and {len(labels)} labels; training needs one for each row")
     return split.with_rows(split.rows, labels)

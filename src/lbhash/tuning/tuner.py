@@ -28,7 +28,7 @@ from lbhash.tuning.space import Space, import_optuna, with_params
 from lbhash.tuning.study import Study
 from lbhash.tuning.trials import State, Trial, Tuning, best_trial
 from lbhash.utils.formatting import one_line, shown
-from lbhash.utils.labels import check_labels
+from lbhash.utils.labels import check_numbers, class_array
 from lbhash.utils.validation import check_choice, check_float, check_int
 
 _NOT_OF_THE_SEARCH = ("recipe", "device", "threads", "workers", "progress")
@@ -126,7 +126,7 @@ def search(
     told = {name: str(value) for name, value in settings.items()}
     start = spaces.starting_point(hasher, space)
     study = Study(space, hasher.seed, start, hasher.epochs, prune=prune, settings=told, folder=folder, resume=resume)
-    labels = check_labels(validation.labels, classes=count)
+    labels = check_numbers(validation.labels, count)
 
     def score(model: Encoder, with_map: bool) -> Score:
         codes = np.concatenate([model.encode(chunk) for chunk in validation.chunks()])
@@ -201,7 +201,7 @@ def _training_rows(data: Dataset | EmbeddingSplit, classes: int | None) -> tuple
         if classes is not None:
             raise ValueError(f"classes is {classes} and data is a data set, which knows its own; give one of the two")
         split, values = data.train.compact()
-        return split, len(values), np.asarray(data.class_names)[values] if data.class_names else values
+        return split, len(values), class_array([data.class_names[one] for one in values.tolist()])
     if not isinstance(data, EmbeddingSplit):
         raise TypeError(f"data is of type {type(data).__name__}; it must be a Dataset or an EmbeddingSplit")
     if classes is None:

@@ -58,7 +58,8 @@ def check_file(path: Path, *, own: bool = False) -> None:
 def write_npz(path: str | os.PathLike[str], arrays: Mapping[str, Any]) -> None:
     """Write arrays to an ``.npz`` file, with their checksum; after an error the old file is unchanged."""
     with replacing(path) as temporary, temporary.open("wb") as opened:
-        np.savez(opened, **{**arrays, CHECKSUM: _of_arrays(arrays)})
+        # First, so that damage to the list of what is in the file does not leave it out with the last arrays.
+        np.savez(opened, **{CHECKSUM: _of_arrays(arrays), **arrays})
 
 
 def read_npz(path: str | os.PathLike[str], *, own: bool = False) -> dict[str, npt.NDArray]:

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from lbhash.data.images.stores import ListedImages
 from lbhash.data.images.table import ImageTable
 from lbhash.utils.formatting import one_line
-from lbhash.utils.labels import check_labels
+from lbhash.utils.labels import read_labels
 
 FILES = (*(f"data_batch_{number}" for number in range(1, 6)), "test_batch")
 
@@ -30,10 +30,11 @@ def read_cifar(folder: Path) -> ImageTable:
     from PIL import Image
 
     batches = [_batch(folder / file) for file in FILES]
-    labels = check_labels(np.concatenate([of_batch for _, of_batch in batches]), "labels of folder")
+    given = [label for _, of_batch in batches for label in of_batch]
+    read = read_labels(given, "labels of folder", _class_names(folder / "batches.meta"))
     store = ListedImages([Image.fromarray(one) for pixels, _ in batches for one in pixels])
-    test_rows = np.arange(len(labels)) >= len(labels) - len(batches[-1][1])
-    return ImageTable(store, labels, folder.name, {}, test_rows, "cifar10", _class_names(folder / "batches.meta"))
+    test_rows = np.arange(len(read)) >= len(read) - len(batches[-1][1])
+    return ImageTable(store, read.numbers, folder.name, {}, test_rows, "cifar10", read.classes)
 
 
 def _batch(file: Path) -> tuple[npt.NDArray[np.uint8], list[int]]:

@@ -11,7 +11,7 @@ import numpy as np
 from lbhash.data.images.stores import FileImages
 from lbhash.data.images.table import ImageTable
 from lbhash.utils.files import existing_file
-from lbhash.utils.labels import check_labels
+from lbhash.utils.labels import read_labels
 
 LISTS = {"train": "train.txt", "base": "database.txt", "query": "test.txt"}
 _LINE = re.compile(r"(.*?\S)\s+(\d+(?:\s+\d+)*)\s*")
@@ -51,7 +51,8 @@ def read_image_lists(folder: Path, images: Path | None = None) -> ImageTable:
         table = table.argmax(axis=1)
     flags = {split: np.array([image in those for image in labels]) for split, those in members.items()}
     store = FileImages(images or folder, list(labels))
-    return ImageTable(store, check_labels(table, "labels of folder"), folder.name, flags)
+    read = read_labels(table, "labels of folder")
+    return ImageTable(store, read.numbers, folder.name, flags, class_names=read.classes)
 
 
 def numbered_lines(file: Path) -> Iterator[tuple[str, str]]:

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from lbhash.data.images.loading import ImageReader, in_workers
 from lbhash.data.images.stores import ImageStore
-from lbhash.data.split import Embedder, EmbeddingSplit, Split, classes_of
+from lbhash.data.split import Embedder, EmbeddingSplit, Split
 from lbhash.data.table import Table
 from lbhash.utils.fingerprint import fingerprint
 from lbhash.utils.progress import counted
@@ -65,11 +65,7 @@ class ImageTable(Table[ImageSplit]):
             raise ValueError(f"{self.name} has no image")
         if self.labels is not None and len(self.labels) != len(self):
             raise ValueError(f"{self.name} has {len(self)} images and {len(self.labels)} labels")
-        if self.labels is not None and self.class_names:
-            largest = int(max(classes_of(self.labels), default=-1))
-            if largest >= len(self.class_names):
-                said = f"{self.name} has a class {largest}, and names for {len(self.class_names)} classes"
-                raise ValueError(f"{said}; they must name every class")
+        super().__post_init__()
 
     @property
     def store(self) -> ImageStore:

@@ -20,7 +20,7 @@ from lbhash.codes.distinct import compress, unique_rows
 from lbhash.evaluation.ranking import kernels
 from lbhash.evaluation.ranking.kernels import KERNELS, Words, by_word, split
 from lbhash.utils.arrays import as_array
-from lbhash.utils.labels import Labels, check_label_pair, check_labels, fit_columns
+from lbhash.utils.labels import Numbers
 
 Counts = npt.NDArray[np.int64]
 Relevance = Callable[[Any, Any], npt.ArrayLike]
@@ -91,7 +91,7 @@ class RankHistogram(Ranking):
 
     Args:
         query_codes: ``uint8 [queries, bytes]``, packed.
-        query_labels: class numbers ``[queries]``, or multi-label (see ``lbhash.utils.labels``); or with ``relevance``,
+        query_labels: class numbers from 0 ``[queries]``, or ``[queries, C]`` of 0 and 1; or with ``relevance``,
             anything with a length and slices, one item a query.
         bits: the length h of a code; by default 8 * bytes.
         relevance: a function of a slice of the query labels and a slice of the base labels that returns their grades,
@@ -118,7 +118,7 @@ class RankHistogram(Ranking):
         codes = check_codes(query_codes, "query_codes")
         self.bits = check_width(codes, bits, "query_codes")
         self._relevance = relevance
-        self._labels = check_labels(query_labels, "query_labels") if relevance is None else query_labels
+        self._labels = _as_labels(query_labels) if relevance is None else query_labels
         check_lengths(codes, self._labels, "query")
         self._words = as_words(codes)
         self.unique = self.inverse = np.arange(len(codes))
@@ -141,8 +141,6 @@ class RankHistogram(Ranking):
         relevance: Relevance | None = None,
     ) -> RankHistogram:
         """Count a whole base, in memory or memory-mapped, ``CHUNK`` codes at a time; see the class and ``update``."""
-        if relevance is None:
-            query_labels, base_labels = check_label_pair(query_labels, base_labels)
         histogram = cls(query_codes, query_labels, bits, relevance)
         codes = check_codes(base_codes, "base_codes")
         check_lengths(codes, base_labels, "base")
@@ -153,13 +151,16 @@ class RankHistogram(Ranking):
     def update(self, base_codes: npt.ArrayLike, base_labels: Any) -> RankHistogram:
         """Add a chunk of the base, and return this histogram.
 
-        The codes are ``uint8 [n, bytes]``, packed, and the labels class numbers ``[n]``, or multi-label with as many
-        classes as the queries; anything else is a ``TypeError`` or ``ValueError``.
+        The codes are ``uint8 [n, bytes]``, packed, and the labels of the same kind and classes as those of the queries;
+        anything else is a ``TypeError`` or ``ValueError``.
         """
         codes = check_codes(base_codes, "base_codes")
         check_width(codes, self.bits, "base_codes")
         if self._relevance is None:
-            _, base_labels = check_label_pair(self._labels, fit_columns(base_labels, self._labels))
+            base_labels = _as_labels(base_labels)
+            if base_labels.shape[1:] != self._labels.shape[1:]:
+                said = f"base_labels has shape {base_labels.shape} and query_labels {self._labels.shape}"
+                raise ValueError(f"{said}; both must be [n], or have the same classes as columns")
         check_lengths(codes, base_labels, "base")
         if len(codes) == 0 or self.queries == 0:
             return self
@@ -184,7 +185,7 @@ class RankHistogram(Ranking):
         merged.graded[:, : small.shape[1]] += small
         return merged
 
-    def _count_classes(self, words: Words, ordered: Labels, weights: npt.NDArray[np.int32]) -> None:
+    def _count_classes(self, words: Words, ordered: Numbers, weights: npt.NDArray[np.int32]) -> None:
         """Add codes in the order of their class numbers, so that those relevant to a query are one run."""
         wanted = self._labels[self.unique]
         first, last = (np.searchsorted(ordered, wanted, side=side) for side in ("left", "right"))
@@ -201,7 +202,7 @@ class RankHistogram(Ranking):
             kernels.count_runs(asked, by_word(words), weights, first, last, block, counted[0], counted[1])
         return counted.sum(axis=1)[:, self.inverse]
 
-    def _count_shared(self, codes: PackedCodes, labels: Labels) -> None:
+    def _count_shared(self, codes: PackedCodes, labels: Numbers) -> None:
         block, parts = split(self.queries, len(codes))
         counted = np.zeros((parts, self.queries, self.graded.shape[1] + 1, self.bits + 1), np.int64)
         like = np.empty(0, np.uint16 if counted[0, 0].size <= 1 << 16 else np.uint32)
@@ -261,7 +262,13 @@ def check_grades(grades: npt.ArrayLike, queries: int, base: int) -> npt.NDArray[
     return array.astype(np.uint16)
 
 
-def label_words(labels: Labels) -> Words:
+def _as_labels(labels: Any) -> Numbers:
+    """Return class numbers as ``int64 [n]``, and a matrix of 0 and 1 as ``uint8 [n, C]``."""
+    array = np.asarray(labels)
+    return np.ascontiguousarray(array, np.uint8 if array.ndim == 2 else np.int64)
+
+
+def label_words(labels: Numbers) -> Words:
     """Return labels as words, ``uint64 [n, words]``: a class number as it is, multi-hot ones as a bit a class."""
     if labels.ndim == 1:
         return labels.view(np.uint64)[:, None]

@@ -9,13 +9,13 @@ import numpy as np
 from lbhash.codes import PackedCodes, as_words
 from lbhash.evaluation.ranking.histogram import Ranking
 from lbhash.evaluation.ranking.kernels import KERNELS, all_distances, by_word
-from lbhash.utils.labels import Labels
+from lbhash.utils.labels import Numbers
 
 _PAIRS = 1 << 22  # pairs of a query and a base code that are ranked at a time
 
 
 def stable_rankings(
-    queries: PackedCodes, query_labels: Labels, base: PackedCodes, base_labels: Labels
+    queries: PackedCodes, query_labels: Numbers, base: PackedCodes, base_labels: Numbers
 ) -> Iterator[Ranking]:
     """Rank the whole base for every query, ties in the order of the base (a stable sort by distance).
 

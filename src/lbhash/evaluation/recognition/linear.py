@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from lbhash.codes import PackedCodes, check_codes, check_same_width, check_width, unpack
 from lbhash.evaluation.ranking import check_lengths
-from lbhash.utils.labels import check_single
+from lbhash.utils.labels import class_array, one_label_each
 
 _CHUNK = 1 << 16
 
@@ -20,25 +20,25 @@ def linear_probe_predict(
     base_codes: npt.ArrayLike,
     base_labels: Any,
     bits: int | None = None,
-) -> npt.NDArray[np.int64]:
+) -> npt.NDArray[Any]:
     """Predict the class of each query by a linear probe: a logistic regression on the bits of the base codes.
 
     It tells how well a linear classifier can read the classes off the codes (Alain and Bengio, "Understanding
     intermediate layers using linear classifier probes", ICLR 2017). Equal codes of one class are fitted as one row with
-    a weight, which has the same optimum and, with short codes, takes a fraction of the time. Codes are packed, and
-    labels are numbers of at least two classes.
+    a weight, which has the same optimum and, with short codes, takes a fraction of the time. Codes are packed, and each
+    has a label of one of at least two classes.
     """
     from sklearn.linear_model import LogisticRegression
 
     queries, base = check_codes(query_codes, "query_codes"), check_codes(base_codes, "base_codes")
     check_same_width(queries, base, "query_codes", "base_codes")
     length = check_width(base, bits, "base_codes")
-    labels = check_single(base_labels, "base_labels")
+    labels = one_label_each(base_labels, "base_labels")
     check_lengths(base, labels, "base")
-    classes, members = np.unique(labels, return_inverse=True)
+    classes = class_array(labels.classes)
     if len(classes) < 2:
         raise ValueError(f"base_labels has {len(classes)} classes; a linear probe needs at least 2")
-    rows = np.concatenate([base, members.astype("<i8")[:, None].view(np.uint8)], axis=1)
+    rows = np.concatenate([base, labels.numbers.astype("<i8")[:, None].view(np.uint8)], axis=1)
     rows, counts = np.unique(rows, axis=0, return_counts=True)
     x = unpack(np.ascontiguousarray(rows[:, : base.shape[1]]), length).astype(np.float32)
     y = np.ascontiguousarray(rows[:, base.shape[1] :]).view("<i8").ravel()

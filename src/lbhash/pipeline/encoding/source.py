@@ -63,17 +63,13 @@ class Source(ABC):
         split: Split,
         images: ImageTable | None = None,
         backbone: Backbone | None = None,
-        class_names: tuple[str, ...] = (),
+        class_names: Sequence[Any] = (),
     ) -> None:
         dim = split.input_dim(backbone)
         if dim != hasher.model_.dim:
             said = f"embeddings have {dim} numbers a row; the model takes {hasher.model_.dim}"
             raise ValueError(f"{said} (data is {str(job.data)!r})")
-        # Multi-hot labels get as many columns as in training, so that files that are encoded one by one go together;
-        # those with names go together by these, and have a column for each.
-        columns = hasher.model_.metadata.get("label_columns", len(hasher.classes_))
-        self.split = split.widened(len(class_names) or columns)
-        self.job, self.hasher, self.rows, self.labels = job, hasher, split.rows, self.split.labels
+        self.split, self.job, self.hasher, self.rows, self.labels = split, job, hasher, split.rows, split.labels
         self.backbone, self.model, self.class_names = backbone, hasher.model_.fingerprint(), class_names
         self._columns = open_columns(job.data, job.columns, images)
 
@@ -134,7 +130,7 @@ class Source(ABC):
         content: list[Any] = []
         for array in (self.rows, self.labels):
             content += ["none"] if array is None else [f"{array.dtype} {array.shape}", array]
-        content += self.class_names
+        content += map(str, self.class_names)
         return {
             "model": self.model,
             "bits": self.hasher.bits,
