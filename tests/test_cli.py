@@ -464,7 +464,7 @@ def test_encode_takes_one_form_of_data(inside, command, succeed, tmp_path, write
     assert_refused(command(*encode, *more, "--protocol", "holdout"), "protocol is 'holdout' and base is ")
     succeed(*encode, *more)
     search = ("search", "--model", "model", "--index", "base.parquet")
-    assert_refused(command(*search, "--data", tmp_path), "data is ", "which is a folder; it must be a file")
+    assert_refused(command(*search, "--data", "model"), "data is ", "which is a folder; it must be a file")
 
 
 def test_files_of_label_lists_encoded_one_at_a_time(tmp_path, succeed, monkeypatch, write_parquet, blobs):

@@ -336,7 +336,7 @@ def test_bad_flags(folder, write_parquet):
     with pytest.raises(ValueError, match=r"d.parquet has no flag in_query; it must have one for train, base and query"):
         load_dataset("d.parquet")
     np.savez("d.npz", embeddings=X, labels=Y, in_train=half, in_base=half, in_query=half[:-1])
-    with pytest.raises(ValueError, match=r"in_query of data is bool \[59\]"):
+    with pytest.raises(ValueError, match=r"the arrays of data differ in their rows: .*'in_query' 59"):
         load_dataset("d.npz")
 
 
@@ -449,8 +449,8 @@ NUMBERS = pa.list_(pa.float32())
         ([1, 2], TypeError, "column 'embedding' of data holds int64; it must hold lists of numbers"),
         ([[True]], TypeError, "column 'embedding' of data holds list<.*bool>; it must hold lists of numbers"),
         (pa.array([], NUMBERS), ValueError, "data is 'd.parquet', which has no row"),
-        (pa.array([*[[1, 2]] * 9000, None], NUMBERS), ValueError, "'embedding' of data is missing in row 9000"),
-        ([*[[1, 2]] * 9000, [3, None]], ValueError, "'embedding' of data has a missing number in row 9000"),
+        (pa.array([*[[1, 2]] * 9000, None], NUMBERS), ValueError, "embeddings of data is NaN or infinite in row 9000"),
+        ([*[[1, 2]] * 9000, [3, None]], ValueError, "embeddings of data is NaN or infinite in row 9000"),
         ([*[[1.0]] * 9000, [1.0, 2]], ValueError, "'embedding' of data has 2 numbers in row 9000; all rows"),
     ],
 )

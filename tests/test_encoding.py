@@ -216,7 +216,7 @@ def test_the_memory_is_not_that_of_the_rows(model, tmp_path):
     [
         (lambda rows: rows[90].pop(), "column 'embedding' of data has 11 numbers in row 90; all rows must", 2),
         (lambda rows: rows[90].__setitem__(3, np.nan), "embeddings of data is NaN or infinite in row 90;", 2),
-        (lambda rows: rows.__setitem__(0, None), "column 'embedding' of data is missing in row 0", None),
+        (lambda rows: rows.__setitem__(0, None), "embeddings of data is NaN or infinite in row 0;", None),
     ],
 )
 def test_bad_rows_are_refused_as_by_whoever_reads_all(model, tmp_path, embeddings, change, said, shards):

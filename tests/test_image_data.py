@@ -87,7 +87,7 @@ def test_bad_parquet(tmp_path):
     for file, said in {
         "b.parquet": r"^column 'image' of data holds int64; it must hold bytes of images, or structs of",
         "c.parquet": r"^column 'labels' of data is missing in row 1; among lists, a row without a label is an empty",
-        "e.parquet": r"e.parquet', which is damaged or no Parquet file: ",
+        "e.parquet": r"e.parquet', which is damaged or no .parquet file: ",
         "f": r"^2.parquet of data has other columns than 1.parquet; they must be one table",
         "g.parquet": r"^g.parquet has no image",
     }.items():

@@ -20,12 +20,13 @@ import pyarrow as pa
 from lbhash.codes import PackedCodes, as_packed, check_bits, code_bytes
 from lbhash.codes.shards import complete_shards
 from lbhash.utils.checksums import check_file, read_npz, write_npz
+from lbhash.utils.columns import read_label_file
 from lbhash.utils.files import check_path, existing_file, read_npy
 from lbhash.utils.formatting import one_line
-from lbhash.utils.label_files import read_label_file
 from lbhash.utils.labels import Labels, class_array, in_one_order, own_classes, read_labels
 from lbhash.utils.memory import check_npz, check_parquet
 from lbhash.utils.parquet import read_parquet, write_parquet
+from lbhash.utils.reading import reading
 
 SUFFIXES = (".parquet", ".npz")
 READABLE = (*SUFFIXES, ".npy")
@@ -181,7 +182,7 @@ def read_facts(file: Path) -> dict[str, Any]:
         metadata = pq.read_metadata(file)
         facts = json.loads((metadata.metadata or {})[b"lbhash"])
         return {**facts, "count": metadata.num_rows}
-    except (pa.ArrowException, OSError, KeyError, TypeError, ValueError) as error:
+    except (pa.ArrowException, OSError, KeyError, TypeError, ValueError, RecursionError) as error:
         raise ValueError(f"{str(file)!r} is damaged or no file of codes: {one_line(error)}") from None
 
 
@@ -256,6 +257,7 @@ def _read_npz(file: Path, name: str, bits: int | None) -> CodeTable:
     if "labels" not in found:
         return table
     if "classes" in found and not found["classes"].shape:  # write_codes wrote them
-        return replace(table, labels=found["labels"], class_names=json.loads(str(found["classes"])))
+        with reading(name, file):
+            return replace(table, labels=found["labels"], class_names=json.loads(str(found["classes"])))
     labels = read_labels(found["labels"], f"labels of {name}")
     return replace(table, labels=labels.numbers, class_names=labels.classes)

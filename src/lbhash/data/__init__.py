@@ -9,17 +9,18 @@ from typing import Any
 import numpy as np
 
 from lbhash.data.characters import characters
+from lbhash.data.choose import NO_COLUMN
 from lbhash.data.dataset import SPLITS, Dataset
 from lbhash.data.holdout import hold_out, validation_dataset
 from lbhash.data.images.hub import HUB_DATASETS
 from lbhash.data.protocols import PROTOCOLS, TRAIN_TEST_PROTOCOLS, Protocol, TrainTestProtocol
-from lbhash.data.readers import NO_COLUMN, SUFFIXES, check_embeddings, is_one_table, read_table
+from lbhash.data.readers import check_embeddings, is_one_table, read_table
 from lbhash.data.split import EmbeddingSplit, Split, TrainingRows
 from lbhash.data.table import EmbeddingTable, Table, check_protocol
 from lbhash.utils.files import check_path
 from lbhash.utils.labels import Labels, in_one_order
 from lbhash.utils.system import package_folder
-from lbhash.utils.tables import is_frame
+from lbhash.utils.table_files import SUFFIXES, is_frame
 from lbhash.utils.validation import did_you_mean
 
 

@@ -2,58 +2,32 @@
 
 from __future__ import annotations
 
-import fnmatch
-import json
-import re
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from lbhash.data.arrow import (
-    FLAGS,
-    check_flags,
-    content,
-    first_of,
-    list_numbers,
-    parquet_files,
-    read_facts,
-    read_parts,
-    read_whole,
-)
+from lbhash.data.choose import EMBEDDINGS, NO_COLUMN, Asked, Chosen, choose, facts_of, first_of
 from lbhash.data.dataset import SPLITS
 from lbhash.data.streamed import StreamedEmbeddings
 from lbhash.data.table import EmbeddingTable
-from lbhash.data.texts import TEXT_COLUMNS, EmbeddedTexts, TextEmbedder
+from lbhash.data.texts import EmbeddedTexts, TextEmbedder
+from lbhash.data.vectors import Growing
 from lbhash.utils.arrays import as_matrix, check_unmasked, held
-from lbhash.utils.files import existing_file, fetched
-from lbhash.utils.formatting import one_line, some_names
-from lbhash.utils.label_files import LABELS, is_label_table, read_label_file
+from lbhash.utils.files import fetched
 from lbhash.utils.labels import has_label, read_labels
-from lbhash.utils.memory import check_npz
-from lbhash.utils.tables import ARROWS, TEXTS, is_frame, of_frame, suffix_of
+from lbhash.utils.memory import check_parquet
+from lbhash.utils.reading import reading
+from lbhash.utils.table_files import SUFFIXES, is_frame, is_label_table, suffix_of, table_files
 from lbhash.utils.validation import check_choice
 
-TABLES = (*TEXTS, *ARROWS)  # that are read at once
-SUFFIXES = (".parquet", ".npz", ".npy", *TABLES)
-EMBEDDINGS = ("embedding", "embeddings", "vector", "vectors", "features", "emb", "X")
-_NUMBERED = re.compile(r"(.*?)(\d+)")  # a name with a number at its end
+if TYPE_CHECKING:
+    from lbhash.utils.tables import Source
+
 _NAMED = 5  # damaged rows
-NO_COLUMN = "none"
-"""The name of no label column, for data whose labels do not count."""
-
-
-class Asked(NamedTuple):
-    """The columns of embeddings and labels that were asked for; with an encoder the embeddings are those of texts."""
-
-    embedding: str | None
-    label: str | None
-    encoder: TextEmbedder | None = None
 
 
 def read_table(
@@ -76,10 +50,11 @@ def read_table(
     ``in_base`` and ``in_query`` say which split a row belongs to.
 
     Args:
-        path: a frame of pandas or Polars, or a table of Arrow; a table in a file, which is Parquet, CSV, TSV, JSON (a
-            list of objects, or one a line), each also with ``.gz``, Arrow or Feather; a folder of Parquet files, or a
-            folder that ``datasets`` saved; an ``.npz`` with such arrays; an ``.npy`` of the embeddings, whose labels
-            may lie beside ``NAME.npy`` in ``NAME_labels.npy``; or the address of such a file that ``fsspec`` reads.
+        path: a frame of pandas or Polars, or a table of Arrow; a table in a file, which is Parquet, Arrow, Feather,
+            CSV, TSV, or JSON (a list of objects, or one a line), the last three also with ``.gz``; a folder of such
+            files, or one that ``datasets`` saved; an ``.npz`` with such arrays; an ``.npy`` of the embeddings, whose
+            labels may lie beside ``NAME.npy`` in ``NAME_labels.npy``; or the address of such a file that ``fsspec``
+            reads.
         labels: an ``.npy``, or a table with a column of the labels, instead of the file's own.
         name: of the argument, for messages.
         stream: read the embeddings of a Parquet file when they are looked at, and leave it to whoever looks at them
@@ -98,18 +73,13 @@ def read_table(
         TypeError, ValueError: the file is missing, damaged, empty or holds something else; an embedding is NaN,
             infinite or beyond float32 (the message says which row); labels are missing or are no classes.
     """
-    frame = is_frame(path)
-    path = path if frame else fetched(path, name)
+    path = path if is_frame(path) else fetched(path, name)
     if text_column is not None and encoder is None:
         raise ValueError(f"text_column is {text_column!r} without an encoder; it is for texts: give encoder too")
     asked = Asked(embedding_column if encoder is None else text_column, label_column, encoder)
     check_choice(damaged, "damaged", ("refuse", "skip"))
-    try:
+    with reading(name, path):
         return _read_table(path, labels, name, asked, stream=stream, skip=damaged == "skip")
-    except (TypeError, ValueError) as error:
-        if frame or type(error) not in (TypeError, ValueError) or repr(str(path)) in str(error):
-            raise
-        raise type(error)(f"{error} ({name} is {str(path)!r})") from None
 
 
 def _read_table(
@@ -122,16 +92,15 @@ def _read_table(
     skip: bool,
 ) -> EmbeddingTable:
     """Read a table as ``read_table`` says; not every message has the name of the file."""
+    from lbhash.utils.columns import read_label_file
+
     apart, column, label_name = is_label_table(labels), asked.label, "labels"
     if apart:  # the column is one of theirs
         asked = asked._replace(label=NO_COLUMN)
-    if is_frame(path):
-        said = f"{name} is a frame"
-        table = _of_columns(of_frame(path, said), {}, name, asked, said)
-    else:
-        table, beside = _read_file(path, name, asked, stream=stream)
-        if labels is None and beside is not None and asked.label != NO_COLUMN and beside.is_file():
-            label_name, labels = f"{beside.name} beside {name}", beside
+    table = _read_file(path, name, asked, stream=stream)
+    if labels is None and not is_frame(path) and suffix_of(path) == ".npy" and asked.label != NO_COLUMN:
+        beside = Path(path).with_name(f"{Path(path).stem}_labels.npy")
+        label_name, labels = f"{beside.name} beside {name}", beside if beside.is_file() else None
     if labels is not None:
         given = read_label_file(fetched(labels, label_name), label_name, column if apart else None)
         read = read_labels(given, label_name)
@@ -160,45 +129,81 @@ def _read_table(
     return table
 
 
-def _read_file(path: str | Path, name: str, asked: Asked, *, stream: bool) -> tuple[EmbeddingTable, Path | None]:
-    """Return the table of a file or folder, and where its labels may lie, if they may lie beside it."""
-    folder = Path(path).is_dir() and is_one_table(Path(path))
-    file = Path(path) if folder else existing_file(path, name)
-    if folder or file.suffix == ".parquet" or suffix_of(file) in TABLES:
-        return _read_columns(file, name, asked, stream=stream), None
-    if asked.encoder is not None:
-        raise ValueError(
-            f"{name} is {str(path)!r}, which holds no texts; an encoder takes a table with a column of them"
-        )
-    if file.suffix == ".npz":
-        return _read_npz(file, name, asked), None
-    if file.suffix != ".npy":
-        raise ValueError(f"{name} is {str(path)!r}; it must end in {', '.join(SUFFIXES)}")
-    with _numpy_file(name, f"{name} is {str(file)!r}", ".npy"):
-        embeddings = np.lib.format.open_memmap(file, mode="r")
-    return EmbeddingTable(as_matrix(embeddings, name), None, file.name), file.with_name(f"{file.stem}_labels.npy")
+def _read_file(path: str | Path, name: str, asked: Asked, *, stream: bool) -> EmbeddingTable:
+    """Return the table of a frame, file or folder."""
+    from lbhash.utils.columns import read_columns
+    from lbhash.utils.tables import open_table
+
+    said, suffix = (f"{name} is a frame", "") if is_frame(path) else (f"{name} is {str(path)!r}", suffix_of(path))
+    if asked.encoder is not None and suffix in (".npy", ".npz"):
+        raise ValueError(f"{said}, which holds no texts; an encoder takes a table with a column of them")
+    source = open_table(path, name)
+    if source.array is not None and suffix == ".npy":
+        return EmbeddingTable(as_matrix(source.array("embedding"), name), None, source.title)
+    chosen = choose(source, asked, said)
+    if source.array is not None:
+        arrays = [source.array(one) for one in chosen.columns]
+        embeddings: Any = as_matrix(arrays[0] if len(arrays) == 1 else np.column_stack(arrays), name)
+        columns = read_columns(source, chosen.facts, chosen.label)
+        return EmbeddingTable(embeddings, **facts_of(columns, chosen, [], name), name=source.title)
+    return _read_columns(source, chosen, asked, name, said, stream=stream)
+
+
+def _read_columns(
+    source: Source, chosen: Chosen, asked: Asked, name: str, said: str, *, stream: bool
+) -> EmbeddingTable:
+    """Read the columns in one pass; of embeddings that are streamed, all others."""
+    import pyarrow as pa
+
+    from lbhash.utils.columns import Columns, content
+
+    for file in source.files:
+        check_parquet(file, f"{said}, whose columns {', '.join(chosen.facts)}", chosen.facts)
+    (first, *others), is_text = chosen.columns, asked.encoder is not None
+    kind = source.schema.field(first).type
+    if is_text and content(kind) != "text":
+        raise TypeError(f"column {first!r} of {name} holds {kind}; it must hold texts (text_column)")
+    streamed = stream and source.files and not others and content(kind) == "lists"
+    growing = Growing(chosen.columns, source.rows, name, said)
+    columns = Columns(source, [*chosen.facts, *([first] if is_text else [])], chosen.label)
+    types = {flag: pa.bool_() for flag in chosen.flags} | {one: pa.float64() for one in chosen.columns if others}
+    wanted = list(dict.fromkeys([*chosen.facts, *([] if streamed else chosen.columns)]))
+    rows: list[tuple[str, int]] = []
+    for part in source.parts or (source,):
+        before = columns.rows
+        for batch in part.read(wanted, types) if wanted else ():
+            columns.add(batch)
+            if not is_text and not streamed:
+                growing.add(batch)
+        rows.append((part.title, columns.rows - before))
+    if wanted and not columns.rows:
+        raise ValueError(f"{said}, which has no row")
+    if streamed:
+        embeddings: Any = StreamedEmbeddings(source.files, name, first)
+    else:
+        embeddings = EmbeddedTexts(columns.texts(first), asked.encoder, first) if asked.encoder else growing.finish()
+    return EmbeddingTable(embeddings, **facts_of(columns, chosen, rows, name), name=source.title)
 
 
 def holds_embeddings(data: str | Path, text_column: str | None) -> bool:
-    """Return whether data, for a model of texts, have embeddings and no such column of texts: arrays, or Parquet."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
+    """Return whether data, for a model of texts, have embeddings and no such column of texts."""
+    from lbhash.utils.tables import open_table
 
-    files = parquet_files(Path(data))
-    if not files:
-        return Path(data).suffix in (".npy", ".npz")
+    if suffix_of(data) in (".npy", ".npz"):
+        return True
     try:
-        names = pq.read_schema(files[0]).names
-    except (pa.ArrowInvalid, OSError):  # whoever reads the file says what is wrong with it
+        names = open_table(data).schema.names
+    except ValueError:  # whoever reads the file says what is wrong with it
         return False
     return text_column not in names and first_of(EMBEDDINGS, names) is not None
 
 
 def is_one_table(folder: Path) -> bool:
-    """Return whether a folder is one table: parts of Parquet, or what ``datasets`` saved, and no files of splits."""
+    """Return whether a folder is one table: files of it, or what ``datasets`` saved, and no files of splits."""
     if any((folder / f"{split}{suffix}").is_file() for split in SPLITS for suffix in SUFFIXES):
         return False
-    return any(next(folder.glob(one), None) for one in ("state.json", "dataset_dict.json", "*.parquet"))
+    saved = (folder / "state.json").is_file() or (folder / "dataset_dict.json").is_file()
+    return saved or bool(table_files(folder))
 
 
 def check_embeddings(
@@ -231,7 +236,8 @@ def _damaged_rows(embeddings: npt.NDArray | EmbeddedTexts) -> npt.NDArray[np.int
     if isinstance(embeddings, EmbeddedTexts):
         return embeddings.blank()
     found = [np.empty(0, np.int64)]
-    for start in range(0, len(embeddings) if embeddings.dtype.kind == "f" else 0, 8192):
+    whole = isinstance(embeddings, np.ndarray) and embeddings.dtype.kind != "f"
+    for start in range(0, 0 if whole else len(embeddings), 8192):
         with np.errstate(over="ignore"):  # float32 is what a model is given
             finite = np.isfinite(embeddings[start : start + 8192].astype(np.float32, copy=False)).all(axis=1)
         found.append(start + np.flatnonzero(~finite))
@@ -254,204 +260,3 @@ def _damage(
         return f"{name} is {what} in row {numbers[0]}"
     named = ", ".join(map(str, numbers[:_NAMED])) + (", …" if len(numbers) > _NAMED else "")
     return f"{name} is {what} in {len(numbers):,} rows ({named})"
-
-
-def _read_columns(file: Path, name: str, asked: Asked, *, stream: bool) -> EmbeddingTable:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    files = parquet_files(file)
-    said = f"{name} is {str(file)!r}"
-    try:
-        if not files:
-            return _of_columns(*read_whole(file, said), name, asked, said, file.name)
-        schema = pq.read_schema(files[0])
-        columns, label = _chosen(schema.names, asked, said, schema)
-        streamed = len(columns) == 1 and content(schema.field(columns[0]).type) == "lists"
-        needed = [flag for flag in FLAGS if flag in schema.names] + ([label] if label else [])
-        parts = read_parts(files, needed + ([] if streamed else columns), said)
-        whole = pa.concat_tables(parts, promote_options="permissive")
-        if streamed:
-            rows = StreamedEmbeddings(files, name, columns[0])
-            embeddings: Any = rows if stream else rows.in_memory()
-        else:
-            embeddings = _matrix(whole, columns, name, asked.encoder)
-    except (pa.ArrowException, OSError, KeyError) as error:
-        form = "no Parquet file" if files else "of another form"
-        raise ValueError(f"{said}, which is damaged or {form}: {one_line(error)}") from None
-    labels, names, splits = read_facts(whole, label, {}, name, metadata=schema.metadata)
-    return EmbeddingTable(embeddings, labels, file.name, class_names=names, **splits)
-
-
-def _of_columns(
-    whole: Any,
-    masks: dict[str, npt.NDArray[np.bool_]],
-    name: str,
-    asked: Asked,
-    said: str,
-    title: str = "data",
-) -> EmbeddingTable:
-    """Return the table of embeddings that a table of Arrow in memory is."""
-    columns, label = _chosen(whole.schema.names, asked, said, whole.schema)
-    embeddings = _matrix(whole, columns, name, asked.encoder)
-    labels, names, splits = read_facts(whole, label, masks, name, metadata=whole.schema.metadata)
-    return EmbeddingTable(embeddings, labels, title, class_names=names, **splits)
-
-
-def _chosen(names: Sequence[str], asked: Asked, said: str, schema: Any = None) -> tuple[list[str], str | None]:
-    """Return the columns of the embeddings and the one of the labels, and say which if they have unusual names.
-
-    Without a schema the names are those of arrays, of which no type is known.
-    """
-    import pyarrow as pa
-
-    embedding, label, encoder = asked
-    what = "array" if schema is None else "column"
-    has = f"it has {some_names(names)}"
-    if encoder is not None:
-        columns = [_text_column(schema, asked, said, has)]
-    elif embedding is None:
-        found = first_of(EMBEDDINGS, names)
-        columns = [found] if found else [] if schema is None else _guessed(schema, said)
-        if not columns:
-            raise ValueError(f"{said}, which has no {what} 'embedding' ({has}); name it by embedding_column")
-    else:
-        columns = [embedding] if embedding in names else sorted(fnmatch.filter(names, embedding), key=_by_number)
-        if not columns:
-            raise ValueError(f"embedding_column is {embedding!r}, and {said}, which has no such {what} ({has})")
-    chosen = label
-    if label is None:
-        chosen = first_of((one for one in LABELS if one not in columns), names)
-        if schema is not None and chosen not in (None, *LABELS[:2]):  # only if the column can hold some
-            kind = schema.field(chosen).type
-            kind = getattr(kind, "value_type", kind)
-            if not (pa.types.is_integer(kind) or content(kind) == "text"):
-                chosen = None
-    elif label not in names:
-        if label != NO_COLUMN:
-            raise ValueError(f"label_column is {label!r}, and {said}, which has no such {what} ({has})")
-        chosen = None
-    unusual = embedding is None and columns[0] not in (EMBEDDINGS[:2] if encoder is None else TEXT_COLUMNS[:1])
-    if unusual or (label is None and chosen not in (None, *LABELS[:2])):
-        shown = (
-            repr(columns[0]) if len(columns) == 1 else f"the {len(columns)} columns {columns[0]!r} to {columns[-1]!r}"
-        )
-        shown += "" if chosen is None else f", labels in {chosen!r}"
-        of, option = ("embeddings", "embedding_column") if encoder is None else ("texts", "text_column")
-        print(f"{said}: {of} are in {shown} ({option}, label_column name others)", file=sys.stderr)
-    return columns, chosen
-
-
-def _text_column(schema: Any, asked: Asked, said: str, has: str) -> str:
-    """Return the column of the texts: the one that was asked for, one of a usual name, or the only one of texts."""
-    column, label, _ = asked
-    if column is not None:
-        if column not in schema.names:
-            raise ValueError(f"text_column is {column!r}, and {said}, which has no such column ({has})")
-        return column
-    kinds = {one.name: getattr(one.type, "value_type", one.type) for one in schema}  # of a category, that of its texts
-    texts = [name for name, kind in kinds.items() if content(kind) == "text" and name not in (label, *LABELS)]
-    found = first_of(TEXT_COLUMNS, texts) or (texts[0] if len(texts) == 1 else None)
-    if found is None:
-        raise ValueError(f"{said}, which has no column 'text' ({has}); name it by text_column")
-    return found
-
-
-def _guessed(schema: Any, said: str) -> list[str]:
-    """Return the only column of lists of numbers, or else the columns of numbers named by one word and a number each.
-
-    One cell that is no number makes a column of a CSV file text, which must not be left out without a word.
-    """
-    of_lists = [one for one in schema if content(one.type) == "lists" and one.name not in LABELS]
-    lists = [one.name for one in of_lists if content(one.type.value_type) == "numbers"]
-    if len(lists) == 1:
-        return lists
-    groups: dict[str, list[str]] = {}
-    for one in schema:
-        if content(one.type) == "numbers" and (matched := _NUMBERED.fullmatch(one.name)):
-            groups.setdefault(matched[1], []).append(one.name)
-    word, largest = max(groups.items(), key=lambda group: len(group[1]), default=(None, []))
-    for one in schema:
-        matched = _NUMBERED.fullmatch(one.name)
-        if matched and matched[1] == word and content(one.type) == "text":
-            raise ValueError(
-                f"{said}, whose column {one.name!r} holds text beside columns of numbers; mend or rename it"
-            )
-    return sorted(largest, key=_by_number) if len(largest) > 1 else []
-
-
-def _by_number(name: str) -> tuple[int, str]:
-    matched = _NUMBERED.fullmatch(name)
-    return (int(matched[2]) if matched else -1, name)
-
-
-def _matrix(table: Any, columns: Sequence[str], name: str, encoder: TextEmbedder | None) -> Any:
-    """Return the embeddings ``[n, dim]`` of one column of lists, as such or as JSON, or of a column for each number.
-
-    With an encoder they are those of one column of texts.
-    """
-    import pyarrow as pa
-
-    first = table[columns[0]]
-    if encoder is not None:
-        if pa.types.is_dictionary(first.type):
-            first = first.cast(first.type.value_type)
-        if content(first.type) != "text":
-            raise TypeError(f"column {columns[0]!r} of {name} holds {first.type}; it must hold texts (text_column)")
-        return EmbeddedTexts(first, encoder, columns[0])
-    if len(columns) == 1 and content(first.type) == "text":
-        lists: list[Any] = []
-        try:
-            for text in first.to_pylist():
-                lists.append(json.loads(text or "null"))
-            first = pa.chunked_array([pa.array(lists)])
-        except (ValueError, pa.ArrowException):
-            row = len(lists) % len(table)  # Arrow, which is given all rows, does not say which one it is
-            said = f"column {columns[0]!r} of {name} is {first[row].as_py()[:40]!r} in row {row}"
-            what = "it must hold lists of numbers, or such lists as JSON; name another by embedding_column"
-            raise ValueError(f"{said}; {what}") from None
-    if len(columns) == 1:
-        if not len(table):
-            return np.empty((0, 1))
-        rows = np.arange(len(table))
-        return list_numbers(first.combine_chunks(), rows, None, f"column {columns[0]!r} of {name}")
-    for one in columns:
-        if content(table[one].type) != "numbers":
-            raise TypeError(f"column {one!r} of {name} holds {table[one].type}; it must hold numbers")
-    return np.column_stack([table[one].to_numpy() for one in columns])  # of a null, NaN
-
-
-def _read_npz(file: Path, name: str, asked: Asked) -> EmbeddingTable:
-    said = f"{name} is {str(file)!r}"
-    with _numpy_file(name, said, ".npz"), np.load(file, allow_pickle=False) as arrays:
-        names = list(arrays.files)
-    columns, label = _chosen(names, asked, said)
-    wanted = [*columns, *([label] if label else []), *(flag for flag in FLAGS if flag in names)]
-    check_npz(file, f"{said}, which", wanted)
-    found: dict[str, npt.NDArray] = {}
-    with np.load(file, allow_pickle=False) as arrays:
-        for key in wanted:
-            with _numpy_file(f"array {key!r} of {name}", said, ".npz"):
-                found[key] = arrays[key]
-    read = None if label is None else read_labels(found[label], f"labels of {name}")
-    embeddings = found[columns[0]] if len(columns) == 1 else np.column_stack([found[one] for one in columns])
-    embeddings = as_matrix(embeddings, name)
-    flags = {split: found[flag] for flag, split in FLAGS.items() if flag in found}
-    check_flags(flags, len(embeddings), name)
-    if read is None:
-        return EmbeddingTable(embeddings, None, file.name, flags)
-    return EmbeddingTable(embeddings, read.numbers, file.name, flags, class_names=read.classes)
-
-
-@contextmanager
-def _numpy_file(name: str, said: str, form: str) -> Iterator[None]:
-    """Turn what NumPy raises at a damaged file into ``ValueError``, and at Python objects into ``TypeError``."""
-    try:
-        yield
-    except Exception as error:  # NumPy and zipfile raise almost anything
-        if "Object arrays" in str(error) or "Python objects" in str(error):
-            raise TypeError(
-                f"{name} holds Python objects, which are never loaded; it must hold numbers (or labels strings): "
-                "save numpy.stack(list(array)) or array.astype(str)"
-            ) from None
-        raise ValueError(f"{said}, which is damaged or no {form} file: {one_line(error)}") from None

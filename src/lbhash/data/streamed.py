@@ -9,15 +9,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from lbhash.data.arrow import list_numbers
+from lbhash.data.vectors import numbers_of
 from lbhash.utils.formatting import one_line
 from lbhash.utils.memory import check_memory, group_bytes
-from lbhash.utils.parquet import CHECKED
+from lbhash.utils.parquet import open_parquet
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-_BUFFER = 1 << 16  # bytes that are read of a column at a time; without it pyarrow reads a row group's at once
 
 
 class ParquetRows:
@@ -25,13 +23,14 @@ class ParquetRows:
 
     Rows that rise from call to call cost one pass over the files, and row groups without any of them are skipped. For a
     row before the last one its row group is read again from its beginning. A batch and a page of the file are in
-    memory; a page is a megabyte, or what pyarrow writes at once, 1,024 rows.
+    memory; a page is a megabyte, or what pyarrow writes at once, 1,024 rows. Columns have the types that were read
+    first. With ``texts``, texts are dictionaries, so that one that many rows have is held once.
     """
 
-    def __init__(self, files: Sequence[Path], columns: Sequence[str], batch_rows: int) -> None:
+    def __init__(self, files: Sequence[Path], columns: Sequence[str], batch_rows: int, texts: bool = False) -> None:
         import pyarrow.parquet as pq
 
-        self.files, self.columns, self.batch_rows = list(files), list(columns), batch_rows
+        self.files, self.columns, self.batch_rows, self.texts = list(files), list(columns), batch_rows, texts
         self._groups: list[tuple[Path, int]] = []
         counts = [0]  # rows of a group
         for file in self.files:
@@ -41,6 +40,7 @@ class ParquetRows:
                 counts.append(metadata.row_group(group).num_rows)
         self._starts = np.cumsum(counts, dtype=np.int64)
         self._opened: Any = None
+        self._schema: pa.Schema | None = None
         self._group = -1  # the row group that is being read
         self._batches: Iterator[Any] = iter(())
         self._batch: Any = ()
@@ -74,7 +74,7 @@ class ParquetRows:
                 self._open(group)
             while row >= self._first + len(self._batch):
                 self._first += len(self._batch)
-                self._batch = next(self._batches)
+                self._batch = self._alike(next(self._batches).select(self.columns))
         except (pa.ArrowException, OSError, StopIteration) as error:
             self._group = -1
             file, number = self._groups[group]
@@ -87,18 +87,26 @@ class ParquetRows:
         """Return the file that holds a row."""
         return self._groups[self._group_of(row)][0]
 
+    def _alike(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Return a batch with the types of the first one: files that are one table may differ."""
+        import pyarrow as pa
+
+        self._schema = self._schema or batch.schema
+        if batch.schema.types == self._schema.types:
+            return batch
+        columns = [column.cast(kind) for column, kind in zip(batch.columns, self._schema.types, strict=True)]
+        return pa.record_batch(columns, self.columns)
+
     def _group_of(self, row: int) -> int:
         return int(np.searchsorted(self._starts, row, side="right")) - 1
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.files, self.columns, self.batch_rows)  # and no file that is open
+        return type(self), (self.files, self.columns, self.batch_rows, self.texts)  # and no file that is open
 
     def _open(self, group: int) -> None:
-        import pyarrow.parquet as pq
-
         file, number = self._groups[group]
         if self._group < 0 or self._groups[self._group][0] != file:
-            self._opened = pq.ParquetFile(file, pre_buffer=False, buffer_size=_BUFFER, **CHECKED)
+            self._opened = open_parquet(file, self.columns if self.texts else ())
         rows = int(self._starts[group + 1] - self._starts[group])
         share = min(1, self.batch_rows / max(1, rows))
         taken = int(share * group_bytes(self._opened, number, self.columns))
@@ -112,17 +120,22 @@ class ParquetRows:
 class StreamedEmbeddings:
     """The embeddings of Parquet files, ``[n, dim]``: an array that is read when it is looked at (``ParquetRows``).
 
-    Only the first row is checked at once; what is wrong with another is said when it is read.
+    Only the first row that is not missing is checked at once; what is wrong with another is said when it is read.
     """
 
     ndim = 2
 
-    def __init__(self, files: Sequence[Path], name: str = "data", column: str = "embedding") -> None:
-        self._rows, self._name, self._file = ParquetRows(files, [column], batch_rows=2048), name, files[0]
-        self._column = column
-        if not len(self._rows):
-            raise ValueError(f"{name} is {str(self._file)!r}, which has no row")
-        first = self._read(np.arange(1), None)
+    def __init__(self, files: Sequence[Path], name: str, column: str) -> None:
+        self._rows = ParquetRows(files, [column], batch_rows=2048)
+        self._said, self._column = f"column {column!r} of {name}", column
+        self.shape = (len(self._rows), 0)
+        ends = [0, 1, *range(2048, len(self._rows), 2048), len(self._rows)]
+        parts = (self._read(np.arange(*ends[at : at + 2])) for at in range(len(ends) - 1) if ends[at] < ends[at + 1])
+        first = next((found for found in parts if found is not None), None)
+        if not len(self):
+            raise ValueError(f"{name} is {str(files[0])!r}, which has no row")
+        if first is None:
+            raise ValueError(f"{self._said} is missing in every row")
         self.shape, self.dtype = (len(self._rows), first.shape[1]), first.dtype
 
     def __len__(self) -> int:
@@ -131,17 +144,9 @@ class StreamedEmbeddings:
     def __getitem__(self, rows: slice | npt.NDArray[np.int64]) -> npt.NDArray:
         if isinstance(rows, slice):
             rows = np.arange(*rows.indices(len(self)))
-        return self._read(rows, self.shape[1]) if len(rows) else np.empty((0, self.shape[1]), self.dtype)
+        found = self._read(rows) if len(rows) else None
+        return np.empty((0, self.shape[1]), self.dtype) if found is None else found
 
-    def in_memory(self) -> npt.NDArray:
-        """Return all embeddings, with the extra memory of a few rows."""
-        size = self.shape[0] * self.shape[1] * self.dtype.itemsize
-        check_memory(size, f"{self._name} is {str(self._file)!r}, whose {self.shape[0]:,} embeddings")
-        made = np.empty(self.shape, self.dtype)
-        for start in range(0, len(self), 8192):
-            made[start : start + 8192] = self[start : start + 8192]
-        return made
-
-    def _read(self, rows: npt.NDArray[np.int64], dim: int | None) -> npt.NDArray:
+    def _read(self, rows: npt.NDArray[np.int64]) -> npt.NDArray | None:
         column = self._rows.take(rows)[self._column].combine_chunks()
-        return list_numbers(column, rows, dim, f"column {self._column!r} of {self._name}")
+        return numbers_of(column, rows, self.shape[1] or None, self._said)

@@ -15,7 +15,7 @@ TEXT_COLUMNS = ("text", "sentence", "document", "content")
 SORTED = 256
 """Texts that an encoder sorts by their length, so that those of a batch are of about one length."""
 
-_CHUNK = 8192
+_CHUNK = 256
 
 
 class TextEmbedder(Protocol):
@@ -38,7 +38,7 @@ class EmbeddedTexts:
     """The embeddings of texts, ``[n, dim]``: an array that is computed where it is looked at, and not kept.
 
     Args:
-        texts: a column of Arrow with texts or nulls.
+        texts: a column of Arrow with texts or nulls, as a dictionary.
         encoder: what embeds them.
         column: the name of the column.
     """
@@ -68,7 +68,8 @@ class EmbeddedTexts:
         """Return the rows without a text: null, or nothing but spaces."""
         import pyarrow.compute as pc
 
-        return np.flatnonzero(pc.fill_null(pc.equal(pc.utf8_trim_whitespace(self.texts), ""), True).to_numpy())
+        blank = pc.equal(pc.utf8_trim_whitespace(self.texts.dictionary), "").take(self.texts.indices)
+        return np.flatnonzero(pc.fill_null(blank, True).to_numpy(zero_copy_only=False))
 
     def fingerprint(self) -> str:
         """Return the fingerprint of the texts, in their order."""

@@ -10,12 +10,15 @@ import numpy as np
 import numpy.typing as npt
 
 from lbhash.codes.io import OWN_COLUMNS
-from lbhash.data.arrow import parquet_files, read_whole
 from lbhash.data.images import FileImages, ImageTable, holds_images
-from lbhash.data.readers import TABLES, is_one_table
+from lbhash.data.readers import is_one_table
 from lbhash.data.streamed import ParquetRows
-from lbhash.utils.formatting import one_line, some_names
-from lbhash.utils.tables import suffix_of
+from lbhash.utils.columns import can_be_labels, read_columns
+from lbhash.utils.formatting import some_names
+from lbhash.utils.parquet import with_texts
+from lbhash.utils.reading import reading
+from lbhash.utils.table_files import TABLES, suffix_of
+from lbhash.utils.tables import open_table
 from lbhash.utils.validation import did_you_mean
 
 if TYPE_CHECKING:
@@ -59,50 +62,62 @@ def column_schema(
             return pa.schema([(PATH, pa.string())])
         what = f"it must be one table (Parquet, CSV, JSON lines, Arrow), or for {PATH!r} a folder of images"
         raise ValueError(f"{option} is {', '.join(names)} and data is {str(data)!r}; {what}")
-    known = _schema(file)
+    known = open_table(file).schema.names
     for name in names:
-        if name in OWN_COLUMNS or name not in known.names:
-            others = [column for column in known.names if column not in OWN_COLUMNS]
+        if name in OWN_COLUMNS or name not in known:
+            others = [column for column in known if column not in OWN_COLUMNS]
             hint = "; one name at a time" if "," in name else did_you_mean(name, others)
             raise ValueError(f"{option} has {name!r}; it must name columns of the data ({some_names(others)}){hint}")
-    return pa.schema([known.field(name) for name in dict.fromkeys(names)])
+    return TableColumns(file, names).schema
 
 
 def label_columns(data: str | Path) -> list[str]:
-    """Return the columns of data that labels could be in, which hold integers or texts; none if data are no table."""
-    import pyarrow as pa
-
-    schema = _schema(Path(data)) if _has_columns(Path(data)) else []
-    kinds = (pa.types.is_integer, pa.types.is_string, pa.types.is_large_string, pa.types.is_dictionary)
-    return [one.name for one in schema if any(holds(one.type) for holds in kinds)]
+    """Return the columns of data that labels could be in; none if data are no table."""
+    schema = open_table(data).schema if _has_columns(Path(data)) else []
+    return [one.name for one in schema if can_be_labels(one.type)]
 
 
 def _has_columns(file: Path) -> bool:
     if file.is_file():
-        return suffix_of(file) in (".parquet", *TABLES)
+        return suffix_of(file) in TABLES
     return is_one_table(file) and not holds_images(file)
 
 
-def _schema(file: Path) -> pa.Schema:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
+class TableColumns:
+    """Extra columns of a table: of Parquet read as they are needed, of other files in memory.
 
-    try:
-        parts = parquet_files(file)
-        return pq.read_schema(parts[0]) if parts else read_whole(file, f"data is {str(file)!r}")[0].schema
-    except (OSError, pa.ArrowInvalid) as error:
-        raise ValueError(f"data is {str(file)!r}, which could not be read: {one_line(error)}") from None
+    Texts that many rows have are held once until rows are taken.
+    """
+
+    def __init__(self, data: Path, names: Sequence[str]) -> None:
+        import pyarrow as pa
+
+        source, chosen = open_table(data), list(dict.fromkeys(names))
+        self._rows: ParquetRows | pa.Table
+        if source.files:
+            self._rows = ParquetRows(source.files, chosen, batch_rows=2048, texts=True)
+            kinds = {name: source.schema.field(name).type for name in chosen}
+        else:
+            with reading("data", data):
+                columns = read_columns(source, chosen)
+                self._rows = pa.table({name: columns[name] for name in chosen})
+            kinds = dict(zip(chosen, self._rows.schema.types, strict=True))
+            kinds = {name: kind.value_type if pa.types.is_dictionary(kind) else kind for name, kind in kinds.items()}
+        self.schema = pa.schema(
+            [(name, pa.string() if pa.types.is_string_view(kind) else kind) for name, kind in kinds.items()]
+        )
+
+    def take(self, rows: npt.NDArray[np.int64]) -> pa.Table:
+        """Return these rows, in the types of the file."""
+        return with_texts(self._rows.take(rows), self.schema)
 
 
 def open_columns(
     data: str | Path, names: Sequence[str], images: ImageTable | None = None
-) -> ImagePaths | ParquetRows | pa.Table | None:
+) -> ImagePaths | TableColumns | None:
     """Open the extra columns of data, or of its images, to ``take`` rows of them; return None if none is named."""
     if not names:
         return None
-    if images is not None and Path(data).suffix != ".parquet":
+    if images is not None and suffix_of(data) != ".parquet":
         return ImagePaths(images)
-    chosen = list(dict.fromkeys(names))
-    if parts := parquet_files(Path(data)):
-        return ParquetRows(parts, chosen, batch_rows=2048)
-    return read_whole(Path(data), f"data is {str(data)!r}")[0].select(chosen)
+    return TableColumns(Path(data), names)

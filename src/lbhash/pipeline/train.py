@@ -22,9 +22,9 @@ from lbhash.pipeline.splits import check_images_alone, open_embedded
 from lbhash.training.arguments import arguments
 from lbhash.utils.files import check_folder, write_json
 from lbhash.utils.formatting import some_names
-from lbhash.utils.label_files import is_label_table
 from lbhash.utils.labels import class_array
 from lbhash.utils.system import peak_memory, usable_cores
+from lbhash.utils.table_files import is_label_table
 from lbhash.utils.validation import check_int
 
 if TYPE_CHECKING:

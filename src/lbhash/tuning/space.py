@@ -64,7 +64,7 @@ def read_space(file: str | Path) -> dict[str, BaseDistribution]:
     path = existing_file(file, "space")
     try:
         entries = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ValueError(f"space is {str(file)!r}, which is not JSON: {error}") from None
     if not isinstance(entries, dict) or not entries:
         raise ValueError(f"space is {str(file)!r}; it must be an object of names, each with {_ENTRY}")

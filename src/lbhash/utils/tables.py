@@ -1,150 +1,530 @@
-"""Tables of Arrow from files as people have them (CSV with any separator, JSON, compressed), and from frames."""
+"""Any table as a schema and batches of Arrow, within a bound of memory.
+
+Cells of CSV stay text but for the columns that are asked for as numbers, and texts that many rows share stay
+dictionaries, so that no file takes much more memory than it stores. Errors are one line (``lbhash.utils.reading``).
+"""
 
 from __future__ import annotations
 
+import codecs
+import csv
+import io
 import json
 import re
+import struct
 import sys
-from collections import Counter
-from functools import cache
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache, partial
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from lbhash.utils.formatting import one_line
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
 
-_CSV, _JSON = (".csv", ".tsv"), (".json", ".jsonl", ".ndjson")
-TEXTS = tuple(f"{suffix}{packed}" for packed in ("", ".gz") for suffix in (*_CSV, *_JSON))
-ARROWS = (".arrow", ".feather")
+from lbhash.utils.files import existing_file
+from lbhash.utils.formatting import some_names
+from lbhash.utils.memory import check_memory, check_npz
+from lbhash.utils.parquet import open_parquet
+from lbhash.utils.reading import reading
+from lbhash.utils.table_files import ARROWS, SUFFIXES, TABLES, is_frame, suffix_of, table_files
+
+NUMBER = re.compile(r"\s*[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?\s*|[-+]?(nan|inf|infinity)", re.IGNORECASE)
+MISSING = {"", "#n/a", "na", "n/a", "<na>", "nan", "null", "none"}
+"""What stands for a missing number in a text file, in lower case."""
+
+ROWS = 65536  # of a batch of what has no embeddings
+BLOCK = 1 << 24  # bytes of text that are parsed at once, and of the longest row
+_FEW = 128  # rows of a batch whose texts are no dictionaries
+_HEAD = 1 << 20  # bytes that tell what a text file is like
+_DEEPEST = 64  # lists or objects within each other in JSON
+_MOST_WIDE = 1 << 30  # bytes of a text file that is not UTF-8, which is read at once
+_COMMA, _POINT = (re.compile(rf"[-+]?\d*{mark}\d+(e[-+]?\d+)?", re.IGNORECASE) for mark in (",", r"\."))
 _SEPARATORS = {"\t": "tabs", ";": "';'", "|": "'|'", ",": "','"}
-_NUMBER = re.compile(r"[-+]?\d*\.\d+(e[-+]?\d+)?")
-_COMMA = re.compile(r"[-+]?\d*,\d+(e[-+]?\d+)?")
-_CODES = {"int64": r"^[-+]?0\d+$", "double": r"^[-+]?(0\d+|\d{16,})$"}  # as numbers they lose zeros, or last digits
-_HEAD = 1 << 16  # bytes that are looked at
+_UNCLOSED = "perhaps by a quote that is not closed"
+_MARKS = {
+    codecs.BOM_UTF8: "utf-8",
+    codecs.BOM_UTF32_LE: "utf-32-le",
+    codecs.BOM_UTF32_BE: "utf-32-be",
+    codecs.BOM_UTF16_LE: "utf-16-le",
+    codecs.BOM_UTF16_BE: "utf-16-be",
+}
+
+Read = Callable[[Sequence[str], Mapping[str, Any]], Iterator[pa.RecordBatch]]
 
 
-def suffix_of(path: str | Path) -> str:
-    """Return the suffix of a file's name in lower case, with the one before ``.gz``.
+@dataclass(frozen=True)
+class Source:
+    """An open table.
 
-    >>> suffix_of("rows.CSV.gz")
-    '.csv.gz'
+    Attributes:
+        schema: of its columns; of CSV what a sample of the rows looks like. Arrays have the type null.
+        read: takes names of columns, and the types that some have if cells are text (other such columns are text), and
+            yields batches of these columns. All errors are of one line.
+        title: the name of the file or split.
+        rows: how many, if that is known before they are read.
+        parts: the tables that it is made of, if there are several.
+        files: of Parquet, if these are all of it.
+        array: returns an array by its name, of a table of arrays.
+        decimal: the decimal mark, if cells are text, whose types ``lbhash.utils.columns`` finds.
     """
-    suffixes = [one.lower() for one in Path(path).suffixes]
-    return "".join(suffixes[-2:] if suffixes[-1:] == [".gz"] else suffixes[-1:])
+
+    schema: pa.Schema
+    read: Read
+    title: str = "data"
+    rows: int | None = None
+    parts: tuple[Source, ...] = ()
+    files: tuple[Path, ...] = ()
+    array: Callable[[str], npt.NDArray[Any]] | None = None
+    decimal: str = ""
 
 
-def read_text(file: Path, said: str) -> Any:
-    """Return a CSV or JSON file as a table of Arrow, with its rows in their order.
+def open_table(data: Any, name: str = "data") -> Source:
+    """Open a frame, a file, a folder of files that are one table, or what ``datasets`` saved.
 
-    The separator is that of the first line, and a decimal comma is found in the second. JSON is a list of objects, or
-    one a line. What is unusual is said on standard error after ``said``. An error is a ``ValueError`` or Arrow's.
+    Raises:
+        ValueError: there is no such file, it is damaged, or no table; messages call it ``name``.
     """
-    import pyarrow as pa
-    import pyarrow.json
+    if is_frame(data):
+        with reading(name, data):
+            is_pandas = hasattr(data, "iloc")  # whose names of rows are no column
+            return _of_table(pa.Table.from_pandas(data, preserve_index=False) if is_pandas else pa.table(data))
+    path = Path(data)
+    if (path / "dataset_dict.json").is_file():
+        with reading(name, path):
+            splits = json.loads((path / "dataset_dict.json").read_text("utf-8"))["splits"]
+            splits = [Path(one).name for one in dict.fromkeys(splits)]
+        return _folder(path, [replace(_saved(path / one, name), title=one) for one in splits], name)
+    if (path / "state.json").is_file():
+        return _saved(path, name)
+    files = table_files(path) if path.is_dir() else []
+    if files:
+        beside = [
+            one.name for one in sorted(files[0].parent.iterdir()) if one not in files and suffix_of(one) in TABLES
+        ]
+        if beside := [one for one in beside if one[0] not in "._" and not one.endswith((".json", ".json.gz"))]:
+            say(f"{name} is {str(path)!r}: only its {suffix_of(files[0])} files are read, and not {some_names(beside)}")
+        return _folder(path, [_file(existing_file(file, name), name) for file in files], name)
+    return _file(existing_file(data, name), name)
 
-    with pa.input_stream(str(file), compression="detect") as opened:
-        head = opened.read(_HEAD)
-    if suffix_of(file).removesuffix(".gz") in _CSV:
-        return _read_csv(file, said, head)
-    with pa.input_stream(str(file), compression="detect") as opened:
-        if not head.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"["):
-            table = pa.json.read_json(opened, pa.json.ReadOptions(block_size=1 << 26))
-            try:
-                table.validate(full=True)
-            except pa.ArrowInvalid:
-                raise ValueError(f"{said}, which is not UTF-8 (perhaps latin-1); save it as UTF-8") from None
-            return table
-        try:
-            rows = json.loads(opened.read().decode("utf-8-sig"))
-            names = dict.fromkeys(name for row in rows for name in row)
-            return pa.table({name: [row.get(name) for row in rows] for name in names})
-        except (ValueError, AttributeError, TypeError) as error:
-            raise ValueError(f"{said}, which is no list of JSON objects: {error}") from None
+
+def _saved(folder: Path, name: str) -> Source:
+    """Open what ``datasets`` saved of one split."""
+    with reading(name, folder):
+        listed = json.loads((folder / "state.json").read_text("utf-8"))["_data_files"]
+        files = [folder / Path(one).name for one in dict.fromkeys(one["filename"] for one in listed)]
+    return _folder(folder, [_file(existing_file(file, name), name) for file in files], name)
 
 
-def _read_csv(file: Path, said: str, head: bytes) -> Any:
-    import pyarrow as pa
-    import pyarrow.compute as pc
-    import pyarrow.csv
+def _folder(folder: Path, parts: Sequence[Source], name: str) -> Source:
+    if not parts:
+        raise ValueError(f"{name} is {str(folder)!r}, which has no part")
+    first, *others = parts
+    for part in others:
+        if set(part.schema.names) != set(first.schema.names):
+            said = f"{part.title} of {name} has other columns than {first.title}; they must be one table"
+            raise ValueError(f"{said} ({name} is {str(folder)!r})")
 
-    encoding = "utf-16" if head[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf8"
-    lines = head.decode(encoding, errors="replace").splitlines()[:2] or [""]
-    usual = "\t" if suffix_of(file).startswith(".tsv") else ","
-    first, second = (re.sub(r'"[^"]*"', "", line) for line in (lines[0], lines[-1]))
-    # Beside another separator in both lines, commas are of decimals.
-    regular = [
-        one for one in _SEPARATORS if one != "," and first.count(",") / 2 <= first.count(one) == second.count(one)
+    def read(columns: Sequence[str], types: Mapping[str, Any]) -> Iterator[pa.RecordBatch]:
+        for part in parts:
+            yield from part.read(columns, types)
+
+    # A column of CSV that is text in one part is text in all.
+    fields = [
+        max((part.schema.field(one.name) for part in parts), key=lambda field: field.type == pa.string())
+        for one in first.schema
     ]
-    separator = max([one for one in regular if one in first] or [usual, *_SEPARATORS], key=first.count)
-    cells = second.split(separator)
-    decimal = "," if separator != "," and any(map(_COMMA.fullmatch, cells)) else "."
+    schema = pa.schema(fields, first.schema.metadata) if first.decimal else first.schema
+    rows = [part.rows for part in parts]
+    return Source(
+        schema,
+        read,
+        folder.name,
+        None if None in rows else sum(filter(None, rows)),
+        tuple(parts),
+        tuple(file for part in parts for file in part.files),
+        decimal=first.decimal,
+    )
 
-    def read(encoding: str, **options: Any) -> Any:
-        with pa.input_stream(str(file), compression="detect") as opened:
-            return pa.csv.read_csv(
-                opened,
-                pa.csv.ReadOptions(encoding=encoding),
-                pa.csv.ParseOptions(delimiter=separator, newlines_in_values=True),
-                pa.csv.ConvertOptions(decimal_point=decimal, **options),
-            )
 
-    try:
-        table = read(encoding)
-    except (pa.ArrowInvalid, UnicodeDecodeError) as error:
-        if encoding != "utf8" or not re.search("utf-?8", str(error), re.IGNORECASE):
-            raise
-        encoding, table = "latin-1", read("latin1")
-    # Binary is a column with what is not UTF-8.
-    if encoding == "utf8" and any(pa.types.is_binary(kind) for kind in table.schema.types):
-        encoding, table = "latin-1", read("latin1")
-    if wrong := [one for one in table.column_names if _NUMBER.fullmatch(one) or _COMMA.fullmatch(one)]:
-        raise ValueError(f"{said}, whose first line has the number {wrong[0]} for a name; name all columns there")
-    words = {name: name.rstrip("0123456789") for name in table.column_names}
-    # Most columns of one word and a number: an embedding, whose numbers may have any width.
-    embedding, count = Counter(words.values()).most_common(1)[0]
-    numbers = {one.name: str(one.type) for one in table.schema if count == 1 or words[one.name] != embedding}
-    if numbers := {name: kind for name, kind in numbers.items() if kind in _CODES}:
-        as_text = dict.fromkeys(numbers, pa.string())
-        texts = read(encoding, include_columns=list(numbers), column_types=as_text, strings_can_be_null=True)
-        for name, kind in numbers.items():
-            if pc.any(pc.match_substring_regex(texts[name], _CODES[kind])).as_py():
-                table = table.set_column(table.column_names.index(name), name, texts[name])
-    assumed = [f"its columns are separated by {_SEPARATORS[separator]}"] if separator != usual else []
-    assumed += ["its numbers have a decimal comma"] if decimal == "," else []
-    assumed += ["it is read as UTF-16"] if encoding == "utf-16" else []
-    if encoding == "latin-1":
-        assumed.append("it is not UTF-8 and read as latin-1 (save it as UTF-8 if a name looks wrong)")
-    if assumed:
-        _say(f"{said}: {', '.join(assumed)}")
-    return table
+def _file(file: Path, name: str) -> Source:
+    kind, said = suffix_of(file), f"{name} is {str(file)!r}"
+    if kind not in SUFFIXES:
+        raise ValueError(f"{said}; it must end in {', '.join(SUFFIXES)}")
+    with reading(name, file):
+        if kind == ".parquet":
+            source = _parquet(file)
+        elif kind in ARROWS:
+            source = _ipc(file, said)
+        elif kind in (".npy", ".npz"):
+            source = _arrays(file, name)
+        elif kind.startswith((".csv", ".tsv")):
+            source = _csv(file, said)
+        else:
+            source = _json(file, said)
+
+    def read(columns: Sequence[str], types: Mapping[str, Any]) -> Iterator[pa.RecordBatch]:
+        with reading(name, file):
+            yield from source.read(columns, types)
+
+    return replace(source, read=read, title=file.name)
+
+
+def _of_table(table: pa.Table) -> Source:
+    def read(columns: Sequence[str], types: Mapping[str, Any]) -> Iterator[pa.RecordBatch]:
+        yield from table.select(list(columns)).to_batches(ROWS)
+
+    return Source(table.schema, read, rows=len(table))
+
+
+# ---------------------------------------------------------------------------------------------------- columns
+
+
+def _parquet(file: Path) -> Source:
+    with open_parquet(file) as opened:
+        schema, rows = opened.schema_arrow, opened.metadata.num_rows
+
+    def read(columns: Sequence[str], types: Mapping[str, Any]) -> Iterator[pa.RecordBatch]:
+        nested = [one for one in columns if pa.types.is_nested(schema.field(one).type)]
+        size, done = 2048 if nested or len(columns) > 16 else ROWS, 0
+        try:
+            with open_parquet(file, columns) as opened:
+                for batch in opened.iter_batches(size, columns=list(columns), use_threads=False):
+                    yield batch
+                    done += len(batch)
+        except pa.ArrowNotImplementedError:  # of lists of texts only some pages are dictionaries
+            with open_parquet(file, [one for one in columns if one not in nested]) as opened:
+                for batch in opened.iter_batches(_FEW, columns=list(columns), use_threads=False):
+                    yield batch.slice(min(max(0, done), len(batch)))
+                    done -= len(batch)
+
+    return Source(schema, read, rows=rows, files=(file,))
+
+
+def _ipc(file: Path, said: str) -> Source:
+    whole = pa.memory_map(str(file)).read_buffer()
+    stream = whole.slice(8) if bytes(whole[:6]) == b"ARROW1" else whole  # a file is a stream between two marks
+
+    def read(columns: Sequence[str], types: Mapping[str, Any]) -> Iterator[pa.RecordBatch]:
+        for message in pa.ipc.MessageReader.open_stream(stream):
+            if message.type in ("record batch", "dictionary"):
+                check_memory(_unpacked(message), f"{said}, of which a batch")
+        chosen = [schema.get_field_index(one) for one in columns]
+        options = pa.ipc.IpcReadOptions(included_fields=chosen, use_threads=False)
+        for batch in pa.ipc.open_stream(stream, options=options):
+            found = batch.select(list(columns))
+            found.validate(full=True)
+            yield from (found.slice(start, ROWS) for start in range(0, len(found), ROWS))
+
+    schema = pa.ipc.open_stream(stream).schema
+    return Source(schema, read)
+
+
+def _unpacked(message: Any) -> int:
+    """Return the bytes that a message of Arrow takes in memory, where each packed buffer begins with its size.
+
+    Source: https://arrow.apache.org/docs/format/Columnar.html, whose metadata are tables of FlatBuffers.
+    """
+    meta, body = message.metadata.to_pybytes(), message.body
+
+    def get(form: str, at: int) -> int:
+        return struct.unpack_from(f"<{form}", meta, at)[0]
+
+    def field(table: int, number: int) -> int:
+        """Return where a field of a table is, or 0."""
+        known = table - get("i", table)
+        inside = 4 + 2 * number < get("H", known)
+        return table + get("H", known + 4 + 2 * number) if inside and get("H", known + 4 + 2 * number) else 0
+
+    def target(at: int) -> int:
+        return at + get("I", at)
+
+    batch = target(field(target(0), 2))  # of Message: header
+    if message.type == "dictionary":
+        batch = target(field(batch, 1))  # of DictionaryBatch: data
+    packed, buffers, total = field(batch, 3), target(field(batch, 2)), 0  # of RecordBatch: compression, buffers
+    for number in range(get("I", buffers)):
+        start, length = (get("q", buffers + 4 + 16 * number + at) for at in (0, 8))
+        stated = struct.unpack_from("<q", body, start)[0] if packed and length else -1
+        total += length if stated == -1 else stated
+    return total
+
+
+# ----------------------------------------------------------------------------------------------------- arrays
+
+
+def _arrays(file: Path, name: str) -> Source:
+    if suffix_of(file) == ".npy":
+        with reading(name, file, foreign=True):
+            held: npt.NDArray[Any] = np.lib.format.open_memmap(file, mode="r")
+        names = ["embedding"]
+    else:
+        with reading(name, file, foreign=True), np.load(file, allow_pickle=False) as opened:
+            names = list(opened.files)
+
+    def array(key: str) -> npt.NDArray[Any]:
+        if suffix_of(file) == ".npy":
+            return held
+        check_npz(file, f"{name} is {str(file)!r}, which", [key])
+        part = f"array {key!r} of {name}"
+        with reading(name, file, foreign=True, what=part), np.load(file, allow_pickle=False) as opened:
+            return opened[key]
+
+    def read(columns: Sequence[str], types: Mapping[str, Any]) -> Iterator[pa.RecordBatch]:
+        if columns:
+            found = {one: np.atleast_1d(array(one)) for one in columns}
+            lengths = {one: len(values) for one, values in found.items()}
+            if len(set(lengths.values())) > 1:
+                shown = ", ".join(f"{one!r} {length:,}" for one, length in lengths.items())
+                raise ValueError(f"the arrays of {name} differ in their rows: {shown}")
+            yield pa.record_batch({one: arrow_of(values) for one, values in found.items()})
+
+    return Source(pa.schema([(one, pa.null()) for one in names]), read, array=array)
+
+
+def arrow_of(array: npt.NDArray[Any]) -> pa.Array:
+    """Return an array ``[n]`` or ``[n, 1]`` as a column, and ``[n, C]`` as one of lists of a fixed size."""
+    if array.ndim == 2 and array.shape[1] != 1:
+        return pa.FixedSizeListArray.from_arrays(pa.array(array.ravel()), array.shape[1])
+    return pa.array(array.ravel() if array.ndim == 2 else array)
+
+
+# ------------------------------------------------------------------------------------------------------- text
 
 
 @cache  # a file may be read several times
-def _say(line: str) -> None:
+def say(line: str) -> None:
+    """Print a line on standard error, once."""
     print(line, file=sys.stderr)
 
 
-def read_arrow(file: Path) -> Any:
-    """Return an Arrow or Feather file as a table; errors are Arrow's."""
-    import pyarrow as pa
+def _encoding(file: Path) -> tuple[str, int]:
+    """Return the encoding of a text file, and how many bytes mark it; what is not UTF-8 and has no mark is latin-1."""
+    with _unpacked_bytes(file) as stream:
+        start = stream.read(1024)
+        for mark, code in _MARKS.items():
+            if start.startswith(mark):
+                return code, len(mark)
+        if start.count(0) > len(start) // 4:
+            return "utf-16-be" if start[0] == 0 else "utf-16-le", 0
+        decoder = codecs.getincrementaldecoder("utf-8")()
+        try:
+            decoder.decode(start)
+            while block := stream.read(BLOCK):
+                decoder.decode(block)
+            decoder.decode(b"", final=True)
+        except UnicodeDecodeError:
+            return "latin-1", 0
+    return "utf-8", 0
 
+
+def _unpacked_bytes(file: Path) -> Any:
+    return pa.input_stream(str(file), compression="gzip" if file.suffix.lower() == ".gz" else None)
+
+
+def _opener(file: Path, said: str) -> Callable[[], Any]:
+    """Return what opens a text file as a stream of UTF-8, unpacked and without a mark."""
+    code, mark = _encoding(file)
+
+    def opened() -> Any:
+        stream = _unpacked_bytes(file)
+        stream.read(mark)
+        if code == "utf-8":
+            return stream
+        # Not pa.transcoding_input_stream, with which the process ended in an abort a few times.
+        whole = stream.read(_MOST_WIDE + 1)
+        if len(whole) > _MOST_WIDE:
+            raise ValueError(f"{said}, which is {code} and larger than {_MOST_WIDE:,} bytes; save it as UTF-8")
+        return pa.BufferReader(whole.decode(code).encode())
+
+    if code != "utf-8":
+        say(f"{said}: it is not UTF-8 and read as {code} (save it as UTF-8 if a name looks wrong)")
+    return opened
+
+
+def _csv(file: Path, said: str) -> Source:
+    """Open a CSV file, whose separator, decimal mark and encoding are guessed by its first hundred rows."""
+    import pyarrow.csv as pc
+
+    usual = "\t" if suffix_of(file).startswith(".tsv") else ","
+    opened = _opener(file, said)
+    with opened() as stream:
+        head = stream.read(_HEAD)
+    text = head.decode(errors="ignore")  # a character may be cut
+    samples = {one: _sample(text, one, whole=len(head) < _HEAD) for one in _SEPARATORS}
+    separator = max(samples, key=lambda one: _regularity(samples[one], one))
+    names, *rows = samples[separator] or [[]]
+    names = [one.strip() for one in names]
+    if not any(names):
+        raise ValueError(f"{said}, which has no row, or a first line of more than {_HEAD:,} bytes")
+    if not rows and len(head) == _HEAD:  # and the first row is cut
+        raise ValueError(f"{said}, whose first row is longer than {_HEAD:,} bytes, {_UNCLOSED}")
+    numbers = [one for one in names if NUMBER.fullmatch(one) or _COMMA.fullmatch(one)]
+    places = ([str(at) for at in range(first, first + len(numbers))] for first in (0, 1))
+    if numbers and (len(names) == 1 or numbers not in places):
+        raise ValueError(f"{said}, whose first line has the number {numbers[0]} for a name; name all columns there")
+    columns = [[row[at] for row in rows if at < len(row)] for at in range(len(names))]
+    cells = {cell for column in columns for cell in column}
+    comma = separator != "," and any(map(_COMMA.fullmatch, cells)) and not any(map(_POINT.fullmatch, cells))
+    schema = pa.schema([(one, _kind(column, comma)) for one, column in zip(names, columns, strict=True)])
+    assumed = [f"its columns are separated by {_SEPARATORS[separator]}"] * (separator != usual)
+    if assumed := assumed + ["its numbers have a decimal comma"] * comma:
+        say(f"{said}: {', '.join(assumed)}")
+    blank = len(head[: len(head) - len(head.lstrip(b"\r\n"))].splitlines())
+
+    def read(columns: Sequence[str], types: Mapping[str, Any]) -> Iterator[pa.RecordBatch]:
+        reader = pc.open_csv(
+            opened(),
+            pc.ReadOptions(
+                block_size=BLOCK, column_names=names, skip_rows=blank, skip_rows_after_names=1, use_threads=False
+            ),
+            pc.ParseOptions(delimiter=separator, newlines_in_values=True),
+            pc.ConvertOptions(
+                column_types={one: types.get(one, pa.string()) for one in columns},
+                include_columns=list(columns),
+                decimal_point="," if comma else ".",
+                null_values=[
+                    *{form(one) for one in MISSING for form in (str.lower, str.upper, str.title)},
+                    "NaN",
+                    "<NA>",
+                ],
+            ),
+        )
+        yield from (batch for batch in reader if len(batch))
+
+    return Source(schema, partial(_csv_rows, read, names), decimal="," if comma else ".")
+
+
+def _csv_rows(
+    read: Read, names: Sequence[str], columns: Sequence[str], types: Mapping[str, Any]
+) -> Iterator[pa.RecordBatch]:
+    """Yield the batches; an error names the column and the row, where Arrow counts the columns, and the first line."""
     try:
-        return pa.ipc.open_file(pa.memory_map(str(file))).read_all()
-    except pa.ArrowInvalid:  # a stream, as datasets writes it
-        return pa.ipc.open_stream(pa.memory_map(str(file))).read_all()
+        yield from read(columns, types)
+    except pa.ArrowInvalid as error:
+        line = str(error)
+        if found := re.search(r"column #(\d+): Row #(\d+): .* to (\w+): invalid value '(.*)'", line, re.DOTALL):
+            at, row, kind, cell = found.groups()
+            must = "true or false" if kind == "bool" else "a number"
+            line = f"column {names[int(at)]!r} is {cell[:40]!r} in row {int(row) - 2}; it must be {must}"
+        elif found := re.search(r"Row #(\d+): Expected (\d+) columns, got (\d+): (.*)", line, re.DOTALL):
+            row, wanted, count, cells = found.groups()
+            line = f"row {int(row) - 2} has {count} cells, and the first line names {wanted} columns: {cells[:80]!r}"
+            line += f", {_UNCLOSED}" if "\n" in cells else ""
+        elif "straddling" in line or "CSV parser got out of sync" in line:
+            line = f"a row is longer than {BLOCK:,} bytes, {_UNCLOSED}"
+        raise ValueError(line) from None
 
 
-def is_frame(data: Any) -> bool:
-    """Return whether data are a frame of pandas or Polars, or a table of Arrow."""
-    return len(getattr(data, "shape", ())) == 2 and hasattr(data, "columns")
-
-
-def of_frame(data: Any, said: str) -> Any:
-    """Return a frame as a table of Arrow; ``ValueError`` begins with ``said``."""
-    import pyarrow as pa
-
-    if isinstance(data, pa.Table):
-        return data
+def _sample(text: str, separator: str, *, whole: bool) -> list[list[str]]:
+    """Return the first hundred rows, but not one that is cut off with the text."""
+    usual = csv.field_size_limit(_HEAD)
     try:
-        return data.to_arrow() if hasattr(data, "to_arrow") else pa.Table.from_pandas(data, preserve_index=False)
-    except (pa.ArrowException, TypeError) as error:
-        raise ValueError(f"{said} of which a column does not hold one type: {one_line(error)}") from None
+        rows = [row for row in islice(csv.reader(io.StringIO(text, newline=""), delimiter=separator), 101) if row]
+    finally:
+        csv.field_size_limit(usual)
+    return rows if whole or len(rows) > 100 else rows[:-1]
+
+
+def _regularity(rows: list[list[str]], separator: str) -> tuple[int, int]:
+    """Return how many rows are as wide as the first, and how wide; beside another separator commas are of decimals."""
+    width = len(rows[0]) if rows else 0
+    return sum(len(row) == width for row in rows) if width > 1 else 0, (width - 1) * (1 if separator == "," else 2)
+
+
+def _kind(cells: list[str], comma: bool) -> pa.DataType:
+    """Return the type that a column of CSV seems to have."""
+    known = [one.replace(",", ".") if comma else one for one in cells if one.strip().lower() not in MISSING]
+    if known and all(map(NUMBER.fullmatch, known)):
+        return pa.int64() if all(re.fullmatch(r"\s*[-+]?\d+\s*", one) for one in known) else pa.float64()
+    return pa.bool_() if known and {one.lower() for one in known} <= {"true", "false"} else pa.string()
+
+
+def _json(file: Path, said: str) -> Source:
+    """Open JSON: a list of objects, or one a line."""
+    opened = _opener(file, said)
+    with opened() as stream:
+        if stream.read(_HEAD).lstrip().startswith(b"["):
+            return _json_list(opened, said)
+    kinds: dict[str, pa.DataType] = {}
+    for table in _json_tables(opened):
+        for one in table.schema:  # a later row may have more columns, or fractions
+            known = kinds.get(one.name, pa.null())
+            if pa.types.is_null(known) or (pa.types.is_integer(known) and pa.types.is_floating(one.type)):
+                kinds[one.name] = one.type
+    if not kinds:
+        raise ValueError(f"{said}, which has no row")
+
+    def read(columns: Sequence[str], types: Mapping[str, Any]) -> Iterator[pa.RecordBatch]:
+        for table in _json_tables(opened):
+            absent = [one for one in columns if one not in table.column_names]
+            for one in absent:
+                table = table.append_column(one, pa.nulls(len(table)))
+            yield from table.select(list(columns)).to_batches(ROWS)
+
+    return Source(pa.schema(list(kinds.items())), read)
+
+
+def _json_list(opened: Callable[[], Any], said: str) -> Source:
+    with opened() as stream:
+        text = stream.read()
+    _check_depth(text.replace(b"\n", b" "), 0)
+    try:
+        rows = json.loads(text)
+        names = dict.fromkeys(name for row in rows for name in dict(row))
+        return _of_table(pa.table({name: [row.get(name) for row in rows] for name in names}))
+    except (ValueError, AttributeError, TypeError) as error:
+        raise ValueError(f"{said}, which is no list of JSON objects: {error}") from None
+
+
+def _json_tables(opened: Callable[[], Any]) -> Iterator[pa.Table]:
+    """Yield the rows of JSON lines in tables, each of which has its own types."""
+    start, rest = 0, b""
+    with opened() as stream:
+        while block := stream.read(BLOCK):
+            cut = block.rfind(b"\n") + 1
+            lines, rest = (rest + block[:cut], block[cut:]) if cut else (b"", rest + block)
+            if len(rest) > BLOCK:
+                raise ValueError(f"a row is longer than {BLOCK:,} bytes")
+            if lines.strip():
+                yield (table := _json_table(lines, start))
+                start += len(table)
+    if rest.strip():
+        yield _json_table(rest, start)
+
+
+def _json_table(lines: bytes, start: int) -> pa.Table:
+    import pyarrow.json as pj
+
+    _check_depth(lines, start)
+    reading_of = pj.ReadOptions(block_size=2 * BLOCK, use_threads=False)
+    try:
+        table = pj.read_json(pa.BufferReader(lines), reading_of)
+        if dates := [(one.name, _as_text(one.type)) for one in table.schema if _as_text(one.type) != one.type]:
+            table = pj.read_json(pa.BufferReader(lines), reading_of, pj.ParseOptions(explicit_schema=pa.schema(dates)))
+        return table
+    except pa.ArrowInvalid as error:
+        raise ValueError(re.sub(r"in row (\d+)", lambda row: f"in row {start + int(row[1])}", str(error))) from None
+
+
+def _as_text(kind: pa.DataType) -> pa.DataType:
+    """Return a type with text in place of the times that Arrow takes text for: two texts may be one time."""
+    if pa.types.is_list(kind):
+        return pa.list_(_as_text(kind.value_type))
+    return pa.string() if pa.types.is_timestamp(kind) else kind
+
+
+def _check_depth(text: bytes, start: int) -> None:
+    """Raise ``ValueError`` if a line nests so deep that Arrow's parser ends the process; the first is row ``start``."""
+    data = np.frombuffer(text, np.uint8)
+    opens = np.flatnonzero((data == ord("[")) | (data == ord("{")))
+    ends = np.append(np.flatnonzero(data == ord("\n")), len(data))
+    counts = np.bincount(np.searchsorted(ends, opens), minlength=len(ends))
+    for line in np.flatnonzero(counts > _DEEPEST).tolist():  # only these may, and are looked at
+        begin = int(ends[line - 1]) + 1 if line else 0
+        marks = re.sub(rb'"(?:[^"\\]|\\.)*"|[^][{}"]+', b"", text[begin : ends[line]])
+        steps = np.where(np.isin(np.frombuffer(marks, np.uint8), (ord("["), ord("{"))), 1, -1)
+        if np.cumsum(steps).max(initial=0) > _DEEPEST:
+            raise ValueError(f"row {start + line} has lists or objects more than {_DEEPEST} deep in each other")

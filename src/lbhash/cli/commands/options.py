@@ -50,7 +50,7 @@ Data = Annotated[
     str,
     data_option(
         "'digits' or 'characters'; a file of embeddings (Parquet, CSV, TSV, JSON, Arrow, .npz or .npy), a folder "
-        "of Parquet files, or an address; or a folder with the files train, base and query. "
+        "of such tables, or an address; or a folder with the files train, base and query. "
         "The labels of NAME.npy are in NAME_labels.npy beside it. With a backbone: images in Parquet or a folder, or "
         "'cifar10' or 'cifar100', which are downloaded once."
     ),

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from lbhash.data.arrow import parquet_files
 from lbhash.data.images.folders import holds_files, holds_folders, read_image_files, read_image_folder
 from lbhash.data.images.hub import HUB_DATASETS, read_hub_dataset
 from lbhash.data.images.parquet import has_image_column, read_parquet_images
 from lbhash.data.images.stores import FileImages, ImageStore, ListedImages
 from lbhash.data.images.table import ImageSplit, ImageTable
+from lbhash.utils.table_files import parquet_files
 from lbhash.utils.validation import did_you_mean
 
 PUBLISHED = {"cifar10": "data_batch_*", "nuswide": "Groundtruth/AllLabels", "lists": "database.txt"}

@@ -9,15 +9,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from lbhash.data.arrow import FLAGS, first_of, parquet_files, read_facts, read_parts
+from lbhash.data.choose import FLAGS, Chosen, facts_of, first_of
 from lbhash.data.images.decoding import read_file
 from lbhash.data.images.stores import FileImages, ImageStore, SpooledImages, file_facts
 from lbhash.data.images.table import ImageTable
-from lbhash.data.split_names import split_masks
 from lbhash.data.streamed import ParquetRows
 from lbhash.utils.files import existing_file
 from lbhash.utils.fingerprint import fingerprint, sampled
-from lbhash.utils.formatting import one_line
+from lbhash.utils.memory import check_parquet
+from lbhash.utils.reading import reading
+from lbhash.utils.table_files import parquet_files
 
 IMAGE_COLUMNS = ("image", "img")
 LABEL_COLUMNS = ("label", "labels", "fine_label")
@@ -113,37 +114,31 @@ def read_parquet_images(path: str | Path, name: str = "data") -> ImageTable:
     (``lbhash.data.split_names``). Files may lie in the folder's folder ``data``, as in a copy of a repository of the
     Hub.
     """
-    import pyarrow as pa
-    import pyarrow.parquet as pq
+    from lbhash.utils.columns import read_columns
+    from lbhash.utils.tables import open_table
 
     files = parquet_files(Path(path)) if Path(path).is_dir() else [existing_file(path, name)]
     if not files:
         raise ValueError(f"{name} is the folder {str(path)!r}, which has no .parquet file")
-    tables = []
+    source = open_table(path, name)
+    parts = source.parts or (source,)
+    for part in parts:
+        image = _image_column(part.schema, part.files[0], name)
+    schema = source.schema
+    chosen = Chosen(
+        [image], first_of(LABEL_COLUMNS, schema.names), [flag for flag in FLAGS if flag in schema.names], False
+    )
+    beside = len(files) == 1 and _holds_no_bytes(schema.field(image).type)
     for file in files:
-        try:
-            schema = pq.read_schema(file)
-            image = _image_column(schema, file, name)
-            label = first_of(LABEL_COLUMNS, schema.names)
-            beside = len(files) == 1 and _holds_no_bytes(schema.field(image).type)
-            others = [flag for flag in FLAGS if flag in schema.names] + ([label] if label else [])
-            others += [image] if beside else []
-            tables += read_parts([file], others, f"{name} is {str(file)!r}")
-        except (pa.ArrowInvalid, OSError) as error:
-            said = f"{name} is {str(file)!r}, which is damaged or no Parquet file: {one_line(error)}"
-            raise ValueError(said) from None
-        if tables[-1].schema.names != tables[0].schema.names:
-            raise ValueError(f"{file.name} of {name} has other columns than {files[0].name}; they must be one table")
-    table = pa.concat_tables([one.replace_schema_metadata(None) for one in tables], promote_options="permissive")
-    has_flags = not FLAGS.keys().isdisjoint(table.schema.names)  # which count in place of the files' names
-    heads = [file.stem.split("-")[0] for file in files]
-    masks = {} if has_flags else split_masks(heads, list(map(len, tables)), name)
-    labels, classes, splits = read_facts(table, label, masks, name, metadata=schema.metadata)
+        check_parquet(file, f"{name} is {str(file)!r}, whose columns {', '.join(chosen.facts)}", chosen.facts)
+    with reading(name, path):
+        columns = read_columns(source, [*chosen.facts, *([image] if beside else [])], chosen.label)
+        facts = facts_of(columns, chosen, [(part.title, part.rows or 0) for part in parts], name)
     store: ImageStore = ParquetImages(files, image, Path(path).name)
     if beside:
-        paths = [one and one.get("path") for one in table[image].to_pylist()]
+        paths = [one and one.get("path") for one in columns[image].to_pylist()]
         store = FileImages(files[0].parent, paths) if all(paths) else store
-    return ImageTable(store, labels, Path(path).name, class_names=classes, **splits)
+    return ImageTable(store, name=Path(path).name, **facts)
 
 
 def _holds_no_bytes(kind: Any) -> bool:

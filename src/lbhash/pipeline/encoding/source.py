@@ -18,7 +18,6 @@ from lbhash.data.images import ImageTable
 from lbhash.data.images.loading import Damage, ImageReader, in_workers
 from lbhash.data.images.stores import file_facts
 from lbhash.data.images.table import ImageSplit
-from lbhash.data.readers import SUFFIXES
 from lbhash.hasher import Hasher
 from lbhash.models.backbone import Backbone
 from lbhash.pipeline.columns import open_columns
@@ -26,7 +25,7 @@ from lbhash.pipeline.encoding.job import EncodingJob
 from lbhash.utils.fingerprint import fingerprint, sampled
 from lbhash.utils.progress import counted
 from lbhash.utils.system import usable_cores
-from lbhash.utils.tables import suffix_of
+from lbhash.utils.table_files import SUFFIXES, suffix_of
 
 
 class Batch(NamedTuple):

@@ -1,0 +1,190 @@
+"""Columns of tables, read batch by batch: what they hold, of one type, where texts that rows share are held once."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lbhash.utils.files import read_npy
+from lbhash.utils.formatting import some_names
+from lbhash.utils.reading import reading
+from lbhash.utils.table_files import suffix_of
+from lbhash.utils.tables import MISSING, Source, open_table
+from lbhash.utils.validation import did_you_mean
+
+LABELS = ("label", "labels", "category", "class", "target", "y")
+"""Usual names of the column with the labels, the first of which is taken."""
+
+_LONGEST = 1 << 16  # bytes of a label
+_FORMS: tuple[tuple[re.Pattern[str], Callable[[str], Any]], ...] = (
+    (re.compile(r"[-+]?(0|[1-9]\d{0,18})"), int),
+    (re.compile(r"[-+]?(0|[1-9]\d{0,17}|\d*\.\d+|\d+\.)(e[-+]\d+)?"), float),  # 1e5 may be a name
+    (re.compile("true|false"), "true".__eq__),
+)
+
+
+def content(kind: pa.DataType) -> str:
+    """Return what a column of an Arrow type holds: lists, text, bytes, whole, numbers, Booleans, or "" for others."""
+    types = pa.types
+    if isinstance(kind, pa.BaseExtensionType):
+        return content(kind.storage_type)
+    if types.is_dictionary(kind) or types.is_run_end_encoded(kind):
+        return content(kind.value_type)
+    known = {
+        "text": (types.is_string, types.is_large_string, types.is_string_view),
+        "bytes": (types.is_binary, types.is_large_binary, types.is_binary_view, types.is_fixed_size_binary),
+        "whole": (types.is_integer,),
+        "numbers": (types.is_floating, types.is_decimal),
+        "Booleans": (types.is_boolean,),
+        "lists": (
+            types.is_list,
+            types.is_large_list,
+            types.is_fixed_size_list,
+            types.is_list_view,
+            types.is_large_list_view,
+        ),
+    }
+    return next((what for what, tests in known.items() if any(test(kind) for test in tests)), "")
+
+
+def can_be_labels(kind: pa.DataType) -> bool:
+    """Return whether a column may hold labels; of numbers only the values say whether these are whole."""
+    inner = content(kind.value_type) if content(kind) == "lists" and hasattr(kind, "value_type") else content(kind)
+    return inner in ("text", "whole", "Booleans") or (inner in ("bytes", "numbers") and content(kind) != "lists")
+
+
+def plain(array: pa.Array) -> pa.Array:
+    """Return an array of no extension type, and runs of equal values as a dictionary."""
+    if isinstance(array, pa.ExtensionArray):
+        array = array.storage
+    if not pa.types.is_run_end_encoded(array.type):
+        return array
+    values = array.values.dictionary_encode() if not pa.types.is_dictionary(array.values.type) else array.values
+    rows = np.arange(array.offset, array.offset + len(array))
+    at = np.searchsorted(np.asarray(array.run_ends), rows, side="right")
+    return pa.DictionaryArray.from_arrays(values.indices.take(pa.array(at)), values.dictionary)
+
+
+def compact(array: pa.Array) -> pa.Array:
+    """Return texts, also those in lists, as a dictionary of those that occur, and any other values as they are."""
+    array = plain(array)
+    kind = content(array.type)
+    if kind == "lists":
+        if pa.types.is_fixed_size_list(array.type) and content(array.type.value_type) != "text":
+            return array
+        lengths = np.asarray(array.value_lengths().fill_null(0))
+        ends = pa.array(np.concatenate([[0], np.cumsum(lengths)]), pa.int32())
+        return pa.ListArray.from_arrays(ends, compact(array.flatten()), mask=array.is_null())
+    if kind not in ("text", "bytes"):
+        return array.cast(array.type.value_type) if pa.types.is_dictionary(array.type) else array
+    coded = array if pa.types.is_dictionary(array.type) else array.dictionary_encode()
+    values = coded.dictionary.cast(pa.string() if kind == "text" else pa.binary())
+    used = pc.unique(coded.indices.drop_null())
+    used = used.filter(values.take(used).is_valid())
+    return pa.DictionaryArray.from_arrays(pc.index_in(coded.indices, used), values.take(used))
+
+
+def joined(chunks: Iterable[pa.Array], name: str) -> pa.ChunkedArray:
+    """Return the chunks of a column with one type and one dictionary; ``TypeError`` if they are of several kinds."""
+    chunks = list(chunks)
+    kinds = list(
+        dict.fromkeys(one.type for one in chunks if not pa.types.is_null(one.type) and one.null_count < len(one))
+    )
+    if not kinds:
+        return pa.chunked_array(chunks or [pa.nulls(0)])
+    try:
+        fields = [pa.schema([("", one)]) for one in kinds]
+        kind = pa.unify_schemas(fields, promote_options="permissive").field(0).type
+    except pa.ArrowException:
+        both = ", ".join(sorted(map(str, kinds)))
+        raise TypeError(f"{name} holds values of several kinds ({both}); give all as text, or all as numbers") from None
+    alike = [
+        one if one.type == kind else pa.nulls(len(one), kind) if one.null_count == len(one) else one.cast(kind)
+        for one in chunks
+    ]
+    return pa.chunked_array(alike, kind)
+
+
+def read_columns(source: Source, names: Sequence[str], label: str | None = None) -> Columns:
+    """Return some columns of a table, of which one may be that of labels."""
+    columns = Columns(source, names, label)
+    for batch in source.read(names, {}):
+        columns.add(batch)
+    return columns
+
+
+class Columns:
+    """Columns that are collected batch by batch."""
+
+    def __init__(self, source: Source, names: Sequence[str], label: str | None = None) -> None:
+        self.source, self.label, self.rows = source, label, 0
+        self._chunks: dict[str, list[pa.Array]] = {name: [] for name in names}
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        """Add the rows of a batch, which may have more columns."""
+        for name, chunks in self._chunks.items():
+            chunk = compact(batch[name])
+            if name == self.label and pa.types.is_dictionary(chunk.type) and len(chunk.dictionary):
+                longest = pc.max(pc.binary_length(chunk.dictionary)).as_py()
+                if longest > _LONGEST:
+                    said = f"column {name!r} has a label of {longest:,} bytes near row {self.rows}"
+                    raise ValueError(f"{said}, perhaps by a quote that is not closed; it may have {_LONGEST:,}")
+            chunks.append(chunk)
+        self.rows += len(batch)
+
+    def texts(self, name: str) -> pa.DictionaryArray:
+        """Return a column of texts, also of such as look like numbers."""
+        return compact(joined(self._chunks[name], f"column {name!r}").combine_chunks())
+
+    def __getitem__(self, name: str) -> pa.ChunkedArray:
+        column = joined(self._chunks[name], f"column {name!r}")
+        mark = self.source.decimal
+        return typed(column, mark) if mark and pa.types.is_dictionary(column.type) else column
+
+
+def typed(column: pa.ChunkedArray, decimal: str) -> pa.ChunkedArray:
+    """Return a column of texts from CSV as numbers or Booleans, if no two texts would be one value by that.
+
+    Numbers with zeros before them, of more than 18 digits, or such as ``1e5`` stay text; what is empty is missing.
+    """
+    coded = column.combine_chunks()
+    held = coded.dictionary.to_pylist()
+    texts = [one.strip().lower().replace(decimal, ".") for one in held]
+    known = [one for one in texts if one not in MISSING]
+    if not known:
+        return pa.chunked_array([pa.nulls(len(coded))])
+    read = next((read for form, read in _FORMS if known and all(map(form.fullmatch, known))), None)
+    values = [] if read is None else [None if one in MISSING else read(one) for one in texts]
+    present = {one for one in values if one is not None}
+    small = all(isinstance(one, float) or -(2**63) <= one < 2**63 for one in present)
+    if small and (len(present) == len(known) > 0 or any(one % 1 for one in present)):
+        return pa.chunked_array([pa.array(values).take(coded.indices)])
+    if "" in held:
+        indices = pc.if_else(pc.equal(coded.indices, held.index("")), None, coded.indices)
+        coded = pa.DictionaryArray.from_arrays(indices, coded.dictionary)
+    return pa.chunked_array([coded])
+
+
+def read_label_file(path: str | Path, name: str, column: str | None = None) -> Any:
+    """Return the labels of a file, an array or a column of Arrow; ``name`` is the argument's in messages.
+
+    A table has them in ``column``; if None, in the first of ``LABELS`` that is there, or in its only column.
+    """
+    if suffix_of(path) == ".npy":
+        return read_npy(path, name)
+    source = open_table(path, name)
+    said, names = f"{name} is {str(path)!r}", source.schema.names
+    if column is not None and column not in names:
+        hint = did_you_mean(column, names)
+        raise ValueError(f"label_column is {column!r}, and {said}, which has {some_names(names)}{hint}")
+    chosen = column or next((one for one in LABELS if one in names), names[0] if len(names) == 1 else None)
+    if chosen is None:
+        raise ValueError(f"{said}, which has no column 'label' (it has {some_names(names)}); name it by label_column")
+    with reading(name, path):
+        return read_columns(source, [chosen], chosen)[chosen]
