@@ -5,7 +5,7 @@
 - "bare": backbone, head and packing in a plain loop over images that lie decoded in memory, preprocessed as they are
   needed, in a process of its own. It reads nothing, decodes nothing and writes nothing.
 - "encode": ``lbhash encode`` into a folder, of the same images in a Parquet file. Its seconds are those that it says,
-  from the first image to the last shard; "start" is what the whole command takes besides, once.
+  from the first image to the last part; "start" is what the whole command takes besides, once.
 
 Both take turns, with the same threads. The ratio is bare over encode in seconds an image, the median of the rounds; 1
 is as quick. "memory" is the most that the command takes, its workers among it (proportional set size, looked at every
@@ -71,7 +71,6 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=4000, help="images")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--batch-size", type=int, default=32)
-    parser.add_argument("--shard-rows", type=int, default=65_536)
     parser.add_argument("--precision", choices=["32", "bf16"], default="32")
     parser.add_argument("--workers", type=int, help="of encode; its default if not given")
     parser.add_argument("--threads", type=int, default=os.cpu_count(), help="of PyTorch, in both")
@@ -110,7 +109,7 @@ def encode(
     """Seconds of the encoding and of the whole command, and MiB."""
     shutil.rmtree(place / "codes", ignore_errors=True)
     options = {"model": model, "backbone": backbone, "data": data, "out": place / "codes", "workers": given.workers}
-    options |= {"batch-size": given.batch_size, "shard-rows": given.shard_rows, "precision": given.precision}
+    options |= {"batch-size": given.batch_size, "precision": given.precision}
     words = [word for name, value in options.items() if value is not None for word in (f"--{name}", str(value))]
     started, most = time.perf_counter(), 0
     with subprocess.Popen([sys.executable, "-m", "lbhash", "encode", *words, "--json"], stdout=-1, stderr=-3) as run:

@@ -17,14 +17,13 @@ from hypothesis import strategies as st
 from lbhash import Hasher
 from lbhash.codes import pack
 from lbhash.codes.io import CodeTable, read_codes, write_codes
-from lbhash.codes.shards import MANIFEST, shards_of
 from lbhash.pipeline.encode import encode
 from lbhash.pipeline.encoding.job import EncodingJob
-from lbhash.pipeline.shard_store import EmbeddingShards
 from lbhash.training.checkpoints import load_checkpoint, write_checkpoint
 from lbhash.utils.checksums import checked, read_npz, with_checksum, write_npz
 from lbhash.utils.parallel import read_run, write_run
 from lbhash.utils.parquet import CHECKED, write_parquet
+from lbhash.utils.parts import MANIFEST, PART_ROWS, Damage, Parts
 
 RNG = np.random.default_rng(0)
 
@@ -89,18 +88,20 @@ def test_a_file_of_codes(tmp_path, suffix):
 
 @pytest.fixture(scope="module")
 def encoded(tmp_path_factory):
-    """A model, its data, and a folder of codes in three shards."""
+    """A model, its data, and a folder of codes in three parts."""
     place = tmp_path_factory.mktemp("encoded")
     X = RNG.standard_normal((90, 6)).astype(np.float32)
     columns = {"embedding": list(X), "label": RNG.integers(0, 3, 90)}
     pq.write_table(pa.table({name: pa.array(list(values)) for name, values in columns.items()}), place / "d.parquet")
     Hasher(bits=12, epochs=1, hidden=0, device="cpu").fit(X, columns["label"]).save_pretrained(place / "model")
     job = EncodingJob(place / "model", place / "d.parquet")
-    encode(job, place / "codes", shard_rows=30, progress=False)
-    return job, place / "codes"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(PART_ROWS, "rows", 30)
+        encode(job, place / "codes", progress=False)
+        yield job, place / "codes"
 
 
-def test_shards_and_manifests_are_checked(encoded):
+def test_parts_and_manifests_are_checked(encoded):
     folder = encoded[1]
     expected = same_codes(read_codes(folder))
     for file in sorted(folder.glob("part-*"))[1:2]:
@@ -108,15 +109,15 @@ def test_shards_and_manifests_are_checked(encoded):
     refusals(folder / MANIFEST, lambda: read_codes(folder), expected)
 
 
-def test_a_damaged_shard_is_encoded_again(encoded):
+def test_a_damaged_part_is_encoded_again(encoded):
     job, folder = encoded
-    shard = sorted(folder.glob("part-*"))[1]
-    content = shard.read_bytes()
-    shard.write_bytes(content[:40] + bytes([content[40] ^ 1]) + content[41:])
-    with pytest.raises(ValueError, match=rf"{shard.name}\); run its 'lbhash encode' again, which makes damaged"):
+    part = sorted(folder.glob("part-*"))[1]
+    content = part.read_bytes()
+    part.write_bytes(content[:40] + bytes([content[40] ^ 1]) + content[41:])
+    with pytest.raises(ValueError, match=rf"{part.name} is damaged or of other rows; run its 'lbhash encode' again"):
         read_codes(folder)
     assert encode(job, folder, progress=False)["found"] == 2
-    assert shard.read_bytes() == content
+    assert part.read_bytes() == content
 
 
 def test_pages_have_checksums_that_any_reader_can_verify(tmp_path):
@@ -173,30 +174,21 @@ def test_a_checkpoint(tmp_path):
 # ------------------------------------------------------------------------------------------------- caches and results
 
 
-def test_embeddings_in_the_cache(tmp_path):
-    store, shards = EmbeddingShards(tmp_path, 20, 6), shards_of(20, 10)
-    parts = RNG.standard_normal((2, 10, 6)).astype(np.float32)
-    for shard, part in zip(shards, parts, strict=True):
-        store.write(shard, part, {})
-        assert_found_or_missing(store, shard, part, [tmp_path / "chunks" / f"{shard.start:09}{end}" for end in ENDS])
-    store.finish(shards)
-    assert_found_or_missing(store, None, parts.reshape(20, 6), [tmp_path / "embeddings.npy", tmp_path / "damaged.json"])
-
-
-ENDS = (".npy", ".json")
-
-
-def assert_found_or_missing(store, shard, expected, files):
-    for file in files:
-        missing = 0
-        for place in flipped(file, 60):
-            found = store.find(shard)
-            missing += found is None
-            if found is not None:
-                np.testing.assert_array_equal(found[0], expected, str(place))
-                assert found[1] == {}
-        assert missing > 20
-        assert store.find(shard) is not None
+def test_a_part(tmp_path):
+    parts, damaged = Parts(tmp_path, {"of": "this", "rows": 20, "part_rows": 10}), [Damage(12, "image 12", "no image")]
+    (first, second), table = parts.ranges, pa.table({"row": range(10), "x": RNG.standard_normal(10)})
+    parts.write(first, table, [])
+    parts.write(second, table, damaged)
+    missing = 0
+    for place in flipped(parts.file(second), 200):
+        found = parts.find(second)
+        missing += found is None
+        assert found is None or (found[0].equals(table), found[1]) == (True, damaged), str(place)
+    assert missing > 100
+    assert parts.find(second)[1] == damaged
+    parts.file(first).write_bytes(parts.file(second).read_bytes())
+    assert parts.find(first) is None  # of other rows
+    assert Parts(tmp_path, {**parts.facts, "of": "that"}).find(second) is None
 
 
 def test_results_of_runs(tmp_path):

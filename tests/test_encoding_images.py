@@ -15,7 +15,6 @@ from PIL import Image
 
 from image_tools import stored, write_small_resnet
 from lbhash.codes.io import read_codes
-from lbhash.codes.shards import MANIFEST, read_manifest
 from lbhash.data.images import load_images
 from lbhash.data.images.corrupt import find_unreadable
 from lbhash.models.encoder import load_encoder
@@ -23,6 +22,7 @@ from lbhash.models.hash_model import HashModel
 from lbhash.pipeline.embeddings import ImageOptions
 from lbhash.pipeline.encode import encode_folder
 from lbhash.pipeline.encoding.job import EncodingJob
+from lbhash.utils.parts import MANIFEST, PART_ROWS, open_parts
 
 pytest.importorskip("transformers")
 
@@ -95,7 +95,14 @@ def cache(tmp_path, monkeypatch):
     return tmp_path / "cache"
 
 
-def encode(model, backbone, data, out, *, damaged="refuse", **options):
+@pytest.fixture(autouse=True)
+def of_this_test(monkeypatch):
+    monkeypatch.setitem(PART_ROWS, "images", PART_ROWS["images"])
+
+
+def encode(model, backbone, data, out, *, damaged="refuse", part_rows=None, **options):
+    """Encode in parts of so many images, or as before in the same test."""
+    PART_ROWS["images"] = part_rows or PART_ROWS["images"]
     job = {name: options.pop(name) for name in list(options) if name in EncodingJob.__dataclass_fields__}
     job.setdefault("workers", 0)
     given = ImageOptions(str(backbone), damaged)
@@ -110,14 +117,14 @@ def contents(folder):
 
 
 def test_images_become_the_codes_of_their_embeddings(model, backbone_folder, data, tmp_path, expected):
-    facts = encode(model, backbone_folder, data, tmp_path / "codes", shard_rows=20, batch_size=7, columns=("name",))
-    assert (facts["codes"], facts["rows"], facts["shards"], facts["unit"]) == (ROWS, ROWS, 3, "images")
+    facts = encode(model, backbone_folder, data, tmp_path / "codes", part_rows=20, batch_size=7, columns=("name",))
+    assert (facts["codes"], facts["rows"], facts["parts"], facts["unit"]) == (ROWS, ROWS, 3, "images")
     found = read_codes(tmp_path / "codes")
     np.testing.assert_array_equal(found.codes, expected)
     np.testing.assert_array_equal(found.labels, np.arange(ROWS) % 3)
     np.testing.assert_array_equal(found.rows, np.arange(ROWS))
     assert found.extra_columns["name"].to_pylist() == [f"image {row}" for row in range(ROWS)]
-    manifest = read_manifest(tmp_path / "codes")
+    manifest = open_parts(tmp_path / "codes", "codes").facts
     assert manifest["backbone"] == load_encoder(model).metadata["backbone"]["fingerprint"]
     assert (manifest["precision"], manifest["data"]) == ("32", "data.parquet")
 
@@ -125,7 +132,7 @@ def test_images_become_the_codes_of_their_embeddings(model, backbone_folder, dat
 @pytest.mark.filterwarnings("ignore:This DataLoader will create")
 def test_the_number_of_workers_changes_nothing(model, backbone_folder, data, tmp_path):
     for workers in (0, 2):
-        encode(model, backbone_folder, data, tmp_path / str(workers), shard_rows=20, batch_size=7, workers=workers)
+        encode(model, backbone_folder, data, tmp_path / str(workers), part_rows=20, batch_size=7, workers=workers)
     assert contents(tmp_path / "0") == contents(tmp_path / "2")
 
 
@@ -135,7 +142,7 @@ def test_images_without_labels_beside_their_table(model, backbone_folder, tmp_pa
         (tmp_path / f"{row}.png").write_bytes(file)
     image = pa.array([{"bytes": None, "path": f"{row}.png"} for row in range(ROWS)], _STORED)
     pq.write_table(pa.table({"image": image}), tmp_path / "data.parquet")
-    encode(model, backbone_folder, tmp_path / "data.parquet", tmp_path / "codes", shard_rows=20)
+    encode(model, backbone_folder, tmp_path / "data.parquet", tmp_path / "codes", part_rows=20)
     found = read_codes(tmp_path / "codes")
     np.testing.assert_array_equal(found.codes, expected)
     assert found.labels is None
@@ -148,8 +155,8 @@ def test_mixed_precision_is_said(model, backbone_folder, data, tmp_path, expecte
     encode(model, backbone_folder, data, tmp_path / "codes", precision="bf16")
     found = np.unpackbits(read_codes(tmp_path / "codes").codes ^ expected).mean()
     assert found < 0.05  # bits that come out otherwise
-    assert read_manifest(tmp_path / "codes")["precision"] == "bf16"
-    with pytest.raises(ValueError, match=r"in the precision of the backbone \(bf16 there, 32 here\); give another"):
+    assert open_parts(tmp_path / "codes", "codes").facts["precision"] == "bf16"
+    with pytest.raises(ValueError, match=r"made otherwise \(precision: 'bf16' there, '32' here\); give another"):
         encode(model, backbone_folder, data, tmp_path / "codes")
 
 
@@ -188,7 +195,7 @@ def test_a_few_images_are_held_however_large_a_row_group_is(tmp_path):
 def broken(tmp_path):
     files = images()
     files[4], files[33] = b"junk", files[33][: len(files[33]) // 2]
-    files[20:30] = [b"junk"] * 10  # a whole shard of 10
+    files[20:30] = [b"junk"] * 10  # a whole part of 10
     return write_parquet(tmp_path / "broken.parquet", files, name=[f"image {row}" for row in range(ROWS)])
 
 
@@ -198,7 +205,7 @@ DAMAGED = [4, *range(20, 30), 33]
 def test_damaged_images_are_named_and_counted(model, backbone_folder, broken, tmp_path, expected):
     out = tmp_path / "codes"
     facts = encode(
-        model, backbone_folder, broken, out, damaged="skip", shard_rows=10, batch_size=4, columns=("name",), workers=1
+        model, backbone_folder, broken, out, damaged="skip", part_rows=10, batch_size=4, columns=("name",), workers=1
     )
     assert (facts["codes"], facts["damaged"], facts["rows"]) == (ROWS - 12, 12, ROWS)
     kept = [row for row in range(ROWS) if row not in DAMAGED]
@@ -213,7 +220,6 @@ def test_damaged_images_are_named_and_counted(model, backbone_folder, broken, tm
     assert rows[0]["where"] == "image 4 of broken.parquet"
     assert rows[0]["fault"].startswith("image 4 of broken.parquet is no image")
     assert rows[-1]["fault"].startswith("image 33 of broken.parquet is a damaged or truncated PNG")
-    assert read_manifest(out)["complete"] == {"codes": ROWS - 12, "damaged": 12}
     whole = contents(out)
     assert encode(model, backbone_folder, broken, out, damaged="skip", columns=("name",))["found"] == 5
     assert contents(out) == whole
@@ -224,9 +230,9 @@ def test_damaged_images_are_refused_and_may_be_skipped_then(model, backbone_fold
     files[4] = images()[4]
     write_parquet(broken, files)
     out = tmp_path / "codes"
-    with pytest.raises(ValueError, match=r"^image 20 of broken.parquet is no image.*--damaged skip\): the shards that"):
-        encode(model, backbone_folder, broken, out, shard_rows=10)
-    assert sorted(file.name for file in out.glob("part-*")) == [f"part-0000{at}-of-00005.parquet" for at in (0, 1)]
+    with pytest.raises(ValueError, match=r"^image 20 of broken.parquet is no image.*--damaged skip\): the parts that"):
+        encode(model, backbone_folder, broken, out, part_rows=10)
+    assert sorted(file.name for file in out.glob("part-*")) == ["part-00000.parquet", "part-00001.parquet"]
     facts = encode(model, backbone_folder, broken, out, damaged="skip")
     assert (facts["found"], facts["damaged"]) == (2, 11)
 
@@ -235,8 +241,7 @@ def test_no_image_at_all(model, backbone_folder, tmp_path):
     data = write_parquet(tmp_path / "data.parquet", [b"junk"] * 5)
     with pytest.raises(ValueError, match=r"^no image could be read: image 0 of data.parquet is no image"):
         encode(model, backbone_folder, data, tmp_path / "codes", damaged="skip")
-    with pytest.raises(ValueError, match=r"which is not complete \(1 of its 1 shards are there\)"):
-        read_codes(tmp_path / "codes")
+    assert len(read_codes(tmp_path / "codes").codes) == 0
 
 
 def test_what_is_said_of_damage(model, backbone_folder, broken, tmp_path, refuse, succeed, monkeypatch):
@@ -244,7 +249,7 @@ def test_what_is_said_of_damage(model, backbone_folder, broken, tmp_path, refuse
     given = ("--model", model, "--backbone", backbone_folder, "--data", broken, "--workers", 0)
     out, _ = succeed("encode", *given, "--out", "codes", "--damaged", "skip")
     assert out.splitlines() == [
-        "38 codes of 32 bits (152 bytes) are in codes, 1 shards, of which 0 were there before",
+        "38 codes of 32 bits (152 bytes) are in codes, 1 parts, of which 0 were there before",
         "38 codes + 12 damaged = 50 images; the damaged ones are named in codes/_damaged.csv",
     ]
     out, err = succeed("encode", *given, "--out", "base/", "--damaged", "skip", "--split", "base")
@@ -306,8 +311,8 @@ def test_what_cannot_be_read_is_looked_for_once(broken, cache, monkeypatch):
 
 def test_changed_images_are_refused(model, backbone_folder, tmp_path):
     root = write_folder(tmp_path / "images", images())
-    encode(model, backbone_folder, root, tmp_path / "codes", shard_rows=20)
+    encode(model, backbone_folder, root, tmp_path / "codes", part_rows=20)
     os.utime(root / "class0" / "000.png", (1, 1))
-    with pytest.raises(ValueError, match=r"differ from this run's in the fingerprint of the data .*; give another"):
+    with pytest.raises(ValueError, match=r"which was made otherwise \(files: .*; give another"):
         encode(model, backbone_folder, root, tmp_path / "codes")
     assert MANIFEST in contents(tmp_path / "codes")

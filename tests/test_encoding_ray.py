@@ -15,7 +15,6 @@ import pytest
 
 from image_tools import stored, write_small_resnet
 from lbhash.codes.io import CodeTable, read_codes, write_codes
-from lbhash.codes.shards import shards_of
 from lbhash.data import load_table
 from lbhash.evaluation.parts import Part
 from lbhash.models.hash_model import HashModel
@@ -24,9 +23,9 @@ from lbhash.pipeline.embeddings import ImageOptions
 from lbhash.pipeline.encode import encode_folder
 from lbhash.pipeline.encoding.factory import open_source
 from lbhash.pipeline.encoding.job import EncodingJob
-from lbhash.pipeline.encoding.ray import ShardEncoder
+from lbhash.pipeline.encoding.ray import PartEncoder
 from lbhash.pipeline.evaluate import evaluate_files
-from lbhash.pipeline.shard_store import CodeShards
+from lbhash.utils.parts import PART_ROWS, Parts
 
 ROWS, DIM = 400, 12
 IMAGES, LOST = 500, 333  # of which one is damaged
@@ -54,8 +53,14 @@ def contents(folder):
     return {file.name: file.read_bytes() for file in Path(folder).iterdir() if file.name != ".lock"}
 
 
-def row_of(shard):
-    return {name: np.int64(value) for name, value in vars(shard).items()}
+def batch_of(part):
+    """A part as Ray hands it to a worker."""
+    return {"start": np.array([part.start]), "stop": np.array([part.stop])}
+
+
+def in_parts_of(rows, monkeypatch):
+    for unit in PART_ROWS:
+        monkeypatch.setitem(PART_ROWS, unit, rows)
 
 
 # ------------------------------------------------------------------------------------------------- without a cluster
@@ -68,45 +73,45 @@ def test_ray_is_asked_for(model, data, tmp_path, monkeypatch):
     assert not (tmp_path / "codes").exists()
 
 
-def test_workers_encode_any_shards_in_any_order(model, data, tmp_path, monkeypatch):
+@pytest.fixture
+def parts(model, data, tmp_path):
+    """A folder of parts, before there are any."""
+    facts = open_source(EncodingJob(str(model), str(data)), stream=True).facts
+    return Parts(tmp_path / "codes", {**facts, "part_rows": 90})
+
+
+def test_workers_encode_any_parts_in_any_order(model, data, tmp_path, monkeypatch, parts):
     job = EncodingJob(str(model), str(data))
-    encode_folder(job, tmp_path / "whole", shard_rows=90, progress=False)
-    metadata = open_source(job, stream=True).metadata
-    shards = shards_of(ROWS, 90)
-    out = tmp_path / "codes"
-    one, other = (ShardEncoder(*pickle.loads(pickle.dumps((job, CodeShards(out, metadata))))) for _ in range(2))
+    in_parts_of(90, monkeypatch)
+    encode_folder(job, tmp_path / "whole", progress=False)
+    one, other = (PartEncoder(*pickle.loads(pickle.dumps((job, parts, str(tmp_path))))) for _ in range(2))
     for worker, at in ((one, 3), (other, 0), (one, 1), (other, 3), (one, 3), (other, 4), (one, 2)):
-        assert worker(row_of(shards[at])) == {"rows": len(shards[at]), "error": ""}
+        assert worker(batch_of(parts.ranges[at])) == {"rows": [len(parts.ranges[at])], "error": [""]}
     whole = contents(tmp_path / "whole")
-    assert contents(out) == {shard.name: whole[shard.name] for shard in shards}
+    assert contents(parts.folder) == {file.name: whole[file.name] for file in map(parts.file, parts.ranges)}
     monkeypatch.setattr("lbhash.pipeline.encoding.factory.open_source", None)
-    third = ShardEncoder(job, CodeShards(out, metadata))  # a shard that is there is not encoded again
-    assert third(row_of(shards[0]))["error"] == ""
+    third = PartEncoder(job, parts, str(tmp_path))  # a part that is there is not encoded again
+    assert third(batch_of(parts.ranges[0]))["error"] == [""]
 
 
-def test_what_a_worker_finds_otherwise_is_refused(model, data, tmp_path):
+def test_what_a_worker_finds_otherwise_is_refused(model, data, tmp_path, parts):
     job = EncodingJob(str(model), str(data))
-    metadata = open_source(job, stream=True).metadata
-    (shard,) = shards_of(ROWS, ROWS)
-    other = CodeShards(tmp_path / "codes", {**metadata, "fingerprint": "other"})
-    said = "a worker of the cluster finds other data or another model than this process: its fingerprint"
-    assert ShardEncoder(job, other)(row_of(shard))["error"].startswith(said)
+    other = PartEncoder(job, Parts(parts.folder, {**parts.facts, "files": "other"}), str(tmp_path))
+    said = "a worker of the cluster finds other data or another model than this process (files: 'other' there"
+    assert other(batch_of(parts.ranges[0]))["error"][0].startswith(said)
     data.unlink()
     said = f"data is '{data}', and there is no such file"
-    assert ShardEncoder(job, other)(row_of(shard))["error"] == said
-    assert not (tmp_path / "codes").exists()
+    assert other(batch_of(parts.ranges[0]))["error"] == [said]
+    assert not parts.folder.exists()
 
 
-def test_paths_lead_there_from_anywhere(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    for name in ("model", "images", "backbone"):
-        (tmp_path / name).mkdir()
-    images = ImageOptions("backbone")
-    job = EncodingJob("model", "digits", images=images, split_seed=3).absolute()
-    assert (job.model, job.data, job.base, job.split_seed) == (f"{tmp_path}/model", "digits", None, 3)
-    assert job.images == ImageOptions(f"{tmp_path}/backbone")
-    job = EncodingJob("user/model", "x", images=ImageOptions("user/backbone")).absolute()
-    assert (job.model, job.images.backbone) == ("user/model", "user/backbone")
+def test_paths_lead_there_from_anywhere(model, data, tmp_path, monkeypatch, parts):
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    worker = PartEncoder(EncodingJob(str(model), data.name), parts, str(tmp_path))
+    assert worker(batch_of(parts.ranges[0]))["error"] == [""]
+    assert Path.cwd() == tmp_path
+    PartEncoder(EncodingJob(str(model), str(data)), parts, str(tmp_path / "missing"))  # no machine needs the folder
 
 
 @pytest.mark.parametrize("address", ["ray://127.0.0.1:1", "127.0.0.1:many"])
@@ -133,7 +138,9 @@ def program(tmp_path):
     """A function that starts ``lbhash encode --engine ray`` in a process of its own."""
 
     def start(out, *arguments):
-        command = [sys.executable, "-m", "lbhash", "encode", "--engine", "ray", "--json", "--out", str(out)]
+        few = "from lbhash.utils.parts import PART_ROWS; PART_ROWS |= dict(rows=70, images=20)"
+        command = [sys.executable, "-c", f"{few}; from lbhash.cli.app import main; main()"]
+        command += ["encode", "--engine", "ray", "--json", "--out", str(out)]
         return subprocess.Popen(
             [*command, *map(str, arguments)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path
         )
@@ -142,19 +149,20 @@ def program(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_cluster_of_this_machine(model, data, tmp_path, ray_of_the_test, program):
-    encode_folder(EncodingJob(str(model), str(data)), tmp_path / "whole", shard_rows=70, progress=False)
-    run = program("codes", "--model", model, "--data", data, "--shard-rows", 70)
+def test_a_cluster_of_this_machine(model, data, tmp_path, ray_of_the_test, program, monkeypatch):
+    in_parts_of(70, monkeypatch)
+    encode_folder(EncodingJob(str(model), str(data)), tmp_path / "whole", progress=False)
+    run = program("codes", "--model", model, "--data", data.name)
     out, err = run.communicate(timeout=600)
     assert run.returncode == 0, err
     facts = json.loads(out)
-    assert (facts["codes"], facts["rows"], facts["shards"], facts["found"]) == (ROWS, ROWS, 6, 0)
+    assert (facts["codes"], facts["rows"], facts["parts"], facts["found"]) == (ROWS, ROWS, 6, 0)
     assert contents(tmp_path / "codes") == contents(tmp_path / "whole")
     # Row 250 cannot be encoded, which a worker finds out.
     embeddings = np.array(load_table(data).embeddings)
     embeddings[250, 3] = np.nan
     np.save(tmp_path / "bad.npy", embeddings)
-    run = program("bad", "--model", model, "--data", "bad.npy", "--shard-rows", 70)
+    run = program("bad", "--model", model, "--data", "bad.npy")
     out, err = run.communicate(timeout=600)
     assert (run.returncode, out) == (2, "")
     line = "lbhash: error: embeddings of data is NaN or infinite in row 250; every number must be finite"
@@ -176,7 +184,7 @@ def images(tmp_path):
     HashModel(backbone.dim, 64, hidden=0, metadata={"backbone": backbone.metadata()}).encoder().save(tmp_path / "model")
     rng = np.random.default_rng(0)
     distinct = []
-    for _ in range(23):  # so that shards of 20 are all different
+    for _ in range(23):  # so that parts of 20 are all different
         noise = Image.fromarray(rng.integers(0, 256, (480, 480, 3), np.uint8))
         distinct.append({"bytes": stored(noise), "path": None})
     files = [distinct[row % 23] for row in range(IMAGES)]
@@ -187,7 +195,7 @@ def images(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_node_is_killed_and_no_row_is_lost_or_there_twice(images, tmp_path, ray_of_the_test, program):
+def test_a_node_is_killed_and_no_row_is_lost_or_there_twice(images, tmp_path, ray_of_the_test, program, monkeypatch):
     import psutil
     from ray.cluster_utils import Cluster
 
@@ -198,26 +206,27 @@ def test_a_node_is_killed_and_no_row_is_lost_or_there_twice(images, tmp_path, ra
         node = cluster.add_node(**node_args)
         raylet = psutil.Process(node.all_processes["raylet"][0].process.pid)
         out = tmp_path / "codes"
-        run = program(out, *images, "--shard-rows", 20, "--ray-address", cluster.address)
+        run = program(out, *images, "--ray-address", cluster.address)
         while len(there := list(out.glob("part-*"))) < 6 or not reads(raylet, tmp_path / "data.parquet"):
             assert run.poll() is None, run.communicate()[1]
             assert len(there) < 20, "the second node had no part in it"
             assert time.monotonic() - started < 600
             time.sleep(0.2)
-        cluster.remove_node(node, allow_graceful=False)  # by SIGKILL, in the middle of a shard
+        cluster.remove_node(node, allow_graceful=False)  # by SIGKILL, in the middle of a part
         assert len(list(out.glob("part-*"))) < 25
         told, err = run.communicate(timeout=900)
     finally:
         cluster.shutdown()
     assert run.returncode == 0, err
     facts = json.loads(told)
-    assert (facts["codes"], facts["damaged"], facts["rows"], facts["shards"]) == (499, 1, 500, 25)
+    assert (facts["codes"], facts["damaged"], facts["rows"], facts["parts"]) == (499, 1, 500, 25)
     found = read_codes(out)
     assert found.rows.tolist() == [row for row in range(IMAGES) if row != LOST]
     assert found.labels.tolist() == [row % 7 for row in found.rows.tolist()]
     options = dict(zip(images[::2], map(str, images[1::2]), strict=True))
     job = EncodingJob(options["--model"], options["--data"], images=ImageOptions(damaged="skip"), workers=0)
-    encode_folder(job, tmp_path / "local", shard_rows=20, progress=False)
+    in_parts_of(20, monkeypatch)
+    encode_folder(job, tmp_path / "local", progress=False)
     assert contents(out) == contents(tmp_path / "local")
 
 

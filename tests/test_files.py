@@ -8,6 +8,7 @@ from pathlib import Path
 from threading import Thread
 
 import numpy as np
+import pyarrow as pa
 import pytest
 import torch
 
@@ -17,10 +18,10 @@ from lbhash.index.export import export_index
 from lbhash.models.hash_model import HashModel
 from lbhash.pipeline.encode import encode
 from lbhash.pipeline.encoding.job import EncodingJob
-from lbhash.pipeline.shard_store import EmbeddingShards, shards_of
 from lbhash.pipeline.train import train_files
 from lbhash.training.checkpoints import write_checkpoint
 from lbhash.utils.files import exclusive, replacing, write_json, write_text
+from lbhash.utils.parts import Parts
 
 
 def test_a_file_is_whole_or_not_there(tmp_path):
@@ -118,7 +119,7 @@ def test_models_checkpoints_and_codes_survive_a_power_cut(tmp_path, recorded, wr
     files = ["config.json", "model.safetensors", "metrics.json", "checkpoints/last.ckpt", "checkpoints/best.ckpt"]
     for file in files:
         assert_survives(recorded, tmp_path / "model" / file)
-    codes = ("codes/_codes.json", "codes/part-00000-of-00001.parquet", "codes.npz")
+    codes = ("codes/_manifest.json", "codes/part-00000.parquet", "codes.npz")
     for file in (*codes, "index/index.json", "all.parquet"):
         assert_survives(recorded, tmp_path / file)
 
@@ -179,14 +180,14 @@ def write_on_a_full_disk(folder, connection):
     resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000))
     codes, told = np.random.default_rng(0).integers(0, 256, (5000, 8), np.uint8), []
     table = CodeTable(codes, 64, np.arange(5000))
-    (shard,) = shards_of(500, 500)
+    parts = Parts(folder, {"rows": 500, "part_rows": 500})
     for write in (
         lambda: write_codes(folder / "c.npz", table),
         lambda: write_codes(folder / "c.parquet", table),
         lambda: write_checkpoint(folder / "c.ckpt", {"codes": torch.tensor(codes)}),
         lambda: write_json(folder / "c.json", list(range(5000))),
         lambda: HashModel(64, 64, 0).encoder().save(folder / "model"),
-        lambda: EmbeddingShards(folder, 500, 8).write(shard, np.ones((500, 8), np.float32), {}),
+        lambda: parts.write(range(500), pa.table({"x": np.random.default_rng(0).random(500)}), []),
     ):
         try:
             write()
@@ -201,6 +202,6 @@ def test_a_full_disk_is_said_with_the_name_of_the_file(tmp_path):
     process = context.Process(target=write_on_a_full_disk, args=(tmp_path, there))
     process.start()
     assert here.poll(120)
-    assert here.recv() == ["c.npz", "c.parquet", "c.ckpt", "c.json", "model", "000000000.npy"]
+    assert here.recv() == ["c.npz", "c.parquet", "c.ckpt", "c.json", "model", "part-00000.parquet"]
     process.join()
     assert not [file for file in tmp_path.rglob("*") if file.is_file()]

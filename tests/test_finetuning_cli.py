@@ -92,8 +92,8 @@ def test_encode_knows_the_backbone(here, trained, succeed):
     np.testing.assert_array_equal(held.codes, expected)
     succeed("encode", "--model", "model", "--data", "images", "--backbone", "model/backbone", "--out", "all.parquet")
     np.testing.assert_array_equal(read_codes("all.parquet", "codes").codes[held.rows], held.codes)
-    succeed("encode", "--model", "model", "--data", "images", "--split", "base", "--out", "shards/")
-    np.testing.assert_array_equal(read_codes("shards", "codes").codes, held.codes)
+    succeed("encode", "--model", "model", "--data", "images", "--split", "base", "--out", "parts/")
+    np.testing.assert_array_equal(read_codes("parts", "codes").codes, held.codes)
 
 
 def test_the_metrics_are_those_of_the_codes(here, command, json_of):

@@ -250,8 +250,8 @@ encode --model nope --out x.npz | model
 encode --model model --data rows.npz --out x.txt | out
 encode --model model --data rows.npz --out x.npz --split x | split is 'x'
 encode --model model --data rows.npz --out x.npz --columns x | columns
-encode --model model --data rows.npz --out x.npz --shard-rows 5 | shard_rows
-encode --model model --data rows.npz --out d --shard-rows 0 | shard_rows
+encode --model model --data rows.npz --out x.npz --batch-size 5 | batch_size
+encode --model model --data rows.npz --out d --shard-rows 5 | --shard-rows is gone; a part has 65,536 rows
 evaluate | queries
 evaluate --queries query.npz | base
 evaluate --queries query.npz --base nope | base

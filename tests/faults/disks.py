@@ -55,7 +55,7 @@ def writings(material: Material) -> list[Writing]:
             for name in ("add", "remove", "compact")
         ),
         Writing(("index", "build", "--codes", codes, "--kind", "ivf", "--json", "--out", HERE), look),
-        Writing((*encode, f"{HERE}/", "--shard-rows", 80), look_at_codes),
+        Writing((*encode, f"{HERE}/"), look_at_codes),
         Writing(train, look_at_model, again=("--overwrite",)),
         *(Writing((*command, f"{HERE}/{name}"), read(name)) for name, command in files.items()),
     ]

@@ -310,12 +310,12 @@ def flip_codes(run: Run) -> None:
     flip_all(run, material.program, readers)
 
 
-@attack("flip-shards", "damaged shards of codes, read by `evaluate`, `search`, `index build` and `encode`", 200)
-def flip_shards(run: Run) -> None:
-    material, files = Material(run), ("*.parquet", "_codes.json")
-    again = ("encode", "--model", material.model, "--data", material.data, "--split", "base", "--shard-rows", 80)
-    encode = Reader(material.shards, files, ((*again, "--out", f"{HERE}/"),), look_at_codes, printed=False)
-    flip_all(run, material.program, [*readers_of(material, material.shards, files, HERE), encode])
+@attack("flip-parts", "damaged folders of codes, read by `evaluate`, `search`, `index build` and `encode`", 200)
+def flip_parts(run: Run) -> None:
+    material, files = Material(run), ("*.parquet", "_manifest.json")
+    again = ("encode", "--model", material.model, "--data", material.data, "--split", "base")
+    encode = Reader(material.parts, files, ((*again, "--out", f"{HERE}/"),), look_at_codes, printed=False)
+    flip_all(run, material.program, [*readers_of(material, material.parts, files, HERE), encode])
 
 
 @attack("flip-embeddings", "damaged cached embeddings of images, read by `encode`", 200)
@@ -332,7 +332,7 @@ def flip_embeddings(run: Run) -> None:
     program.must("train", *source, "--freeze", "--protocol", "holdout", *training)
 
     encode = ("encode", "--model", run.folder / "model", *source, "--overwrite", "--json")
-    files = ("embeddings/*/*.npy", "embeddings/*/*.json")
+    files = ("embeddings/*/*.parquet", "embeddings/*/*.json")
     flip_cache(run, program, files, (*encode, "--out", f"{HERE}/out.parquet"), exported)
 
 

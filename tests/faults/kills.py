@@ -207,9 +207,8 @@ def kill_train(run: Run) -> None:
     kill_all(run, material.program, None, train, look_at_model, (*train, "--resume"))
 
 
-@attack("kill-encode", "kill -9 of `encode` into shards; then the same command, byte for byte", ENOUGH)
+@attack("kill-encode", "kill -9 of `encode` into a folder; then the same command, byte for byte", ENOUGH)
 def kill_encode(run: Run) -> None:
     material = Material(run)
     encode = ("encode", "--model", material.model, "--data", material.data / "base.npz", "--out", f"{HERE}/")
-    encode += ("--shard-rows", 40, "--json")
-    kill_all(run, material.program, None, encode, look_at_codes, encode)
+    kill_all(run, material.program, None, (*encode, "--json"), look_at_codes, (*encode, "--json"))

@@ -53,12 +53,12 @@ class Material:
         return file
 
     @property
-    def shards(self) -> Path:
-        """A folder of codes in four shards."""
-        folder = self.folder / "shards"
+    def parts(self) -> Path:
+        """A folder of codes in four parts."""
+        folder = self.folder / "parts"
         if not folder.exists():
             encode = ("encode", "--model", self.model, "--data", self.data, "--split", "base")
-            self.program.must(*encode, "--out", folder, "--shard-rows", 80)
+            self.program.must(*encode, "--out", folder)
         return folder
 
     def index(self, kind: str = "flat", *, vectors: bool = True) -> Path:

@@ -130,14 +130,14 @@ def weights_of_models(rng: random.Random, folder: Path, material: Material) -> t
     return ("encode", "--model", folder / "model", "--data", material.data / "query.npz", "--out", folder / "codes.npz")
 
 
-def manifests_of_shards(rng: random.Random, folder: Path, material: Material) -> tuple:
-    shutil.copytree(material.shards, folder / "shards")
-    file = folder / "shards" / "_codes.json"
+def manifests_of_parts(rng: random.Random, folder: Path, material: Material) -> tuple:
+    shutil.copytree(material.parts, folder / "parts")
+    file = folder / "parts" / "_manifest.json"
     manifest = json.loads(file.read_text())
     manifest["rows"] = number(rng, 4, 18)
-    manifest["shard_rows"] = rng.choice([1, 80, number(rng)])
+    manifest["part_rows"] = rng.choice([1, 80, number(rng)])
     file.write_text(json.dumps(manifest))
-    codes = folder / "shards"
+    codes = folder / "parts"
     if rng.random() < 0.5:
         return ("evaluate", "--queries", material.codes("query"), "--base", codes)
     return ("index", "build", "--codes", codes, "--out", folder / "index")
@@ -177,7 +177,7 @@ def _objects(value: object) -> list[dict]:
 def ask(run: Run, *files: Callable[[random.Random, Path, Material], tuple]) -> None:
     """Read small files within a limit of memory."""
     material = Material(run)
-    for made in (material.model, material.shards, material.codes("query"), *map(material.index, KINDS)):
+    for made in (material.model, material.parts, material.codes("query"), *map(material.index, KINDS)):
         assert made.exists()
     least, most = material.program.call(int).peak, 0
     material.program.before = memory_limit(LIMIT)
@@ -199,7 +199,7 @@ def ask(run: Run, *files: Callable[[random.Random, Path, Material], tuple]) -> N
 @attack("memory", f"small files that ask for up to 10^18 bytes, read with {LIMIT >> 30} GiB of memory", 400)
 def memory(run: Run) -> None:
     of_data = (labels_of_embeddings, labels_of_codes, bits_of_codes, shape_of_arrays, zeros_in_archives)
-    of_folders = (settings_of_models, weights_of_models, manifests_of_shards, manifests_of_indexes, arrays_of_indexes)
+    of_folders = (settings_of_models, weights_of_models, manifests_of_parts, manifests_of_indexes, arrays_of_indexes)
     ask(run, *of_data, *of_folders)
 
 

@@ -216,6 +216,7 @@ def warm() -> None:
     )
     from lbhash.cli import app as program
 
+    importlib.import_module("lbhash.utils.parts").PART_ROWS["rows"] = 80  # so that a small folder has several parts
     program.app = typer.main.get_command(program.app)  # what calling it does, which takes longer than most commands
     with redirect_stdout(StringIO()):
         program.app(["methods"], standalone_mode=False)

@@ -1,13 +1,13 @@
 """Files of codes: Parquet or ``.npz`` files with packed codes, their labels and the rows that they come from.
 
-A folder of such Parquet files is read as one file (``lbhash.codes.shards``). Codes of other programs are read from
+A folder of such Parquet files is read as one file (``lbhash.utils.parts``). Codes of other programs are read from
 ``.npz`` and ``.npy`` files too, packed or with one column for each bit.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,14 +18,14 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lbhash.codes import PackedCodes, as_packed, check_bits, code_bytes
-from lbhash.codes.shards import complete_shards
-from lbhash.utils.checksums import check_file, read_npz, write_npz
+from lbhash.utils.checksums import read_npz, write_npz
 from lbhash.utils.columns import read_label_file
 from lbhash.utils.files import check_path, existing_file, read_npy
 from lbhash.utils.formatting import one_line
 from lbhash.utils.labels import Labels, class_array, in_one_order, own_classes, read_labels
 from lbhash.utils.memory import check_npz, check_parquet
 from lbhash.utils.parquet import read_parquet, write_parquet
+from lbhash.utils.parts import open_parts
 from lbhash.utils.reading import reading
 
 SUFFIXES = (".parquet", ".npz")
@@ -77,12 +77,8 @@ def check_table(table: object) -> None:
         raise TypeError(f"{said} (lbhash.codes.io), as read_codes returns it")
 
 
-def write_codes(path: str | Path, table: CodeTable, facts: Mapping[str, Any] | None = None) -> None:
-    """Write codes to a ``.parquet`` file (columns ``row``, ``code``, ``label`` or ``labels``) or an ``.npz`` file.
-
-    Both hold a checksum. ``facts`` are more entries for the metadata of a ``.parquet`` file, which ``read_facts``
-    returns.
-    """
+def write_codes(path: str | Path, table: CodeTable) -> None:
+    """Write codes to a ``.parquet`` file (``codes_as_arrow``) or an ``.npz`` file; both hold a checksum."""
     file = check_suffix(path)
     check_table(table)
     if file.suffix == ".npz":
@@ -92,6 +88,11 @@ def write_codes(path: str | Path, table: CodeTable, facts: Mapping[str, Any] | N
             arrays |= {"labels": used.numbers, "classes": np.array(json.dumps(list(used.classes)))}
         write_npz(file, arrays)
         return
+    write_parquet(file, codes_as_arrow(table))
+
+
+def codes_as_arrow(table: CodeTable) -> pa.Table:
+    """Return codes as the columns ``row``, ``code``, ``label`` or ``labels``, and the extra columns."""
     columns = {
         "row": pa.array(table.rows),
         "code": code_column(table.codes),
@@ -99,8 +100,8 @@ def write_codes(path: str | Path, table: CodeTable, facts: Mapping[str, Any] | N
     }
     if table.extra_columns is not None:
         columns |= {name: table.extra_columns[name] for name in table.extra_columns.column_names}
-    metadata = {"bits": table.bits, "model": table.model, **(facts or {})}
-    write_parquet(file, pa.table(columns).replace_schema_metadata({"lbhash": json.dumps(metadata)}))
+    metadata = {"bits": table.bits, "model": table.model}
+    return pa.table(columns).replace_schema_metadata({"lbhash": json.dumps(metadata)})
 
 
 def code_column(codes: PackedCodes) -> pa.FixedSizeBinaryArray:
@@ -173,32 +174,9 @@ def label_columns(labels: npt.NDArray | None, classes: Sequence[Any]) -> dict[st
     return {"labels": pa.ListArray.from_arrays(pa.array(ends), pa.array(class_array(classes)).take(pa.array(columns)))}
 
 
-def read_facts(file: Path) -> dict[str, Any]:
-    """Return the metadata of a Parquet file of codes, whose checksum must be right, and their number (``count``)."""
-    import pyarrow.parquet as pq
-
-    try:
-        check_file(file)
-        metadata = pq.read_metadata(file)
-        facts = json.loads((metadata.metadata or {})[b"lbhash"])
-        return {**facts, "count": metadata.num_rows}
-    except (pa.ArrowException, OSError, KeyError, TypeError, ValueError, RecursionError) as error:
-        raise ValueError(f"{str(file)!r} is damaged or no file of codes: {one_line(error)}") from None
-
-
 def _read_folder(folder: Path, name: str) -> CodeTable:
-    manifest, shards = complete_shards(folder, name)
-    try:
-        tables = [_read_parquet(folder / shard.name, name) for shard in shards]
-    except OSError as error:
-        raise OSError(f"{error}; run its 'lbhash encode' again, which makes damaged shards anew") from None
-    tables = [table for table in tables if len(table.codes)] or tables[:1]  # all images of a shard may be damaged
-    count = sum(len(table.codes) for table in tables)
-    if {(table.bits, table.model) for table in tables} != {(manifest["bits"], manifest["model"])}:
-        raise ValueError(f"{name} is {str(folder)!r}, whose shards are not all of the model that its manifest names")
-    if count != (stated := manifest["complete"]["codes"]):
-        says = f"{count:,} codes and not the {stated:,} that its manifest says; run its 'lbhash encode' again"
-        raise ValueError(f"{name} is {str(folder)!r}, whose shards hold {says}")
+    tables = [_codes_of(table, folder, name) for table, _ in open_parts(folder, name).read(name)]
+    tables = [table for table in tables if len(table.codes)] or tables[:1]  # all images of a part may be damaged
     given = {str(at): Labels(one.labels, one.class_names) for at, one in enumerate(tables) if one.labels is not None}
     labels = in_one_order(given) if given else []
     extra = [table.extra_columns for table in tables if table.extra_columns is not None]
@@ -217,9 +195,16 @@ def _read_parquet(file: Path, name: str) -> CodeTable:
         check_parquet(file, f"{name} is {str(file)!r}, which")
     try:
         table = read_parquet(file)
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise OSError(f"{one_line(error)} ({file.name})") from None
+    return _codes_of(table, file, name)
+
+
+def _codes_of(table: pa.Table, file: Path, name: str) -> CodeTable:
+    try:
         facts = json.loads((table.schema.metadata or {}).get(b"lbhash", b"{}"))
         stated, model = facts.get("bits"), facts.get("model", "")
-    except (pa.ArrowException, OSError, ValueError, AttributeError, RecursionError) as error:
+    except (ValueError, AttributeError, RecursionError) as error:
         raise OSError(f"{one_line(error)} ({file.name})") from None
     if "code" not in table.column_names or not pa.types.is_fixed_size_binary(table["code"].type):
         raise ValueError(f"{name} is {str(file)!r}, which has no column 'code' of packed codes")

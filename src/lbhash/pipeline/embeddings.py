@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -12,14 +13,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
-from lbhash.codes.shards import Shard, shards_of
 from lbhash.data import SPLITS, Dataset, EmbeddingSplit, EmbeddingTable
 from lbhash.data.images import ImageStore, ImageTable, load_images
 from lbhash.data.images.corrupt import Damaged, find_unreadable, report_damaged, report_missing
 from lbhash.data.texts import EmbeddedTexts
-from lbhash.pipeline.shard_store import EmbeddingShards, StoredEmbeddings
-from lbhash.utils.files import cache_folder, exclusive
+from lbhash.pipeline.batches import Batch, embedding_batches, image_batches, joined
+from lbhash.utils.files import cache_folder
+from lbhash.utils.memory import check_memory
+from lbhash.utils.parts import PART_ROWS, Damage, Parts
 from lbhash.utils.progress import counted
 
 if TYPE_CHECKING:
@@ -27,10 +30,7 @@ if TYPE_CHECKING:
     from lbhash.models.backbone import Backbone
     from lbhash.models.texts import TextEncoder
 
-CHUNK = 2048
-"""Rows of a shard of embeddings; a run after a killed one goes on after its last shard."""
-
-_FORMAT = 1  # of the files; raise it with any change of what an embedding is, by a decoder or a rule of pooling
+_FORMAT = 2  # of the files; raise it with any change of what an embedding is, by a decoder or a rule of pooling
 
 
 @dataclass(frozen=True)
@@ -100,10 +100,10 @@ def embed_dataset(
     cache: bool = True,
     progress: bool = False,
 ) -> EmbeddingTable:
-    """Return the embeddings of all images of a table ``[n, dim]``, memory-mapped if they come from the cache.
+    """Return the embeddings of all images of a table ``[n, dim]``, in memory.
 
     Embeddings are stored in the cache folder (``$LBHASH_CACHE``, or the platform's) under a fingerprint of the images,
-    the backbone's weights and its preprocessing; labels and splits are not part of it. They are written in shards, so
+    the backbone's weights and its preprocessing; labels and splits are not part of it. They are written in parts, so
     that a run goes on after one that was killed. Of two runs at once the second waits for the first.
 
     Args:
@@ -117,7 +117,8 @@ def embed_dataset(
     """
     report_missing(images, damaged)
     refuse = partial(_refuse, images, progress) if damaged == "refuse" else None
-    found, faults = _embedded(images.store, backbone, refuse, cache, progress)
+    batches = partial(image_batches, images.store, backbone, np.arange(len(images)), refuse=refuse)
+    found, faults = _embedded(images.store, backbone, batches, cache, progress)
     report_damaged(images, faults, damaged)
     return EmbeddingTable(**{**vars(images), "content": found}).without(faults)
 
@@ -136,7 +137,8 @@ def in_cache(embeddings: npt.NDArray | EmbeddedTexts, *, progress: bool = False)
     if not isinstance(embeddings, EmbeddedTexts):
         return embeddings
     encoder: Any = embeddings.encoder
-    return _embedded(embeddings, encoder, None, True, progress)[0]
+    batches = partial(embedding_batches, embeddings, np.arange(len(embeddings)))
+    return _embedded(embeddings, encoder, batches, True, progress)[0]
 
 
 def embedding_fingerprint(items: ImageStore | EmbeddedTexts, backbone: Backbone | TextEncoder) -> str:
@@ -148,82 +150,59 @@ def embedding_fingerprint(items: ImageStore | EmbeddedTexts, backbone: Backbone 
 def _embedded(
     items: ImageStore | EmbeddedTexts,
     backbone: Backbone | TextEncoder,
-    refuse: Callable[[str], None] | None,
+    batches: Callable[[Sequence[range]], Iterator[Batch]],
     cache: bool,
     progress: bool,
-) -> StoredEmbeddings:
+) -> tuple[npt.NDArray[np.float32], dict[int, str]]:
     """Return the embeddings of images or texts, and the faults of those that cannot be read."""
-    embed = partial(_embed, items, backbone, refuse, progress)
-    shards = shards_of(len(items), CHUNK)
-    folder = cache_folder() / "embeddings" / embedding_fingerprint(items, backbone)
+    key, rows, dim, unit = embedding_fingerprint(items, backbone), len(items), backbone.dim, items.unit
+    check_memory(4 * rows * dim, f"the embeddings of {rows:,} {unit}")
+    facts = {"embeddings": key, "rows": rows, "dim": dim, "part_rows": PART_ROWS[unit]}
+    parts = Parts(cache_folder() / "embeddings" / key, facts)
+
+    def embed(missing: Sequence[range]) -> Iterator[Batch]:
+        done = rows - sum(map(len, missing))
+        with counted("embedding", rows, unit, done=done, show=progress) as advance:
+            yield from joined(batches(missing), advance)
+
     try:
         if cache:
-            folder.mkdir(parents=True, exist_ok=True)
+            parts.folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         print(f"the embeddings are not cached: {error.strerror}: {error.filename}", file=sys.stderr)
         cache = False
-    if cache:
-        store = EmbeddingShards(folder, len(items), backbone.dim)
-        return store.find(None) or _fill(store, shards, embed, refuse, items.unit)
-    made = list(embed(shards))
-    return np.concatenate([rows for _, rows, _ in made]), {
-        row: fault for _, _, some in made for row, fault in some.items()
-    }
+    if not cache:
+        return _whole(((made.places, made.arrays[0], made.damaged) for made in embed(parts.ranges)), rows, dim)
+    with suppress(ValueError):  # else it is there already
+        return _whole(_stored(parts), rows, dim)
+    with parts.locked(f"another run embeds the same {unit}; this one waits for it", None):
+        try:
+            missing = parts.begin("cache", overwrite=False)
+        except ValueError:  # its manifest is damaged
+            missing = parts.anew()
+        for made in embed(missing):
+            columns = {"row": made.places, "embedding": pa.FixedSizeListArray.from_arrays(made.arrays[0].ravel(), dim)}
+            parts.write(made.part, pa.table(columns), made.damaged)
+    return _whole(_stored(parts), rows, dim)
 
 
-def _fill(
-    store: EmbeddingShards,
-    shards: Sequence[Shard],
-    embed: Callable[[Sequence[Shard]], Iterator[tuple[Shard, npt.NDArray[np.float32], dict[int, str]]]],
-    refuse: Callable[[str], None] | None,
-    unit: str,
-) -> StoredEmbeddings:
-    """Embed the shards that the cache does not have yet, and put all of them together."""
-    with exclusive(store.folder, "lock", f"another run embeds the same {unit}; this one waits for it", None):
-        found = store.find(None)  # what the run that this one waited for has written
-        if found is None:
-            done = {shard: store.find(shard) for shard in shards}
-            faults = [fault for stored in done.values() if stored for fault in stored[1].values()]
-            if faults and refuse:
-                refuse(faults[0])
-            for made in embed([shard for shard, stored in done.items() if stored is None]):
-                store.write(*made)
-            store.finish(shards)
-            found = store.find(None)
-    if found is None:
-        raise OSError(5, "the embeddings that were just written could not be read", str(store.folder))
-    return found
+def _stored(parts: Parts) -> Iterator[tuple[npt.NDArray, npt.NDArray, Sequence[Damage]]]:
+    for table, damaged in parts.read("cache"):
+        numbers = np.asarray(table["embedding"].combine_chunks().flatten())
+        yield np.asarray(table["row"]), numbers.reshape(len(table), -1), damaged
 
 
-def _embed(
-    items: ImageStore | EmbeddedTexts,
-    backbone: Backbone | TextEncoder,
-    refuse: Callable[[str], None] | None,
-    progress: bool,
-    shards: Sequence[Shard],
-) -> Iterator[tuple[Shard, npt.NDArray[np.float32], dict[int, str]]]:
-    """Yield the embeddings ``[rows, dim]`` of each shard, and the faults of its damaged rows."""
-    done = len(items) - sum(map(len, shards))
-    with counted("embedding", len(items), items.unit, done=done, show=progress) as advance:
-        for shard in shards:
-            made = np.zeros((len(shard), backbone.dim), np.float32)
-            faults: dict[int, str] = {}
-            for first in range(shard.start, shard.stop, items.at_once):
-                rows = range(first, min(first + items.at_once, shard.stop))
-                batch: dict[int, Any] = {}
-                for row in rows:
-                    try:
-                        batch[row - shard.start] = items.read(row)
-                    except ValueError as error:
-                        faults[row] = str(error)
-                        if refuse:
-                            refuse(faults[row])
-                if batch:
-                    made[list(batch)] = backbone.embed(list(batch.values()), items.at_once)
-                advance(len(rows))
-            yield shard, made, faults
+def _whole(
+    found: Iterable[tuple[npt.NDArray, npt.NDArray, Sequence[Damage]]], rows: int, dim: int
+) -> tuple[npt.NDArray[np.float32], dict[int, str]]:
+    """Put places, embeddings and damage of parts together; a damaged row has an embedding of 0."""
+    whole, faults = np.zeros((rows, dim), np.float32), dict[int, str]()
+    for places, embeddings, damaged in found:
+        whole[places] = embeddings
+        faults |= {row: fault for row, _, fault in damaged}
+    return whole, faults
 
 
-def _refuse(images: ImageTable, progress: bool, fault: str) -> None:
+def _refuse(images: ImageTable, progress: bool, damage: Damage) -> None:
     """Refuse the table, after a look at all rows, so that all damaged images can be mended at once."""
-    report_damaged(images, find_unreadable(images, progress=progress) or {0: fault}, "refuse")
+    report_damaged(images, find_unreadable(images, progress=progress) or {damage.row: damage.fault}, "refuse")

@@ -1,4 +1,4 @@
-"""Encode data into a file of codes or, if there is much of it, into a folder of shards."""
+"""Encode data into a file of codes or, if there is much of it, into a folder of parts."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from lbhash.codes.io import check_suffix, write_codes
 from lbhash.pipeline.cluster import Engine, check_engine
 from lbhash.pipeline.encoding.factory import open_source
 from lbhash.pipeline.encoding.job import EncodingJob
-from lbhash.pipeline.shard_store import CodeShards, check_code_folder
-from lbhash.utils.files import check_new, check_replaceable
+from lbhash.utils.files import check_folder, check_new, check_replaceable
+from lbhash.utils.parts import PART_ROWS, Parts
 from lbhash.utils.progress import counted
 
 
@@ -27,7 +27,7 @@ def encode(job: EncodingJob, out: str | Path, *, overwrite: bool = False, **opti
     options |= {name: getattr(job, name) for name in ("batch_size", "workers", "precision")}
     for name, value in options.items():
         if value is not None:
-            raise ValueError(f"{name} is {str(value)!r} and out is {str(out)!r}, a file; it is for a folder of shards")
+            raise ValueError(f"{name} is {str(value)!r} and out is {str(out)!r}, a file; it is for a folder of parts")
     return encode_file(job, out, overwrite=overwrite)
 
 
@@ -61,7 +61,6 @@ def encode_folder(
     job: EncodingJob,
     out: str | Path,
     *,
-    shard_rows: int | None = None,
     engine: Engine | None = None,
     ray_address: str | None = None,
     overwrite: bool = False,
@@ -69,40 +68,41 @@ def encode_folder(
 ) -> dict[str, Any]:
     """Encode rows of any number into a folder of codes, which ``lbhash.codes.io.read_codes`` reads.
 
-    In memory are a few batches, the codes of one shard, and number and label of every row. Each shard is written when
-    it is done; the same call again goes on where the last one stopped, and leaves the same files. A manifest says what
-    the folder holds codes of, so that another model or other data are refused (files are known by their names, sizes,
-    times of change and a sample of their bytes), and at the end that the folder is complete. A shard that is damaged is
-    encoded again. ``_damaged.csv`` names the rows without a code.
+    In memory are a few batches, the codes of one part, and number and label of every row. Each part is written when it
+    is done; the same call again goes on where the last one stopped, and leaves the same files. A manifest says what
+    the folder holds codes of, so that another model or other data are refused: files are known by their names, sizes,
+    times of change and a sample of their bytes. A part that is damaged is encoded again. ``_damaged.csv`` names the
+    rows without a code.
 
-    A shard has ``shard_rows`` rows; if None, as the folder has them, and else 65,536. The engine is ``local``, this
-    process, or ``ray``: a cluster whose machines see the same files by the same paths, or if ``ray_address`` is None,
-    a new one on this machine. ``overwrite`` starts again, whatever the folder holds codes of.
+    The engine is ``local``, this process, or ``ray``: a cluster whose machines see the same files by the same paths,
+    or if ``ray_address`` is None, a new one on this machine. ``overwrite`` starts again, whatever the folder holds
+    codes of.
 
     Returns:
-        The numbers of ``codes``, ``rows``, ``damaged`` rows and ``shards``; how many shards were ``found``; ``bits`` of
-        a code, ``bytes`` of all; the ``seconds`` that the other shards took; ``out``, ``split`` and ``unit``.
+        The numbers of ``codes``, ``rows``, ``damaged`` rows and ``parts``; how many parts were ``found``; ``bits`` of a
+        code, ``bytes`` of all; the ``seconds`` that the other parts took; ``out``, ``split`` and ``unit``.
     """
     engine = check_engine(engine, ray_address)
-    check_code_folder(Path(out))
+    check_folder(out, "out", ", or end in .parquet or .npz")
     source = open_source(job, stream=True, progress=progress)
     rows, bits = len(source.rows), source.hasher.bits
-    store = CodeShards(Path(out), source.metadata)
-    with store.exclusive():
-        shards = store.begin(shard_rows, overwrite)
-        missing = store.missing(shards)
+    parts = Parts(Path(out), {**source.facts, "part_rows": PART_ROWS[source.unit]})
+    with parts.locked(f"out is {str(out)!r}, which another run writes to; wait for it, or end it", 0):
+        missing = parts.begin("out", overwrite)
         started = time.perf_counter()
         done = rows - sum(map(len, missing))
         with counted("encoding", rows, source.unit, done=done, show=progress) as advance:
             if engine == "local":
-                for encoded in source.encode(missing, advance):
-                    store.write(encoded.shard, encoded.table, encoded.damaged)
+                source.write(missing, parts, advance)
             elif missing:
                 from lbhash.pipeline.encoding.ray import encode_on_ray
 
-                encode_on_ray(source.job, store, missing, ray_address, advance)
+                encode_on_ray(source.job, parts, missing, ray_address, advance)
         seconds = round(time.perf_counter() - started, 3)
-        codes, damaged = store.finish(shards)
-    size = {"codes": codes, "rows": rows, "damaged": damaged, "bits": bits, "bytes": codes * code_bytes(bits)}
-    files = {"shards": len(shards), "found": len(shards) - len(missing), "seconds": seconds, "out": str(out)}
+        codes, damaged = parts.finish("out")
+        if not codes:
+            raise ValueError(f"no image could be read: {damaged[0].fault}")
+    size = {"codes": codes, "rows": rows, "damaged": len(damaged), "bits": bits, "bytes": codes * code_bytes(bits)}
+    found = len(parts.ranges) - len(missing)
+    files = {"parts": len(parts.ranges), "found": found, "seconds": seconds, "out": str(out)}
     return {**size, "split": job.split, "unit": source.unit, **files}

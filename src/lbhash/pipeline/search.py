@@ -15,7 +15,6 @@ import numpy.typing as npt
 
 from lbhash.codes import code_from_hex, pack
 from lbhash.codes.io import READABLE, check_suffix, read_codes
-from lbhash.codes.shards import MANIFEST
 from lbhash.data import DATASETS, Split, load_table
 from lbhash.data.images import holds_images, load_images
 from lbhash.data.images.folders import read_image_files
@@ -28,6 +27,7 @@ from lbhash.pipeline.index import ids_of
 from lbhash.utils.files import fetched, replacing
 from lbhash.utils.labels import label_value
 from lbhash.utils.parquet import write_parquet
+from lbhash.utils.parts import MANIFEST
 
 _ROWS = re.compile(r"(\d+)(?:-(\d+))?|(\d*):(\d*)|all", re.ASCII)
 

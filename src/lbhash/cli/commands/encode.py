@@ -1,4 +1,4 @@
-"""``lbhash encode``: codes of a data set, in a file or, of a large one, in a folder of shards."""
+"""``lbhash encode``: codes of a data set, in a file or, of a large one, in a folder of parts."""
 
 from __future__ import annotations
 
@@ -24,13 +24,10 @@ from lbhash.cli.commands.options import (
 def encode(
     model: Model,
     out: Annotated[
-        str, typer.Option(help="The file of codes, .parquet or .npz; or a folder, which is written shard by shard.")
+        str, typer.Option(help="The file of codes, .parquet or .npz; or a folder, which is written part by part.")
     ],
     data: Data = "digits",
     split: Annotated[SplitName, choice("Which rows: all of one file, or those of a split.")] = "all",
-    shard_rows: Annotated[
-        int | None, typer.Option(help="Folders only: rows of a shard; 65,536, or as the folder has them, if not given.")
-    ] = None,
     batch_size: Annotated[
         int | None, typer.Option(help="Folders only: images in a pass through the backbone; 32 if not given.")
     ] = None,
@@ -62,16 +59,16 @@ def encode(
     from lbhash.pipeline.encoding.job import EncodingJob
 
     job = EncodingJob(model, data, split, batch_size=batch_size, precision=precision, workers=workers, **options)
-    facts = run(job, out, shard_rows=shard_rows, engine=engine, ray_address=ray_address, overwrite=overwrite)
+    facts = run(job, out, engine=engine, ray_address=ray_address, overwrite=overwrite)
     if as_json:
         print_json(facts)
         return
     line = "{codes:,} codes of {bits} bits ({bytes:,} bytes) are in {out}"
-    if "shards" in facts:
-        line += ", {shards:,} shards, of which {found:,} were there before"
+    if "parts" in facts:
+        line += ", {parts:,} parts, of which {found:,} were there before"
         line += "\n{codes:,} codes + {damaged:,} damaged = {rows:,} {unit}"
     if facts.get("damaged"):
-        from lbhash.pipeline.shard_store import DAMAGED
+        from lbhash.utils.parts import DAMAGED
 
         line += "; the damaged ones are named in {names}"
         facts["names"] = Path(out) / DAMAGED

@@ -3,26 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from lbhash.utils.formatting import one_line
+from lbhash.utils.parts import Damage
 
 if TYPE_CHECKING:
     from PIL import Image
     from torch import Tensor
 
     from lbhash.data.images.stores import ImageStore
-
-
-class Damage(NamedTuple):
-    """A row whose image is damaged or missing, the image's name for messages, and what is wrong with it."""
-
-    row: int
-    where: str
-    fault: str
 
 
 class ImageReader:

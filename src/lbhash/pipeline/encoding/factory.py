@@ -12,10 +12,11 @@ from lbhash.data import TRAIN_TEST_PROTOCOLS, Table, is_split_folder, load_files
 from lbhash.data.images import ImageTable, holds_images, load_images
 from lbhash.data.images.corrupt import find_unreadable, report_damaged, report_missing
 from lbhash.hasher import Hasher, load_hasher
+from lbhash.pipeline.batches import workers_of
 from lbhash.pipeline.columns import column_schema
 from lbhash.pipeline.embeddings import ImageOptions, TextOptions, embed_dataset, in_cache
 from lbhash.pipeline.encoding.job import EncodingJob
-from lbhash.pipeline.encoding.source import EmbeddingSource, ImageSource, Source, workers_of
+from lbhash.pipeline.encoding.source import Source
 from lbhash.pipeline.splits import check_images_alone, split_of_training
 
 
@@ -48,10 +49,10 @@ def open_source(
     if job.split != "all":
         wanted = split_of_training(hasher, job.protocol, job.split_seed)
         rows = embedded.split_rows(*wanted)[1][str(job.split)]
-    return EmbeddingSource(job, hasher, embedded.split(rows), table, class_names=table.class_names)
+    return Source(job, hasher, embedded.split(rows), table, class_names=table.class_names)
 
 
-def _open_embeddings(job: EncodingJob, hasher: Hasher, stream: bool, progress: bool) -> EmbeddingSource:
+def _open_embeddings(job: EncodingJob, hasher: Hasher, stream: bool, progress: bool) -> Source:
     for name in ("batch_size", "precision", "workers"):
         value = getattr(job, name)
         if value is not None:
@@ -74,7 +75,7 @@ def _open_embeddings(job: EncodingJob, hasher: Hasher, stream: bool, progress: b
         table = files[str(job.split)]
         if not stream:
             table = replace(table, content=in_cache(table.embeddings, progress=progress))
-        return EmbeddingSource(job, hasher, table.split(), class_names=table.class_names)
+        return Source(job, hasher, table.split(), class_names=table.class_names)
     table = load_table(job.data, job.labels, **reading)
     job = replace(job, split=job.split or _own_split(job, table))
     rows = None
@@ -90,7 +91,7 @@ def _open_embeddings(job: EncodingJob, hasher: Hasher, stream: bool, progress: b
             raise ValueError(f"split is {job.split!r}, and no row of {table.name} is in it")
     if not stream:
         table = replace(table, content=in_cache(table.embeddings, progress=progress))
-    return EmbeddingSource(job, hasher, table.split(rows), class_names=table.class_names)
+    return Source(job, hasher, table.split(rows), class_names=table.class_names)
 
 
 def _own_split(job: EncodingJob, table: Table[Any]) -> str:
@@ -100,21 +101,21 @@ def _own_split(job: EncodingJob, table: Table[Any]) -> str:
 
 def _open_images(
     job: EncodingJob, images: ImageOptions, hasher: Hasher, stream: bool, check: bool, progress: bool
-) -> ImageSource:
+) -> Source:
     table, backbone = images.open(job.data, hasher)
     job = replace(job, images=replace(images, backbone=backbone.name))
     rows, unreadable = np.arange(len(table)), dict[int, str]()
     if job.split != "all":
         protocol, seed = split_of_training(hasher, job.protocol, job.split_seed)
         if job.unreadable is None and (not stream or is_sampled(table, protocol)):
-            unreadable = find_unreadable(table, workers_of(job, backbone), progress=progress)
+            unreadable = find_unreadable(table, workers_of(job.workers, backbone), progress=progress)
             job = replace(job, unreadable=tuple(unreadable))
         rows = table.without(job.unreadable or ()).split_rows(protocol, seed)[1][str(job.split)]
     if check and images.damaged == "refuse":
         report_missing(table, rows=rows)
     if check:
         report_damaged(table, unreadable, images.damaged, ", which changes how splits are sampled")
-    return ImageSource(job, hasher, table.split(rows), table, backbone, table.class_names)
+    return Source(job, hasher, table.split(rows), table, backbone, table.class_names)
 
 
 def is_sampled(table: ImageTable, protocol: str | None) -> bool:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from lbhash.pipeline.embeddings import ImageOptions, TextOptions
 from lbhash.utils.files import fetched
@@ -56,16 +56,3 @@ class EncodingJob:
                 object.__setattr__(self, name, fetched(path, name))
         check_int(32 if self.batch_size is None else self.batch_size, "batch_size", 1)
         check_int(0 if self.workers is None else self.workers, "workers")
-
-    def absolute(self) -> EncodingJob:
-        """Return the same job with absolute paths, for processes that were started in another folder."""
-        images = None if self.images is None else _absolute(self.images, "backbone")
-        texts = None if self.texts is None else _absolute(self.texts, "encoder")
-        job: EncodingJob = _absolute(self, "model", "data", "base", "query", "labels")
-        return replace(job, images=images, texts=texts)
-
-
-def _absolute(options: Any, *names: str) -> Any:
-    """Make paths that exist absolute; names of data sets and ids of the Hub stay as they are."""
-    paths = {name: Path(value) for name in names if (value := getattr(options, name)) is not None}
-    return replace(options, **{name: str(path.absolute()) for name, path in paths.items() if path.exists()})

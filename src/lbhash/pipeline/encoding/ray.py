@@ -1,88 +1,86 @@
-"""Encode the shards of a folder on a Ray cluster, by Ray Data.
+"""Encode the parts of a folder on a Ray cluster, by Ray Data: read which part, encode it, write its file.
 
-A shard is a row of a Ray data set, and a worker turns it into its file. Ray runs a task again if its machine is lost;
-what counts in the end are the files (``lbhash.pipeline.shard_store``), so that no row is lost or there twice.
+Ray runs a task again if its machine is lost. What counts in the end are the files, so that no row is lost or there
+twice.
 """
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Sequence
-from contextlib import redirect_stdout
+from contextlib import redirect_stdout, suppress
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
-from lbhash.codes.shards import Shard
 from lbhash.pipeline.cluster import connected
 from lbhash.pipeline.encoding.job import EncodingJob
 from lbhash.pipeline.encoding.source import Source
-from lbhash.pipeline.shard_store import CodeShards
+from lbhash.utils.parts import Parts, difference
 
 _LOST_STARTS = 8  # workers that may be lost in a row while they start, for instance with their machines
 
 
-class ShardEncoder:
-    """A worker that opens the data of a job once, and encodes the shards that it is given.
+class PartEncoder:
+    """A worker that opens the data of a job once, and writes the parts that it is given.
 
-    The job has absolute paths, and the store the metadata of the rows as the main process sees them.
+    The paths of the job are seen from ``folder``. The facts of the parts are those of the rows as the main process
+    sees them.
     """
 
-    def __init__(self, job: EncodingJob, store: CodeShards) -> None:
-        self._job, self._store = job, store
+    def __init__(self, job: EncodingJob, parts: Parts, folder: str) -> None:
+        self._job, self._parts = job, parts
+        with suppress(OSError):  # paths that begin at the root need no folder
+            os.chdir(folder)
 
-    def __call__(self, row: dict[str, Any]) -> dict[str, Any]:
-        """Encode the shard of a row unless it is stored; an error of the user is returned as a line."""
-        shard = Shard(*(int(row[name]) for name in ("number", "count", "start", "stop")))
+    def __call__(self, batch: dict[str, Any]) -> dict[str, list]:
+        """Encode a part unless it is there; an error of the user is returned as a line."""
+        part = range(int(batch["start"][0]), int(batch["stop"][0]))
         error = ""
         try:
-            if self._store.find(shard) is None:  # else another worker wrote it, and was lost
-                for encoded in self._source.encode([shard]):
-                    self._store.write(shard, encoded.table, encoded.damaged)
+            if self._parts.find(part) is None:  # else another worker wrote it, and was lost
+                self._source.write([part], self._parts)
         except (ValueError, TypeError) as raised:
             error = str(raised) or type(raised).__name__
-        return {"rows": len(shard), "error": error}
+        return {"rows": [len(part)], "error": [error]}
 
     @cached_property
     def _source(self) -> Source:
         from lbhash.pipeline.encoding.factory import open_source
 
         source = open_source(self._job, stream=True, check=False)
-        for name, theirs in self._store.metadata.items():
-            ours = source.metadata[name]
-            if ours != theirs:
-                what = "a worker of the cluster finds other data or another model than this process"
-                raise ValueError(f"{what}: its {name} is {ours!r} and must be {theirs!r}")
+        if what := difference({key: self._parts.facts[key] for key in source.facts}, source.facts):
+            raise ValueError(f"a worker of the cluster finds other data or another model than this process ({what})")
         return source
 
 
 def encode_on_ray(
-    job: EncodingJob, store: CodeShards, shards: Sequence[Shard], address: str | None, advance: Callable[[int], None]
+    job: EncodingJob, parts: Parts, missing: Sequence[range], address: str | None, advance: Callable[[int], None]
 ) -> None:
-    """Encode shards on the cluster at an address, or on a new one of this machine, and write them to a store.
+    """Encode the missing parts of a folder on the cluster at an address, or on a new one of this machine.
 
     Each worker has a core, and a GPU if the cluster has any. What a worker refuses is raised here, as a ``ValueError``.
     """
     import ray
-    from ray.data import ActorPoolStrategy
 
-    job = job.absolute()
     if job.images is not None and job.workers is None:
         job = replace(job, workers=0)  # Ray already has a worker for each core of a machine
     with redirect_stdout(sys.stderr), connected(address):  # Ray prints there which machines are lost
         gpus = int(ray.cluster_resources().get("GPU", 0))
         slots = gpus or int(ray.cluster_resources().get("CPU", 1))
-        rows = ray.data.from_items([vars(shard) for shard in shards], override_num_blocks=len(shards))
-        made = rows.map(
-            ShardEncoder,  # type: ignore[arg-type]  # a class is made once a worker
-            fn_constructor_args=(job, CodeShards(store.folder.absolute(), store.metadata)),
-            compute=ActorPoolStrategy(min_size=1, max_size=max(1, min(slots, len(shards)))),
+        rows = [{"start": part.start, "stop": part.stop} for part in missing]
+        made = ray.data.from_items(rows, override_num_blocks=len(rows)).map_batches(
+            PartEncoder,
+            fn_constructor_args=(job, Parts(parts.folder.absolute(), parts.facts), os.getcwd()),
+            concurrency=(1, max(1, min(slots, len(rows)))),
+            batch_size=1,
             num_cpus=1,
             num_gpus=1 if gpus else 0,
         )
         made.context.enable_progress_bars = False
         made.context.print_on_execution_start = False
-        made.context.execution_no_progress_timeout_s = -1  # a shard takes as long as it takes
+        made.context.execution_no_progress_timeout_s = -1  # a part takes as long as it takes
         made.context.max_consecutive_actor_init_deaths = _LOST_STARTS
         for answer in made.iter_rows():
             if answer["error"]:
