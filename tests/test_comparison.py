@@ -13,10 +13,11 @@ from typer.testing import CliRunner
 
 import lbhash
 from lbhash.cli.app import app
-from lbhash.comparison import study, ways
+from lbhash.comparison import study
 from lbhash.comparison.result import Comparison, Line
-from lbhash.comparison.ways import Rows
 from lbhash.data import Dataset, EmbeddingSplit
+from lbhash.trials import ways
+from lbhash.trials.questions import Question
 
 NAMES = ["embeddings", "signs", "FAISS RaBitQ", "FAISS IVF,SQ8", "csq", "csq, joined", "csq, unseen 0.5", "itq", "sne"]
 NAMES += ["FAISS OPQ", "logistic", "class number"]
@@ -64,11 +65,16 @@ def test_the_figures_of_the_embeddings_are_those_of_a_plain_loop(found, rows):
     assert line.shown["nearest"] == 1
 
 
+def stored(way, base, query):
+    """What a way that is fitted to the base stores of it."""
+    base, query = (EmbeddingSplit(x, np.arange(len(x)), None) for x in (base, query))
+    return [one for store in way(base) for one in store(Question("", base, query))]
+
+
 def test_re_ranking_puts_the_candidates_in_the_order_of_the_embeddings():
     rng = np.random.default_rng(0)
     base, query = rng.normal(size=(40, 8)).astype(np.float32), rng.normal(size=(5, 8)).astype(np.float32)
-    parts = Rows(*(EmbeddingSplit(x, np.arange(len(x)), None) for x in (base, base, query)))
-    alone, again = (one for one in ways.of_any_bits(parts) if one.name == "signs")
+    alone, again = stored(ways.signs, base, query)
     assert (alone.rerank, again.rerank) == (0, ways.CANDIDATES)
     cosines = query @ base.T / np.linalg.norm(query, axis=1)[:, None] / np.linalg.norm(base, axis=1)
     near = np.argsort(again.scores(slice(None)), axis=1)  # of 40 rows all are candidates
@@ -78,7 +84,7 @@ def test_re_ranking_puts_the_candidates_in_the_order_of_the_embeddings():
 def test_signs_of_more_numbers_than_an_index_takes_bits_are_compared_too():
     rng = np.random.default_rng(0)
     base, query = rng.normal(size=(40, 1100)).astype(np.float32), rng.normal(size=(5, 1100)).astype(np.float32)
-    (alone,) = ways.signs(Rows(*(EmbeddingSplit(x, np.arange(len(x)), None) for x in (base, base, query))))
+    (alone,) = stored(ways.signs, base, query)
     unit = [x / np.linalg.norm(x, axis=1, keepdims=True) for x in (query, base)]
     median = np.median(unit[1], axis=0)
     slow = [[np.count_nonzero((q > median) != (b > median)) for b in unit[1]] for q in unit[0]]
@@ -90,9 +96,8 @@ def test_signs_of_more_numbers_than_an_index_takes_bits_are_compared_too():
 def test_embeddings_weigh_what_an_index_keeps_of_them():
     for kind, size, whole in (("uint8", 8, 8), ("float16", 16, 16), ("float32", 16, 32), ("float64", 16, 32)):
         x = np.random.default_rng(0).integers(0, 200, (60, 8)).astype(kind)
-        parts = Rows(*(EmbeddingSplit(x, np.arange(60), None) for _ in range(3)))
-        assert [one.disk for one in ways.of_any_bits(parts) if one.rerank] == [size]
-        assert ways.embeddings(parts).memory == whole
+        assert [one.disk for one in stored(ways.signs, x, x) if one.rerank] == [size]
+        assert [one.memory for one in stored(ways.embeddings, x, x)] == [whole]
 
 
 def line(name, memory, figure, other, disk=0):
@@ -130,13 +135,13 @@ def test_a_comparison_goes_on_where_it_stopped(found, rows, monkeypatch):
     kept = (out / "runs" / "itq-8-known.json").read_bytes()
     (out / "runs" / "itq-8-known.json").unlink()
     asked = []
-    fit = ways.coder
+    fit = ways.hashed
 
-    def recorded(*given, method, **more):
-        asked.append(method)
-        return fit(*given, method=method, **more)
+    def recorded(train, hasher, **more):
+        asked.append(hasher.method)
+        return fit(train, hasher, **more)
 
-    monkeypatch.setattr(ways, "coder", recorded)
+    monkeypatch.setattr(ways, "hashed", recorded)
     again = lbhash.compare(*rows, bits=[8], out=out, epochs=1)
     assert asked == ["itq"]
     untimed = ("fit", "encode", "search")
@@ -155,8 +160,8 @@ def test_a_base_that_is_trained_on_is_not_asked():
     with pytest.raises(ValueError, match=r"^x has 6 rows to store; a comparison needs more than 10"):
         study._rows(Dataset("x", "flags", train, train, query), 0)
     train = EmbeddingSplit(x.repeat(3, 0), np.arange(150), y[:50].repeat(3))
-    rows = study._rows(Dataset("x", "flags", train, train, query), 0)
-    assert (len(rows.train), len(rows.base)) == (135, 15)
+    train, base, _ = study._rows(Dataset("x", "flags", train, train, query), 0)
+    assert (len(train), len(base)) == (135, 15)
 
 
 def test_rows_without_labels_have_one_question(rows):

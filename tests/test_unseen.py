@@ -13,8 +13,10 @@ from lbhash import Hasher
 from lbhash.codes import hamming_distances, pack, unpack
 from lbhash.data import Dataset, EmbeddingSplit, load_dataset
 from lbhash.data.protocols import PROTOCOLS, trained_classes
-from lbhash.evaluation.neighbors import recall_within_classes
 from lbhash.pipeline.unseen import evaluate_unseen
+from lbhash.trials import questions
+from lbhash.trials.questions import Question
+from lbhash.trials.stored import Stored
 from test_cli import assert_refused
 
 
@@ -45,7 +47,7 @@ def test_two_classes_are_out_and_two_are_in(share, out):
         trained_classes(np.arange(10), 0, share)
 
 
-def test_items_of_a_class_are_looked_for_among_its_own():
+def test_items_of_a_class_are_looked_for_among_its_own(monkeypatch):
     rng = np.random.default_rng(2)
     labels, asked = np.array([0] * 5 + [1] * 6 + [2] * 2), np.array([0, 0, 1, 2, 3])
     x, q = rng.standard_normal((13, 4)).astype(np.float32), rng.standard_normal((5, 4)).astype(np.float32)
@@ -57,10 +59,15 @@ def test_items_of_a_class_are_looked_for_among_its_own():
         near = set(own[np.argsort(-x[own] @ q[row] / np.linalg.norm(x[own], axis=1))][:2])
         ranked = [order for order in permutations(own) if (np.diff(distances[row, list(order)]) >= 0).all()]
         means.append(np.mean([len(near & set(order[:2])) / 2 for order in ranked]))
-    splits = EmbeddingSplit(q, np.arange(5), asked), EmbeddingSplit(x, np.arange(13), labels)
-    found = recall_within_classes(query, splits[0], base, splits[1], 2, bits=2)
-    assert found == pytest.approx(np.mean(means))
-    assert np.isnan(recall_within_classes(query, splits[0], base, splits[1], 6, bits=2))
+    splits = EmbeddingSplit(x, np.arange(13), labels), EmbeddingSplit(q, np.arange(5), asked)
+    question = Question("within", *splits, figures=("within",))
+    stored = Stored("x", 2, 1, 0, 0, False, "", 0, 0, lambda some: distances[some], None)
+    monkeypatch.setattr(questions, "NEAREST", 2)
+    found = question.answers(stored)["within"]
+    assert np.nanmean(found) == pytest.approx(np.mean(means))
+    assert np.isnan(found).tolist() == [False, False, False, True, True]
+    monkeypatch.setattr(questions, "NEAREST", 6)
+    assert np.isnan(question.answers(stored)["within"]).all()
 
 
 def average_precision(distances, relevant):
@@ -80,23 +87,23 @@ def test_each_draw_is_a_training_without_some_classes():
         classes = trained_classes(np.arange(6), 5 + draw)
         take = np.isin(data.train.labels, classes)
         hasher = Hasher(6, "itq", seed=draw).fit(data.train.take(slice(None))[take])
-        for report, known in ((found.seen[draw], True), (found.unseen[draw], False)):
+        for name, known in (("seen_map", True), ("unseen_map", False)):
             query, base = (split.where(np.isin(split.labels, classes) == known) for split in (data.query, data.base))
             codes = [hasher.encode(split.take(slice(None))) for split in (query, base)]
             far = hamming_distances(*codes)
             mean = [average_precision(far[i], base.labels == label) for i, label in enumerate(query.labels)]
-            assert report.map == pytest.approx(np.mean(mean), abs=0.01)
+            assert found.figures[name][draw] == pytest.approx(np.mean(mean), abs=0.01)
             outputs = hasher.model_.outputs(query.take(slice(None)))
             scores = np.round(-outputs @ unpack(codes[1], 6).T.astype(float), 3)  # equal codes have equal scores
             mean = [average_precision(scores[i], base.labels == label) for i, label in enumerate(query.labels)]
-            assert found.asymmetric[draw][not known] == pytest.approx(np.mean(mean), abs=0.01)
+            assert found.figures[f"{name}_asymmetric"][draw] == pytest.approx(np.mean(mean), abs=0.01)
         bits = [unpack(one, 6).astype(float) for one in codes]  # of the classes that are new
         probe = LogisticRegression(max_iter=1000, tol=1e-3).fit(bits[1], base.labels)
         assert found.figures["transfer_accuracy"][draw] == pytest.approx(probe.score(bits[0], query.labels))
     stored = found.as_dict()
     assert (stored["method"], stored["bits"]) == ("itq", 6)
-    assert stored["unseen_map"] == pytest.approx(np.mean([report.map for report in found.unseen]))
-    assert stored["draws"]["within_recall"] == list(found.within)
+    assert stored["unseen_map"] == pytest.approx(np.mean(found.figures["unseen_map"]))
+    assert stored["draws"]["within_recall"] == list(found.figures["within_recall"])
 
 
 @pytest.mark.parametrize("method", ["ridge", "greedyhash_d"])
@@ -112,9 +119,12 @@ def test_rows_of_classes_that_are_out_change_nothing(method):
 
 
 def test_map_looks_at_top_k_rows():
-    found = evaluate_unseen(table(), Hasher(8, "itq"), draws=1, top_k=20)
-    assert (found.seen[0].top_k, found.unseen[0].top_k) == (20, 20)
-    assert evaluate_unseen(table(), Hasher(8, "itq"), draws=1, top_k=999).seen[0].top_k == 45  # all there are
+    few, more, all_of_them = (
+        evaluate_unseen(table(), Hasher(8, "itq"), draws=1, top_k=top_k).figures["seen_map"]
+        for top_k in (20, 999, None)
+    )
+    assert few != all_of_them
+    assert more == all_of_them
 
 
 def test_the_command_trains_and_prints_a_table(command, json_of):

@@ -121,8 +121,8 @@ def _run(name: str, about: str, hasher: Hasher, dataset: Dataset) -> Run:
     query, base = hasher.encode_split(dataset.query), hasher.encode_split(dataset.base)
     report = evaluate(query, dataset.query.labels, base, dataset.base.labels, bits=hasher.bits)
     known = evaluate(query, dataset.query.labels, hasher.train_codes_, dataset.train.labels, bits=hasher.bits)
-    (unseen,) = evaluate_unseen(dataset, hasher, draws=1, seed=hasher.seed).unseen
-    return Run(name, about, hasher, query, base, report, known.map, unseen.map, seconds)
+    (unseen,) = evaluate_unseen(dataset, hasher, draws=1, seed=hasher.seed).figures["unseen_map"]
+    return Run(name, about, hasher, query, base, report, known.map, unseen, seconds)
 
 
 def _print_images(console: Console, dataset: Dataset, found: list[Neighborhood], name: str) -> None:

@@ -200,9 +200,10 @@ def print_unseen(reports: Sequence[UnseenReport]) -> None:
         values = [report.figures[name] for report in reports]
         table.add_row(shown, *(f"{number(v.mean(), 3)} ± {number(v.std(), 3)}" for v in values))
     Console(width=max(Console().width, 26 + 16 * len(reports))).print(table)
-    first = reports[0].seen[0]
-    depth = "the whole base" if first.top_k == first.base else f"the first {first.top_k:,}"
-    said = f"{first.bits} bits; {len(reports[0].seen)} draws of the classes; mAP over {depth}, expected over ties"
+    first = reports[0]
+    depth = "the whole base" if first.top_k is None else f"the first {first.top_k:,}"
+    draws = len(first.figures["seen_map"])
+    said = f"{first.bits} bits; {draws} draws of the classes; mAP over {depth}, expected over ties"
     Console().print(said, highlight=False, soft_wrap=True)
 
 

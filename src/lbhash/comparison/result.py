@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from lbhash.trials.stored import EMBEDDINGS, Way
 from lbhash.utils.files import replacing, write_text
 from lbhash.utils.formatting import number
 from lbhash.utils.html import png_url, render
@@ -26,45 +27,6 @@ QUESTIONS = {
 """The questions, each with how a recommendation begins and the figure that answers it."""
 MARGIN = 0.01
 """A way is as good as the best if its figure is at most this below; of those, the lightest is recommended."""
-EMBEDDINGS, SIGNS, CLASS_NUMBER = "embeddings", "signs", "class number"
-
-
-@dataclass(frozen=True)
-class Way:
-    """A way to store rows, and what it weighs and takes.
-
-    Attributes:
-        name: of the way.
-        bits: the length of a code, if the way takes any.
-        memory: bytes a row that a search keeps in memory.
-        disk: bytes a row that it reads from disk besides.
-        rerank: how many candidates are ranked again by the embeddings; 0 if none are.
-        labels: whether the way learns from labels.
-        take: what gives a user the same: a command, or FAISS's name of it.
-        fit: seconds to fit it.
-        encode: seconds to encode the base.
-    """
-
-    name: str
-    bits: int | None
-    memory: int
-    disk: int
-    rerank: int
-    labels: bool
-    take: str
-    fit: float
-    encode: float
-
-    @property
-    def title(self) -> str:
-        """The way with its size and its second stage."""
-        size = "" if self.bits is None else f", {self.bits} bits"
-        return f"{self.name}{size}{' + embeddings' if self.rerank else ''}"
-
-    @property
-    def weight(self) -> float:
-        """Bytes a row: those on disk count an eighth, since they cost less."""
-        return self.memory + self.disk / 8
 
 
 @dataclass(frozen=True)
@@ -78,8 +40,8 @@ class Line(Way):
     """
 
     search: float
-    chosen: Mapping[str, float | None]
-    shown: Mapping[str, float | None]
+    chosen: dict[str, float | None]
+    shown: dict[str, float | None]
 
     def value(self, question: str) -> float:
         """The figure of a question that is shown."""

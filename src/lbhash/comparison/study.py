@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import fields
 from functools import partial
 from pathlib import Path
@@ -14,18 +13,19 @@ import numpy as np
 import numpy.typing as npt
 
 from lbhash.codes.packing import MAX_BITS
-from lbhash.comparison import ways
-from lbhash.comparison.result import Comparison, Line, Way
-from lbhash.comparison.ways import NEAREST, Rows, Stored
+from lbhash.comparison.result import Comparison, Line
 from lbhash.data import Dataset, EmbeddingSplit, EmbeddingTable, check_embeddings, hold_out
 from lbhash.data.protocols import trained_classes
-from lbhash.evaluation.metrics import average_precision
-from lbhash.evaluation.neighbors import expected_recall
-from lbhash.evaluation.ranking import ranking_of
+from lbhash.hasher import Hasher
+from lbhash.trials import ways
+from lbhash.trials.questions import NEAREST, Question
+from lbhash.trials.stored import Way
+from lbhash.trials.trial import Measured, Trial, run_trials
+from lbhash.trials.ways import Fit
 from lbhash.utils.arrays import as_matrix
 from lbhash.utils.files import check_folder
-from lbhash.utils.labels import read_labels, share_a_label
-from lbhash.utils.parallel import in_processes, read_run, write_run
+from lbhash.utils.labels import read_labels
+from lbhash.utils.parallel import read_run, write_run
 from lbhash.utils.progress import counted
 from lbhash.utils.system import TRAINING, check_packages
 from lbhash.utils.validation import check_int, check_ints
@@ -36,9 +36,8 @@ MOST_TRAIN, MOST_BASE, MOST_QUERIES = 20_000, 20_000, 1_000
 """The most rows of each split that take part; of more, as many are drawn."""
 FEWEST_LATER = 8
 """The classes from which on half of them are left out of training, to ask for classes that come later."""
-_PAIRS = 10_000_000  # of a query and a base row, at a time
-
-Fit = Callable[[Rows], Iterator[Stored]]
+_FIGURES = {"known": {"map": "known", "recall": "nearest"}, "later": {"map": "later"}}
+"""What the figures of either trial answer, of the questions of a comparison."""
 
 
 def compare(
@@ -110,67 +109,68 @@ def compare_dataset(
     check_int(epochs, "epochs", 1)
     check_int(workers, "workers", 1)
     dataset.check_several_classes()
-    rows = _rows(dataset, seed)
-    parts = {"known": rows}
-    if later := _later(rows, seed):
-        parts["later"] = later
+    train, base, query = _rows(dataset, seed)
+    known, later = Question("known", base, query), _later(train, base, query, seed)
+    parts = {"known": (train, known)} | ({} if later is None else {"later": later})
+    splits = {"train": train, "base": base, "query": query}
+    classes = ways.count_classes(train)
     about = {
         "data": dataset.name,
         "lbhash": __version__,
         "bits": lengths,
         "seed": seed,
         "epochs": epochs,
-        "dim": rows.train.dim,
-        "classes": rows.classes,
-        "rows": {name: len(getattr(rows, name)) for name in ("train", "base", "query")},
-        "fingerprint": [getattr(rows, name).fingerprint() for name in ("train", "base", "query")],
+        "dim": train.dim,
+        "classes": classes,
+        "rows": {name: len(split) for name, split in splits.items()},
+        "fingerprint": [split.fingerprint() for split in splits.values()],
     }
     folder = None if out is None else _folder(Path(out), about)
-    jobs = {
-        f"{name}-{part}": (fit, rows, part, seed)
-        for part, rows in parts.items()
-        for name, fit in _jobs(rows.classes > 0, lengths, seed, epochs)
+    trials = {
+        f"{name}-{part}": Trial(fit, fitted, (question,))
+        for part, (fitted, question) in parts.items()
+        for name, fit in _ways(classes > 0, lengths, seed, epochs)
     }
-    files = {} if folder is None else {name: folder / f"{name}.json" for name in jobs}
-    results = {name: read_run(file) for name, file in files.items() if file.exists()}
-    missing = {name: job for name, job in jobs.items() if name not in results}
-    here = ((name, execute(*job)) for name, job in missing.items())
-    with counted("comparing", len(jobs), "fits", done=len(results), show=progress) as advance:
-        for name, lines in in_processes(missing, execute, workers) if workers > 1 else here:
-            results[name] = lines
-            if name in files:
-                write_run(files[name], lines)
-            advance(1)
-    found: dict[tuple[Any, ...], dict[str, Any]] = {}
-    for name in jobs:
-        for line in results[name]:
-            first = found.setdefault((line["name"], line["bits"], line["rerank"]), line)
-            for half in ("chosen", "shown"):  # the figures of the second fit join those of the first
-                first[half] |= line[half]
-    comparison = Comparison(tuple(Line(**line) for line in found.values()), about)
+    with counted("comparing", len(trials), "fits", show=progress) as advance:
+        found = run_trials(trials, folder, workers, advance)
+    comparison = Comparison(tuple(_lines([one for some in found.values() for one in some], seed)), about)
     if out is not None:
         comparison.save(out)
     return comparison
 
 
-def _jobs(labels: bool, bits: Sequence[int], seed: int, epochs: int) -> Iterator[tuple[str, Fit]]:
-    """Yield what is fitted, by name: each gives a line or more."""
+def _ways(labels: bool, bits: Sequence[int], seed: int, epochs: int) -> Iterator[tuple[str, Fit]]:
+    """Yield what is fitted, by name."""
     yield "any-bits", ways.of_any_bits
-    kinds: dict[str, Callable[..., Iterator[Stored]]] = {}
-    if labels:
-        kinds["network"] = partial(ways.network, epochs=epochs)
-    kinds |= {method: partial(ways.coder, method=method) for method in ("itq", "sne")}
-    kinds["opq"] = ways.product_quantization
     for length in bits:
         settings: dict[str, Any] = {"bits": length, "seed": seed}
-        for name, kind in kinds.items():
-            yield f"{name}-{length}", partial(kind, **settings)
         if labels:
-            yield f"logistic-{length}", partial(ways.logistic, **settings, class_number=length == bits[0])
+            yield f"network-{length}", partial(ways.network, **settings, epochs=epochs)
+        for method in ("itq", "sne"):
+            yield f"{method}-{length}", partial(ways.hashed, hasher=Hasher(method=method, **settings))
+        yield f"opq-{length}", partial(ways.product_quantization, **settings)
+        if labels:
+            hasher = Hasher(method="logistic", **settings)
+            yield f"logistic-{length}", partial(ways.logistic, hasher=hasher, class_number=length == bits[0])
 
 
-def _rows(dataset: Dataset[EmbeddingSplit], seed: int) -> Rows:
-    """Return the rows that take part, with classes numbered as the training rows' are.
+def _lines(found: Sequence[Measured], seed: int) -> Iterator[Line]:
+    """Yield the line of each way: its figures by either half of the queries."""
+    lines: dict[tuple[Any, ...], Line] = {}
+    for one in found:
+        way = {part.name: getattr(one, part.name) for part in fields(Way)}
+        times = {name: round(getattr(one, name), 4) for name in ("fit", "encode", "search")}
+        line = lines.setdefault((one.name, one.bits, one.rerank), Line(**{**way, **times}, chosen={}, shown={}))
+        for name, question in _FIGURES[one.question].items():
+            if name in one.figures:
+                values = np.random.default_rng(seed).permutation(one.figures[name])
+                line.chosen[question] = _mean(values[: len(values) // 2])
+                line.shown[question] = _mean(values[len(values) // 2 :])
+    yield from lines.values()
+
+
+def _rows(dataset: Dataset[EmbeddingSplit], seed: int) -> tuple[EmbeddingSplit, EmbeddingSplit, EmbeddingSplit]:
+    """Return the rows to train on, of the base and of the queries, with classes numbered as the training rows' are.
 
     With labels the base is rows that are not trained on; where there are none, a tenth of the training rows becomes
     the base. Without labels, what is stored is what a user would fit to.
@@ -185,7 +185,7 @@ def _rows(dataset: Dataset[EmbeddingSplit], seed: int) -> Rows:
     sizes = zip((train, base, dataset.query), (MOST_TRAIN, MOST_BASE, MOST_QUERIES), strict=True)
     train, *others = (_dense(part.labeled().subsample(most, seed)) for part, most in sizes)
     if train.labels is None:
-        return Rows(train, *others)
+        return train, others[0], others[1]
     train, classes = train.compact()
     for place, part in enumerate(others):
         labels = np.asarray(part.labels)
@@ -194,7 +194,7 @@ def _rows(dataset: Dataset[EmbeddingSplit], seed: int) -> Rows:
         else:
             known = part.where(np.isin(labels, classes))
             others[place] = known.with_rows(known.rows, np.searchsorted(classes, np.asarray(known.labels)))
-    return Rows(train, *others)
+    return train, others[0], others[1]
 
 
 def _dense(part: EmbeddingSplit) -> EmbeddingSplit:
@@ -202,49 +202,17 @@ def _dense(part: EmbeddingSplit) -> EmbeddingSplit:
     return EmbeddingSplit(part.embeddings[part.rows], np.arange(len(part)), part.labels)
 
 
-def _later(rows: Rows, seed: int) -> Rows | None:
-    """Return training rows of half of the classes, and base and queries of the others; None if there are too few."""
-    labels = rows.train.labels
-    if labels is None or labels.ndim == 2 or rows.classes < FEWEST_LATER:
+def _later(
+    train: EmbeddingSplit, base: EmbeddingSplit, query: EmbeddingSplit, seed: int
+) -> tuple[EmbeddingSplit, Question] | None:
+    """Return training rows of half of the classes, and a question about the others; None if there are too few."""
+    if train.labels is None or train.labels.ndim == 2 or ways.count_classes(train) < FEWEST_LATER:
         return None
-    trained = trained_classes(labels, seed)
-    base, query = (part.where(~np.isin(np.asarray(part.labels), trained)) for part in (rows.base, rows.query))
-    return Rows(rows.train.where(np.isin(labels, trained)).compact()[0], base, query) if len(base) > NEAREST else None
-
-
-def execute(fit: Fit, rows: Rows, part: str, seed: int) -> list[dict[str, Any]]:
-    """Fit ways to these rows, and return the line of each: what it weighs and takes, and its figures."""
-    return [_measured(stored, rows, part, seed) for stored in fit(rows)]
-
-
-def _measured(stored: Stored, rows: Rows, part: str, seed: int) -> dict[str, Any]:
-    """Return the line of a way, with its figures by either half of the queries."""
-    stored.search()  # what is compiled, is compiled
-    began = time.perf_counter()
-    stored.search()
-    searched = time.perf_counter() - began
-    figures = _figures(stored, rows, part)
-    order = np.random.default_rng(seed).permutation(len(rows.query))
-    halves = {"chosen": order[: len(order) // 2], "shown": order[len(order) // 2 :]}
-    means = {half: {name: _mean(values[some]) for name, values in figures.items()} for half, some in halves.items()}
-    way = {one.name: getattr(stored, one.name) for one in fields(Way)}
-    seconds = {"fit": stored.fit, "encode": stored.encode, "search": 1000 * searched / len(rows.query)}
-    return {**way, **{name: round(value, 4) for name, value in seconds.items()}, **means}
-
-
-def _figures(stored: Stored, rows: Rows, part: str) -> dict[str, npt.NDArray[np.float64]]:
-    """Return the figures of each query: of classes that were trained on and of nearest items, or of later classes."""
-    found: dict[str, list[npt.NDArray[np.float64]]] = {}
-    step = max(1, _PAIRS // len(rows.base))
-    for start in range(0, len(rows.query), step):
-        some = slice(start, start + step)
-        scores = stored.scores(some)
-        if rows.query.labels is not None:
-            relevant = share_a_label(rows.query.labels[some], np.asarray(rows.base.labels))
-            found.setdefault(part, []).append(average_precision(ranking_of(scores, relevant)))
-        if part == "known":
-            found.setdefault("nearest", []).append(expected_recall(scores, rows.nearest[some]))
-    return {name: np.concatenate(values) for name, values in found.items()}
+    trained = trained_classes(train.labels, seed)
+    base, query = (part.where(~np.isin(np.asarray(part.labels), trained)) for part in (base, query))
+    if len(base) <= NEAREST:
+        return None
+    return train.where(np.isin(train.labels, trained)).compact()[0], Question("later", base, query, ("map",))
 
 
 def _mean(values: npt.NDArray[np.float64]) -> float | None:

@@ -10,9 +10,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from lbhash.codes import PackedCodes, as_packed_alike, check_codes, hamming_distances
+from lbhash.codes import PackedCodes, as_packed_alike, hamming_distances
 from lbhash.data.readers import check_embeddings
-from lbhash.data.split import EmbeddingSplit
 from lbhash.evaluation.metrics import average_precision, recall_at
 from lbhash.evaluation.ranking import Ranking, distance_counts
 from lbhash.utils.arrays import as_array, held
@@ -128,33 +127,6 @@ def neighbor_rankings(
     pairs = zip(query, nearest, strict=True)
     distances = np.stack([hamming_distances(code[None], base[found])[0] for code, found in pairs])
     return [Ranking(total, _counts(distances[:, :count], bits)[:, None]) for count in k]
-
-
-def recall_within_classes(
-    query_codes: npt.ArrayLike,
-    query: EmbeddingSplit,
-    base_codes: npt.ArrayLike,
-    base: EmbeddingSplit,
-    k: int = NEIGHBORS[0],
-    bits: int | None = None,
-) -> float:
-    """Return how well codes tell the items of a class apart: recall@k among the base rows of each query's own class.
-
-    It is the share of the class's k nearest rows by cosine that is among the first k of its codes, in expectation over
-    ties, as a mean over queries; NaN if no class has a query and more than k base rows. The splits are the rows that
-    were encoded, with one label each; all else is as for ``evaluate_neighbors``.
-    """
-    asked, held = check_codes(query_codes, "query_codes"), check_codes(base_codes, "base_codes")
-    recalls, queries = [], []
-    wanted, labels = np.asarray(query.labels), np.asarray(base.labels)
-    for label in np.intersect1d(wanted, labels):
-        ours, theirs = wanted == label, labels == label
-        if theirs.sum() > k:
-            rows = query.where(ours).take(slice(None)), base.where(theirs).take(slice(None))
-            report = evaluate_neighbors(asked[ours], rows[0], held[theirs], rows[1], (k,), bits)
-            recalls.append(report.recall[0])
-            queries.append(report.queries)
-    return float(np.average(recalls, weights=queries)) if queries else float("nan")
 
 
 def nearest_by_cosine(queries: npt.NDArray, base: npt.NDArray, k: int) -> npt.NDArray[np.int64]:

@@ -75,6 +75,18 @@ def agreeing(outputs: Floats, queries: PackedCodes, codes: PackedCodes, k: int) 
     return Reranked(scores, distances, places)
 
 
+def scores_of(outputs: Floats, codes: PackedCodes) -> Floats:
+    """Return −⟨ℓ, b⟩ of real outputs ``[n, bits]`` and all codes, ``float32 [n, m]``; equal codes have equal scores."""
+    padded = np.pad(outputs, ((0, 0), (0, -outputs.shape[1] % 8)))
+    found = np.empty((len(outputs), len(codes)), np.float32)
+
+    def score(row: int) -> None:
+        found[row] = _scores(-padded[row].reshape(-1, 8) @ _SIGNS.T, codes)
+
+    in_threads(score, range(len(outputs)))
+    return found
+
+
 @numba.njit(nogil=True, cache=True)
 def _scores(table: Floats, codes: PackedCodes) -> Floats:
     """Return the sum of each code's entries of a table ``[bytes, 256]``, ``float32 [n]``."""

@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from lbhash.comparison import ways
-from lbhash.comparison.ways import Rows, Stored
 from lbhash.data import Dataset, EmbeddingSplit
-from lbhash.evaluation.metrics import average_precision
-from lbhash.evaluation.neighbors import expected_recall
-from lbhash.evaluation.ranking import ranking_of
 from lbhash.evaluation.report import class_means
-from lbhash.utils.labels import share_a_label
-
-if TYPE_CHECKING:
-    from lbhash.hasher import Hasher
+from lbhash.hasher import Hasher
+from lbhash.trials import ways
+from lbhash.trials.questions import Question
+from lbhash.trials.trial import Measured, Trial
+from lbhash.trials.ways import Fit
 
 COUNTS = (50, 100, 200)
 """The candidates that are re-ranked."""
@@ -33,8 +28,6 @@ SHARE, LEAST_SECONDS = 1 / 3, 2.0
 CODES, CLASS = "these codes", "class number by logistic regression"
 COSINE, SIGNS = "embeddings, exact cosine", "one bit a dimension"
 _METHODS = {"itq": "ITQ, no labels", "logistic": "logistic regression onto centers"}
-
-_PAIRS = 4_000_000  # at a time
 
 
 def alternatives(
@@ -59,58 +52,50 @@ def alternatives(
     base = new.subsample(MOST_BASE)
     query: Any = dataset.query.labeled()
     train = dataset.train if dataset.train.labels is None else dataset.train.labeled().compact()[0]
-    rows = Rows(train, base, query.subsample(max(1, MOST_PAIRS // len(base))))
+    query = query.subsample(max(1, MOST_PAIRS // len(base)))
+    question = Question("new rows", base, query, top_k=top_k)
     found: list[dict[str, Any]] = []
     left_out: list[str] = []
-    for names, make in _kinds(rows, hasher):
-        some = [name for name in names if name != _METHODS.get(hasher.method_)]
+    for names, fit, rows in _kinds(train, len(base), hasher):
         try:
             if time.perf_counter() - started > limit:
                 raise ValueError("there is no time left")
-            found += [
-                _measured(name, one, rows, top_k) for name, one in zip(names, make(), strict=True) if name in some
-            ]
+            made = Trial(fit, rows, (question,)).run()
+            found += [_line(name, one, question) for name, one in zip(names, made, strict=True) if name]
         except ValueError:  # a logistic regression that has too few rows of each class, too
-            left_out += some
+            left_out += filter(None, names)
     found.sort(key=lambda one: (one["name"] != CODES, not one["name"].startswith("  ")))
-    return {"queries": len(rows.query), "base": len(rows.base), "rows": found, "left_out": left_out}
+    return {"queries": len(query), "base": len(base), "rows": found, "left_out": left_out}
 
 
-def _kinds(rows: Rows, hasher: Hasher) -> Iterator[tuple[list[str], Callable[[], Iterator[Stored]]]]:
-    """Yield what is made together: the names that are shown, and what makes them."""
-    codes = partial(ways.codes, CODES, hasher.bits, "", hasher.model_, 0.0, rows)
-    settings: dict[str, Any] = {"bits": hasher.bits, "seed": hasher.seed, "counts": ()}
-    few = replace(rows, train=rows.train.subsample(MOST_TRAIN))
-    yield [CODES], partial(codes, counts=())
-    yield [COSINE], lambda: iter([ways.embeddings(few)])
-    yield [SIGNS], partial(ways.signs, few, counts=())
-    yield [_METHODS["itq"]], partial(ways.coder, rows, method="itq", **settings)
-    if rows.classes:
-        single = np.asarray(rows.train.labels).ndim == 1
-        names = [_METHODS["logistic"], *([CLASS] if single else [])]
-        yield names, partial(ways.logistic, rows, class_number=True, **settings)
-    counts = [min(count, len(rows.base)) for count in COUNTS]
-    yield (
-        [f"  {count} re-ranked by embeddings" for count in COUNTS],
-        lambda: (one for one in codes(counts=counts) if one.rerank),
-    )
+def _kinds(train: EmbeddingSplit, base: int, hasher: Hasher) -> Iterator[tuple[list[str], Fit, EmbeddingSplit]]:
+    """Yield what is made together: the names that are shown, "" for none, what makes them, and the rows to fit to."""
+    few, given = train.subsample(MOST_TRAIN), {"bits": hasher.bits, "seed": hasher.seed}
+
+    def codes(_: EmbeddingSplit, counts: Sequence[int] = ()) -> Iterator[ways.Store]:
+        yield ways.codes(CODES, hasher.bits, "", hasher.model_, 0.0, counts=counts)
+
+    def shown(method: str) -> str:
+        return "" if method == hasher.method_ else _METHODS[method]
+
+    yield [CODES], codes, few
+    yield [COSINE], ways.embeddings, few
+    yield [SIGNS], partial(ways.signs, counts=()), few
+    if shown("itq"):
+        yield [shown("itq")], partial(ways.hashed, hasher=Hasher(method="itq", **given), counts=()), train
+    if train.labels is not None:
+        names = [shown("logistic"), *([CLASS] if train.labels.ndim == 1 else [])]
+        logistic = partial(ways.logistic, hasher=Hasher(method="logistic", **given), class_number=True, counts=())
+        yield names, logistic, train
+    again = [f"  {count} re-ranked by embeddings" for count in COUNTS]
+    yield ["", *again], partial(codes, counts=[min(count, base) for count in COUNTS]), few
 
 
-def _measured(name: str, one: Stored, rows: Rows, top_k: int | None) -> dict[str, Any]:
-    values, recalls = [], []
-    labels, base = (None if part.labels is None else np.asarray(part.labels) for part in (rows.query, rows.base))
-    most = None if top_k is None else min(top_k, len(rows.base))
-    step = max(1, _PAIRS // len(rows.base))
-    for start in range(0, len(rows.query), step):
-        some = slice(start, start + step)
-        scores = one.scores(some)
-        recalls.append(expected_recall(scores, rows.nearest[some]))
-        if labels is not None and base is not None:
-            values.append(average_precision(ranking_of(scores, share_a_label(labels[some], base)), most))
+def _line(name: str, one: Measured, question: Question) -> dict[str, Any]:
     found = {"name": name, "bytes": one.memory + one.disk, "map": None, "map_macro": None}
-    if labels is not None:
-        precision = np.concatenate(values)
+    if "map" in one.figures:
+        precision, labels = one.figures["map"], np.asarray(question.query.labels)
         scored = ~np.isnan(precision)
         by_class = class_means(labels[scored], precision[scored])[2]
         found |= {"map": float(precision[scored].mean()), "map_macro": float(by_class.mean())}
-    return found | {"recall": float(np.concatenate(recalls).mean())}
+    return found | {"recall": float(one.figures["recall"].mean())}

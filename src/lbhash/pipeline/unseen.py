@@ -4,26 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from lbhash.codes import PackedCodes, pack
 from lbhash.data import Dataset, EmbeddingSplit
 from lbhash.data.protocols import trained_classes
-from lbhash.evaluation.metrics import average_precision
-from lbhash.evaluation.neighbors import recall_within_classes
-from lbhash.evaluation.ranking import ranking_of
-from lbhash.evaluation.report import Report, evaluate
-from lbhash.index.asymmetric import agreeing
+from lbhash.hasher import Hasher
 from lbhash.pipeline.splits import open_embedded
+from lbhash.trials.questions import Question
+from lbhash.trials.trial import Trial
+from lbhash.trials.ways import hashed
 from lbhash.utils.validation import check_int
 
-if TYPE_CHECKING:
-    from lbhash.hasher import Hasher
-
-_QUERIES = 64  # at a time
+_FIGURES = {
+    "seen_map": ("seen", "itself", "map"),
+    "unseen_map": ("unseen", "itself", "map"),
+    "transfer_accuracy": ("unseen", "itself", "transfer"),
+    "within_recall": ("seen", "itself", "within"),
+    "seen_map_asymmetric": ("seen", "outputs", "map"),
+    "unseen_map_asymmetric": ("unseen", "outputs", "map"),
+}
+"""Each figure: the question, what a query is to the search, and the question's own figure."""
 
 
 @dataclass(frozen=True)
@@ -32,38 +36,25 @@ class UnseenReport:
 
     Attributes:
         method: its full name, such as ``csq_d``.
-        seen: the evaluation of each draw's classes that were trained on, queries against base.
-        unseen: the same of the classes that were not; ``probe_accuracy`` is the transfer, the accuracy of a linear
-            classifier that was fitted to the codes of the base.
-        within: recall@10 of each draw (``lbhash.evaluation.neighbors.recall_within_classes``), of classes seen.
-        asymmetric: mAP of classes seen and of the others in each draw, with the queries' real outputs in the place of
-            their codes (``lbhash.index.asymmetric``).
+        bits: of a code.
+        top_k: how many rows mAP looks at; None for the whole base.
+        figures: of each draw by name, ``float64 [draws]``: mAP of classes seen and of the others, by codes and with the
+            queries' real outputs in the place of their codes (``lbhash.index.asymmetric``); ``transfer_accuracy``, the
+            accuracy of a linear classifier that is fitted to the codes of new classes; and ``within_recall``, recall@10
+            among the rows of a query's own class, of classes seen.
     """
 
     method: str
-    seen: tuple[Report, ...]
-    unseen: tuple[Report, ...]
-    within: tuple[float, ...]
-    asymmetric: tuple[tuple[float, float], ...]
-
-    @property
-    def figures(self) -> dict[str, npt.NDArray[np.float64]]:
-        """The figures of each draw by name, ``[draws]``."""
-        return {
-            "seen_map": np.array([report.map for report in self.seen]),
-            "unseen_map": np.array([report.map for report in self.unseen]),
-            "transfer_accuracy": np.array([report.probe_accuracy for report in self.unseen], np.float64),
-            "within_recall": np.array(self.within),
-            "seen_map_asymmetric": np.array(self.asymmetric)[:, 0],
-            "unseen_map_asymmetric": np.array(self.asymmetric)[:, 1],
-        }
+    bits: int
+    top_k: int | None
+    figures: dict[str, npt.NDArray[np.float64]]
 
     def as_dict(self) -> dict[str, Any]:
         """Return the figures, each as its mean and its draws, as JSON holds them: None for NaN."""
         means = {name: float(values.mean()) for name, values in self.figures.items()}
         plain = {name: None if np.isnan(mean) else mean for name, mean in means.items()}
         draws = {name: [None if np.isnan(v) else v for v in values.tolist()] for name, values in self.figures.items()}
-        return {"method": self.method, "bits": self.seen[0].bits, **plain, "draws": draws}
+        return {"method": self.method, "bits": self.bits, **plain, "draws": draws}
 
 
 def evaluate_unseen_files(
@@ -86,7 +77,6 @@ def evaluate_unseen_files(
         TypeError, ValueError: a setting of a network is given and no method trains one, or what ``evaluate_unseen``
             refuses.
     """
-    from lbhash.hasher import Hasher
     from lbhash.training.coders import coder_of
 
     methods = methods or (None, "itq")
@@ -132,39 +122,26 @@ def evaluate_unseen(
     top_k = None if top_k is None else check_int(top_k, "top_k", 1)
     if dataset.train.labels is None:
         raise ValueError(f"{dataset.name} has no labels; classes can be left out only of labeled rows")
-    reports: dict[bool, list[Report]] = {True: [], False: []}
-    within: list[float] = []
-    asymmetric: list[list[float]] = []
+    draws_of: dict[str, list[float]] = {name: [] for name in _FIGURES}
     for draw in range(draws):
         classes = trained_classes(np.asarray(dataset.train.labels), seed + draw, share)
         part, _ = dataset.train.where(np.isin(dataset.train.labels, classes)).compact()
-        fitted = clone(hasher).set_params(seed=hasher.seed + draw).fit_split(part, len(classes))
-        for known in (True, False):
-            query, base = (
-                split.where(np.isin(np.asarray(split.labels), classes, invert=not known))
-                for split in (dataset.query, dataset.base)
-            )
-            outputs, held = fitted.model_.outputs(query.take(slice(None))), fitted.encode_split(base)
-            asked, soft = pack(outputs), fitted.model_.soft(outputs)
-            most = None if top_k is None else min(top_k, len(base))
-            report = evaluate(asked, query.labels, held, base.labels, most, probe=not known, bits=fitted.bits)
-            reports[known].append(report)
-            if known:
-                within.append(recall_within_classes(asked, query, held, base, bits=fitted.bits))
-                asymmetric.append([])
-            asymmetric[-1].append(asymmetric_map(soft, np.asarray(query.labels), held, np.asarray(base.labels), most))
-    pairs = tuple((seen, unseen) for seen, unseen in asymmetric)
-    return UnseenReport(fitted.name, tuple(reports[True]), tuple(reports[False]), tuple(within), pairs)
+        own = clone(hasher).set_params(seed=hasher.seed + draw)
+        trial = Trial(partial(hashed, hasher=own, counts=(), outputs=True), part, _questions(dataset, classes, top_k))
+        found = {(one.question, one.by): one.figures for one in trial.run()}
+        for name, (question, by, figure) in _FIGURES.items():
+            values = found[question, by][figure]
+            draws_of[name].append(float("nan") if np.isnan(values).all() else float(np.nanmean(values)))
+    figures = {name: np.array(values) for name, values in draws_of.items()}
+    return UnseenReport(own.name, own.bits, top_k, figures)
 
 
-def asymmetric_map(
-    outputs: npt.NDArray[np.float32], wanted: npt.NDArray, codes: PackedCodes, labels: npt.NDArray, top_k: int | None
-) -> float:
-    """Return mAP@k of real outputs ``[n, bits]`` against codes of classes, in expectation over equal scores."""
-    values = []
-    for start in range(0, len(outputs), _QUERIES):
-        some = slice(start, start + _QUERIES)
-        found = agreeing(outputs[some], pack(outputs[some]), codes, len(codes))
-        ranking = ranking_of(found.scores, labels[found.ids] == wanted[some, None])
-        values.append(average_precision(ranking, top_k))
-    return float(np.nanmean(np.concatenate(values)))
+def _questions(dataset: Dataset[EmbeddingSplit], classes: npt.NDArray, top_k: int | None) -> tuple[Question, Question]:
+    """Return the questions about the classes that were trained on, and about the others."""
+
+    def question(name: str, seen: bool, *figures: str) -> Question:
+        splits = dataset.base, dataset.query
+        base, query = (part.where(np.isin(np.asarray(part.labels), classes, invert=not seen)) for part in splits)
+        return Question(name, base, query, figures, top_k)
+
+    return question("seen", True, "map", "within"), question("unseen", False, "map", "transfer")

@@ -1,0 +1,104 @@
+"""A trial: fit a way, ask it questions, and measure each answer; what is done is kept, and not done again."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from lbhash.data import EmbeddingSplit
+from lbhash.trials.questions import Question, Values
+from lbhash.trials.stored import Stored, Way
+from lbhash.trials.ways import Fit
+from lbhash.utils.parallel import in_processes, read_run, write_run
+
+
+@dataclass(frozen=True)
+class Measured(Way):
+    """What a way answered to a question.
+
+    Attributes:
+        question: its name.
+        by: as of ``Stored``.
+        search: milliseconds a query, of all queries at once.
+        figures: of each query by name, ``float64 [queries]``; NaN where one is not defined.
+    """
+
+    question: str
+    by: str
+    search: float
+    figures: Mapping[str, Values]
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A way, the rows that it is fitted to, and the questions that it is asked then."""
+
+    fit: Fit
+    train: EmbeddingSplit
+    questions: tuple[Question, ...]
+
+    def run(self) -> Iterator[Measured]:
+        """Fit once, and measure all that the way stores for each question."""
+        for store in self.fit(self.train):
+            for question in self.questions:
+                for stored in store(question):
+                    yield measured(stored, question)
+
+
+def measured(stored: Stored, question: Question) -> Measured:
+    """Time a search of all queries, and return it with the figures of the question."""
+    stored.search()  # what is compiled, is compiled
+    began = time.perf_counter()
+    stored.search()
+    searched = 1000 * (time.perf_counter() - began) / len(question.query)
+    way = {one.name: getattr(stored, one.name) for one in fields(Way)}
+    return Measured(**way, question=question.name, by=stored.by, search=searched, figures=question.answers(stored))
+
+
+def run_trials(
+    trials: Mapping[str, Trial],
+    folder: Path | None = None,
+    workers: int = 1,
+    done: Callable[[int], None] = lambda count: None,
+) -> dict[str, list[Measured]]:
+    """Run trials, and return what each measured, by its name.
+
+    Args:
+        trials: by their names.
+        folder: keeps a file of each as it comes; those that it has are not run again.
+        workers: processes that run at the same time, with a thread each.
+        done: is told how many are done, whenever some are.
+    """
+    files = {} if folder is None else {name: folder / f"{name}.json" for name in trials}
+    results = {name: read_run(file) for name, file in files.items() if file.exists()}
+    done(len(results))
+    missing = {name: (trial,) for name, trial in trials.items() if name not in results}
+    here = ((name, execute(*given)) for name, given in missing.items())
+    for name, found in in_processes(missing, execute, workers) if workers > 1 else here:
+        results[name] = found
+        if name in files:
+            write_run(files[name], found)
+        done(1)
+    return {name: [_from_json(one) for one in results[name]] for name in trials}
+
+
+def execute(trial: Trial) -> list[dict[str, Any]]:
+    """Run a trial, and return what it measured as JSON holds it."""
+    return [_to_json(one) for one in trial.run()]
+
+
+def _to_json(one: Measured) -> dict[str, Any]:
+    figures = {
+        name: [None if np.isnan(value) else value for value in values.tolist()] for name, values in one.figures.items()
+    }
+    return {**vars(one), "figures": figures}
+
+
+def _from_json(held: dict[str, Any]) -> Measured:
+    figures = {name: np.array(values, np.float64) for name, values in held["figures"].items()}
+    return Measured(**{**held, "figures": figures})

@@ -1,0 +1,311 @@
+"""The ways to store rows: the library's codes, FAISS's quantizers, the embeddings, and a classifier's answer."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache, partial
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+from lbhash.codes import MAX_BITS, PackedCodes, code_bytes, hamming_distances
+from lbhash.data import EmbeddingSplit
+from lbhash.evaluation.neighbors import unit_rows
+from lbhash.hasher import Hasher
+from lbhash.index import FlatIndex, rerank
+from lbhash.index.asymmetric import agreeing, scores_of
+from lbhash.index.rerank import ranks_of_all
+from lbhash.trials.questions import NEAREST, Question
+from lbhash.trials.stored import EMBEDDINGS, Rows, Scores, Stored
+
+if TYPE_CHECKING:
+    from lbhash.models.encoder import Encoder
+
+SIGNS, CLASS_NUMBER = "signs", "class number"
+CANDIDATES = 100
+"""The rows that codes find for the embeddings to re-rank."""
+CENTROIDS = 256
+"""Of a part of FAISS's product quantization; it needs as many rows to learn from."""
+OPQ_ROUNDS = 8
+"""In which FAISS learns its rotation. Its default is 50, which takes several times as long for hardly more recall."""
+PROBES = 8
+"""The lists of FAISS's inverted file that a query looks into."""
+
+
+Store: TypeAlias = Callable[[Question], Iterator[Stored]]
+"""Stores the base of a question by a fitted way, once or with several second stages."""
+Fit: TypeAlias = Callable[[EmbeddingSplit], Iterator[Store]]
+"""Fits to rows whose labels, if there are any, are numbered from 0 without gaps; yields one way or more."""
+
+
+def count_classes(train: EmbeddingSplit) -> int:
+    """Return C, the number of classes of rows whose labels are numbered without gaps; 0 without labels."""
+    labels = train.labels
+    return 0 if labels is None else labels.shape[1] if labels.ndim == 2 else int(labels.max()) + 1
+
+
+def of_any_bits(train: EmbeddingSplit) -> Iterator[Store]:
+    """Yield the ways that have one size: the embeddings, a bit for each of their numbers, and two of FAISS's."""
+    import faiss
+
+    yield from embeddings(train)
+    yield from signs(train)
+    lists = int(np.sqrt(len(train) // 39))  # 39 rows a centroid, as FAISS advises
+    for name, factory in (("FAISS RaBitQ", f"RR{train.dim},RaBitQ"), ("FAISS IVF,SQ8", f"IVF{lists},SQ8")):
+        yield _faiss(name, factory, None, train, faiss.index_factory(train.dim, factory))
+
+
+def embeddings(_: EmbeddingSplit) -> Iterator[Store]:
+    """Yield the embeddings, ranked by their cosine."""
+
+    def store(question: Question) -> Iterator[Stored]:
+        base, unit = question.base, question.unit
+        size = base.dim * min(4, base.embeddings.dtype.itemsize)  # nobody needs to store doubles
+
+        @cache
+        def index() -> Any:
+            import faiss
+
+            found = faiss.IndexFlatIP(base.dim)
+            found.add(unit["base"])
+            return found
+
+        def search() -> None:
+            index().search(unit["query"], NEAREST)
+
+        def scores(some: Rows) -> Scores:
+            return -(unit["query"][some] @ unit["base"].T)
+
+        yield Stored(EMBEDDINGS, None, size, 0, 0, False, "cosine", 0.0, 0.0, scores, search)
+
+    yield store
+
+
+def signs(train: EmbeddingSplit, *, counts: Sequence[int] = (CANDIDATES,)) -> Iterator[Store]:
+    """Yield a bit for each number of the embeddings, alone and with so many candidates re-ranked.
+
+    More bits than an index takes are searched by FAISS, and not re-ranked.
+    """
+    dim, take, began = train.dim, "whether each number is above its median", time.perf_counter()
+    median = np.median(unit_rows(train.take(slice(None))), axis=0)
+    fitted = time.perf_counter() - began
+
+    def store(question: Question) -> Iterator[Stored]:
+        began = time.perf_counter()
+        above = {name: question.unit[name] > median for name in ("query", "base")}
+        query, base = (np.packbits(above[name], axis=1, bitorder="little") for name in ("query", "base"))
+        times = fitted, time.perf_counter() - began
+        if dim <= MAX_BITS:
+            yield from _binary(SIGNS, None, False, take, times, question, (query, base, dim), counts)
+            return
+
+        @cache
+        def index() -> Any:
+            import faiss
+
+            found = faiss.IndexBinaryFlat(8 * base.shape[1])
+            found.add(base)
+            return found
+
+        def search() -> None:
+            index().search(query, NEAREST)
+
+        def distances(some: Rows) -> Scores:
+            asked, held = (
+                np.where(part, np.float32(1), np.float32(-1)) for part in (above["query"][some], above["base"])
+            )
+            return ((dim - asked @ held.T) / 2).astype(np.int32)
+
+        yield Stored(SIGNS, None, code_bytes(dim), 0, 0, False, take, *times, distances, search)
+
+    yield store
+
+
+def network(train: EmbeddingSplit, bits: int, seed: int, epochs: int) -> Iterator[Store]:
+    """Yield the default of rows with labels: its bits alone, joined as it is, and for classes that come later.
+
+    The network is the same, so that it is trained once; the seconds of each are those that it alone would take.
+    """
+    from lbhash.models.hash_model import HashModel
+    from lbhash.training.fit import join
+    from lbhash.training.neighborhood import neighborhood
+
+    classes = count_classes(train)
+    hasher, began = Hasher(bits, head="bits", seed=seed, epochs=epochs), time.perf_counter()
+    hasher.fit_split(train, classes)
+    fitted = time.perf_counter() - began
+    name, take, centers = hasher.name, f"lbhash train --bits {bits}", hasher.centers_
+    yield codes(name, bits, f"{take} --head bits", hasher.model_, fitted)
+    began, model = time.perf_counter(), HashModel.of(hasher.model_)
+    join(model, Hasher(bits, seed=seed, epochs=epochs), train, classes, centers)
+    yield codes(f"{name}, joined", bits, take, model.encoder(), fitted + time.perf_counter() - began)
+    if np.asarray(train.labels).ndim == 1:
+        began, model = time.perf_counter(), HashModel.of(hasher.model_)
+        model.neighborhood = neighborhood(model, train, classes, 0.5)
+        seconds = fitted + time.perf_counter() - began
+        yield codes(f"{name}, unseen 0.5", bits, f"{take} --unseen 0.5", model.encoder(), seconds)
+
+
+def hashed(train: EmbeddingSplit, hasher: Hasher, **more: Any) -> Iterator[Store]:
+    """Yield the codes of a hasher that is fitted now; what else is given goes to ``codes``."""
+    take = f"lbhash train --bits {hasher.bits} --method {hasher.method}"
+    yield codes(hasher.method or hasher.name, hasher.bits, take, *_fitted(train, hasher), **more)
+
+
+def logistic(train: EmbeddingSplit, hasher: Hasher, *, class_number: bool, **more: Any) -> Iterator[Store]:
+    """Yield the codes of a logistic regression and, if asked for, the class that it finds for each row."""
+    from lbhash.models.hash_model import HashModel
+    from lbhash.training.posterior import predicted
+
+    model, seconds = _fitted(train, hasher)
+    take, size = f"lbhash train --bits {hasher.bits} --method logistic", 1 if count_classes(train) <= 256 else 2
+    yield codes("logistic", hasher.bits, take, model, seconds, **more)
+
+    def store(question: Question) -> Iterator[Stored]:
+        posterior, began = HashModel.of(model).posterior, time.perf_counter()
+        assert posterior is not None
+        query, base = predicted(posterior, question.query), predicted(posterior, question.base)
+        times = seconds, time.perf_counter() - began
+
+        def differ(some: Rows) -> Scores:
+            return (query[some, None] != base).astype(np.int32)
+
+        search = partial(differ, slice(None))
+        yield Stored(CLASS_NUMBER, None, size, 0, 0, True, "a logistic regression", *times, differ, search)
+
+    if class_number and np.asarray(train.labels).ndim == 1:
+        yield store
+
+
+def _fitted(train: EmbeddingSplit, hasher: Hasher) -> tuple[Encoder, float]:
+    """Return the model of a hasher that is fitted to the training rows, and its seconds."""
+    from lbhash.training.coders import learns_classes
+
+    began, labels = time.perf_counter(), learns_classes(hasher.method)
+    hasher.fit_split(train if labels else train.with_rows(train.rows, None), count_classes(train) if labels else 0)
+    return hasher.model_, time.perf_counter() - began
+
+
+def product_quantization(train: EmbeddingSplit, bits: int, seed: int) -> Iterator[Store]:
+    """Yield FAISS's product quantization, a byte a part, after the rotation that suits it."""
+    import faiss
+
+    parts, dim = bits // 8, train.dim
+    width = min(4, dim // max(parts, 1)) * parts
+    if bits % 8 or not width or len(train) < CENTROIDS:
+        return
+    rotation, inner, index = faiss.OPQMatrix(dim, parts, width), *_quantizers(width, parts, seed)
+    rotation.pq, rotation.niter = inner, OPQ_ROUNDS
+    made = faiss.IndexPreTransform(rotation, index)
+    yield _faiss("FAISS OPQ", f"OPQ{parts}_{width},PQ{parts}", bits, train, made)
+
+
+def _quantizers(width: int, parts: int, seed: int) -> tuple[Any, Any]:
+    """Return a product quantizer, for the rotation to learn by, and an index of another."""
+    import faiss
+
+    inner, index = faiss.ProductQuantizer(width, parts, 8), faiss.IndexPQ(width, parts, 8)
+    for one in (inner, index.pq):
+        one.cp.seed = 1234 + seed
+        one.cp.min_points_per_centroid = 1  # FAISS would say a hundred times that the training rows are few
+    return inner, index
+
+
+def codes(
+    name: str,
+    bits: int,
+    take: str,
+    model: Encoder,
+    fitted: float,
+    *,
+    counts: Sequence[int] = (CANDIDATES,),
+    outputs: bool = False,
+) -> Store:
+    """Return what stores the codes of a model, which took so many seconds, alone and with so many candidates re-ranked.
+
+    If ``outputs``, the codes are also ranked by the real outputs of the queries.
+    """
+
+    def store(question: Question) -> Iterator[Stored]:
+        began = time.perf_counter()
+        base = np.concatenate([model.encode(chunk) for chunk in question.base.chunks()])
+        times = fitted, time.perf_counter() - began
+        rows = question.query.take(slice(None))
+        query = np.concatenate([model.encode(chunk) for chunk in question.query.chunks()])
+        held = query, base, bits
+        yield from _binary(name, bits, model.learns_classes, take, times, question, held, counts)
+        if outputs:
+            real = model.soft(model.outputs(rows))
+
+            def scores(some: Rows) -> Scores:
+                return scores_of(real[some], base)
+
+            def search() -> None:
+                agreeing(real, query, base, NEAREST)
+
+            about = name, bits, code_bytes(bits), 0, 0, model.learns_classes, take
+            yield Stored(*about, *times, scores, search, held, "outputs")
+
+    return store
+
+
+def _binary(
+    name: str,
+    bits: int | None,
+    labels: bool,
+    take: str,
+    timed: tuple[float, float],
+    question: Question,
+    held: tuple[PackedCodes, PackedCodes, int],
+    counts: Sequence[int],
+) -> Iterator[Stored]:
+    """Yield binary codes, searched by Hamming distance alone and with the embeddings behind it."""
+    query, base, length = held
+    index = FlatIndex(length, store_vectors="embeddings", learns_classes=labels)
+    index.add(base, vectors=question.base.embeddings[question.base.rows])
+    size, asked = code_bytes(length), question.query.take(slice(None))
+
+    def distances(some: Rows) -> Scores:
+        return hamming_distances(query[some], base)
+
+    yield Stored(name, bits, size, 0, 0, labels, take, *timed, distances, partial(index.search, query, NEAREST), held)
+    for most in counts:
+        count = min(most, len(base))
+
+        def reranked(some: Rows, count: int = count) -> Scores:
+            return ranks_of_all(index, query[some], asked[some], count)
+
+        def again(count: int = count) -> None:
+            rerank(index, index.search(query, count), asked, NEAREST, "embeddings")
+
+        yield Stored(name, bits, size, index.vectors_of([0]).nbytes, most, labels, take, *timed, reranked, again, held)
+
+
+def _faiss(name: str, take: str, bits: int | None, train: EmbeddingSplit, index: Any) -> Store:
+    """Fit one of FAISS's indexes, which ranks all rows that it looks at."""
+    import faiss
+
+    unit, began = unit_rows(train.take(slice(None))), time.perf_counter()
+    index.train(unit)
+    fitted = time.perf_counter() - began
+
+    def store(question: Question) -> Iterator[Stored]:
+        asked, held, began = *question.unit.values(), time.perf_counter()
+        filled = faiss.clone_index(index)
+        filled.add(held)
+        times = fitted, time.perf_counter() - began
+        if hasattr(filled, "nprobe"):
+            filled.nprobe = PROBES
+
+        def scores(some: Rows) -> Scores:
+            distances, ids = filled.search(asked[some], len(held))
+            found = np.full(distances.shape, np.inf, np.float32)
+            row, place = np.nonzero(ids >= 0)
+            found[row, ids[row, place]] = distances[row, place]
+            return found
+
+        search = partial(filled.search, asked, NEAREST)
+        yield Stored(name, bits, filled.sa_code_size(), 0, 0, False, take, *times, scores, search)
+
+    return store
