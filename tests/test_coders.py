@@ -337,10 +337,10 @@ def test_coders_with_labels_find_classes(data, name):
 def test_a_coder_is_a_hasher_like_any_other(data, name, tmp_path):
     x, y = data
     bits = 7 if name == "signs" else 10  # as many as there are numbers
-    hasher = Hasher(bits=bits, method=name, seed=4, pull="none").fit(x, y)
+    hasher = Hasher(bits=bits, method=name, seed=4).fit(x, y)
     assert (hasher.name, hasher.method_, hasher.trained_) == (name, name, None)
     assert (hasher.model_.layout.hidden > 0) == CODERS[name].network
-    assert (hasher.centers_ is None) != CODERS[name].uses_centers
+    assert (hasher.centers_ is None) != ("centers" in CODERS[name].settings)
     split = rows_of(x, y)
     centers = hasher.centers_
     fitted = coder_of(name)(bits, 4, 3, centers).fit(split)
@@ -434,7 +434,8 @@ def test_a_default_is_stored_by_its_name(data, tmp_path):
 
 def test_settings_of_a_network_are_refused(data):
     x, y = data
-    for name, value in (("epochs", 5), ("lr", 0.01), ("hidden", 8), ("guidance", {"weight": 1.0}), ("centers", "best")):
+    network = {"epochs": 5, "lr": 0.01, "hidden": 0, "guidance": {"weight": 1.0}, "centers": "best", "pull": "bits"}
+    for name, value in network.items():
         said = f"^{name} is .* and the method is 'itq', which has its own settings; leave {name} out"
         with pytest.raises(ValueError, match=said):
             Hasher(method="itq", **{name: value}).fit(x, y)

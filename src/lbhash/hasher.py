@@ -377,7 +377,11 @@ class Hasher(TrainingArguments):
 
             known["augment"] = Augmentation(**{**known["augment"], "crop": tuple(known["augment"]["crop"])})
         layout = model.layout
-        hasher = cls(bits=layout.bits, hidden=layout.hidden, dropout=layout.dropout, **known)
+        if model.metadata.get("coder"):  # which has no network, so that these are no settings of it
+            known = {name: value for name, value in known.items() if name not in ("head", "pull")}
+        else:
+            known |= {"hidden": layout.hidden, "dropout": layout.dropout}
+        hasher = cls(bits=layout.bits, **known)
         hasher.model_, hasher._folder, hasher._backbone = model, str(directory), None
         hasher.classes_ = class_array(model.metadata.get("classes", []))
         hasher.method_, hasher.n_features_in_ = hasher.method, model.dim

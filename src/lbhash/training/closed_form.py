@@ -29,11 +29,8 @@ from lbhash.utils.validation import did_you_mean
 if TYPE_CHECKING:
     from lbhash.models.backbone import Backbone
 
-_USED = {"bits", "encoder", "method", "seed", "device", "threads", "workers", "progress"}
-"""The settings that a coder uses, or that say only how the machine works."""
-
 _OF_IMAGES = {"backbone", "augment"}
-"""Those that a coder of images uses besides."""
+"""The settings that a coder of images has besides."""
 
 
 def fitted_method(method: Any, has_labels: bool) -> Any:
@@ -87,12 +84,10 @@ def fit_coder(
             f"method is {method!r}, which takes embeddings and trains no backbone; embed the images first (on the "
             "command line, --freeze)"
         )
-    used = _USED | _OF_IMAGES if split.needs_backbone else _USED
+    used = kind.settings | (_OF_IMAGES if split.needs_backbone else set())
     for one in arguments():
         value = getattr(settings, one.name)
-        if one.name in used or (one.name == "centers" and kind.uses_centers):
-            continue
-        if value not in (one.default, 0, "none", "bits"):
+        if one.name not in used and value != one.default:
             why = f"the method is {method!r}, which has its own settings"
             if settings.method is None:
                 why = "there are no labels, and methods that need none have their own settings"
@@ -112,7 +107,7 @@ def fit_coder(
     with threadpool_limits(given.threads), cpu_settings(given.threads):
         if kind.needs_labels:
             rows = labeled(rows, classes)
-        if kind.uses_centers:
+        if "centers" in kind.settings:
             centers = task_centers(given.centers, classes, given.bits, given.seed, partial(confusion, rows, classes))
         coder = kind(given.bits, given.seed, classes, centers)
         coder.views = views

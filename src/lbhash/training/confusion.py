@@ -12,7 +12,7 @@ them, or of several labels a row a logistic function, with the temperature that 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -153,11 +153,12 @@ def _projected(x: Floats, directions: Floats | csr_matrix | None) -> Floats:
 
 def _temperature(scores: Floats, y: Indicators) -> Floats:
     """Return the factor t of softmax(t · scores) with the greatest likelihood of the labels, ``[1]``."""
+    from scipy.optimize import minimize  # which takes its time to import
 
-    def loss(log_t: float) -> float:
-        return -float((y * _log_softmax(np.exp(log_t) * scores)).sum()) / len(y)
+    def loss(log_t: Floats) -> float:
+        return -float((y * _log_softmax(np.exp(log_t[0]) * scores)).sum()) / len(y)
 
-    return np.exp([lowest(loss, np.log(5.0), -3, 7)])
+    return np.exp(minimize(loss, [np.log(5.0)], method="Nelder-Mead", bounds=[(-3, 7)]).x)
 
 
 def _logistic(scores: Floats, y: Indicators) -> Floats:
@@ -188,33 +189,3 @@ def _softmax(scores: Floats) -> Floats:
 def _log_softmax(scores: Floats) -> Floats:
     lower = scores - scores.max(axis=1, keepdims=True)
     return lower - np.log(np.exp(lower).sum(axis=1, keepdims=True))
-
-
-def lowest(function: Callable[[float], float], start: float, least: float, most: float) -> float:
-    """Return where a function of one number is lowest between two others, to 1e-4.
-
-    Nelder and Mead's search ("A simplex method for function minimization", The Computer Journal 1965), step by step
-    as SciPy has it, whose import takes a quarter of a training of the digits.
-    """
-
-    def at(x: float) -> tuple[float, float]:
-        x = min(max(x, least), most)
-        return function(x), x
-
-    best, other = at(start), at(1.05 * start)
-    for _ in range(200):
-        if other[0] < best[0]:
-            best, other = other, best
-        x, last = best[1], other[1]
-        if abs(last - x) <= 1e-4 and abs(other[0] - best[0]) <= 1e-4:
-            break
-        reflected = at(2 * x - last)
-        if reflected[0] < best[0]:
-            expanded = at(3 * x - 2 * last)
-            other = expanded if expanded[0] < reflected[0] else reflected
-        else:
-            outside = reflected[0] < other[0]
-            contracted = at(1.5 * x - 0.5 * last if outside else 0.5 * x + 0.5 * last)
-            better = contracted[0] <= reflected[0] if outside else contracted[0] < other[0]
-            other = contracted if better else at(x + 0.5 * (last - x))
-    return other[1] if other[0] < best[0] else best[1]

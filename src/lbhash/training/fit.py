@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import fields
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -22,7 +22,7 @@ from lbhash.training.closed_form import fit_coder, fitted_method
 from lbhash.training.coders import coder_of
 from lbhash.training.hardware import cpu_settings
 from lbhash.training.neighborhood import neighborhood
-from lbhash.training.posterior import HELD_OUT, Choice, choose, class_posterior
+from lbhash.training.posterior import HELD_OUT, choose, class_posterior
 from lbhash.training.setup import full_name, open_backbone, prepare, prepare_images
 
 if TYPE_CHECKING:
@@ -117,40 +117,51 @@ def fit_split(
     return Fitted(method, model.encoder(), setup.split, setup.centers, backbone, trained)
 
 
+def probe(
+    settings: TrainingArguments, fitted: EmbeddingSplit, classes: int, epochs: int
+) -> tuple[Encoder, npt.NDArray[np.int8]]:
+    """Train a network of these settings for so many epochs, and return it with its class centers.
+
+    It tells what rows that it has not seen are worth to it, and so has neither a second model nor validation rows, and
+    is the same for every ``seed``.
+    """
+    from lbhash.training.trainer import train
+
+    alone: dict[str, Any] = {
+        "head": "bits",
+        "unseen": 0.0,
+        "start": None,
+        "validation": None,
+        "monitor": None,
+        "patience": None,
+    }
+    setup = prepare(replace(settings.checked(), **alone, seed=0, epochs=epochs), fitted, classes)
+    rows: Any = setup.fitted
+    train(setup.model, setup.objective, rows, setup.arguments)
+    return setup.model.encoder(), setup.centers
+
+
 def join(
     model: HashModel, settings: TrainingArguments, split: Split, classes: int, centers: npt.NDArray[np.int8]
 ) -> None:
     """Give a trained model the class posterior of its training rows, if that helps rows held out of them.
 
-    Settings, split and classes are those of the training, and the centers ``int8 [C, bits]`` those that it had. Rows
-    that are too few to hold any out leave the model as it is, unless the settings ask for the posterior.
+    Settings, split and classes are those of the training, and the centers ``int8 [C, bits]`` those that it had. A
+    network that has not seen the rows held out, with a sixth of the epochs, or a third of them for fewer rows than
+    ``MANY``, weighs the posterior. Rows that are too few to hold any out leave the model as it is, unless the settings
+    ask for the posterior.
     """
     rows = split.embedded()
     try:
-        parts = hold_out(rows, HELD_OUT, purpose="head 'joined'")
+        fitted, held_out = hold_out(rows, HELD_OUT, purpose="head 'joined'")
     except ValueError:
         if settings.head is not None:
             raise
         return
-    chosen = _choice(settings, *parts, classes)
-    model.metadata["posterior"] = chosen._asdict()
-    if chosen.weight:
-        with cpu_settings(settings.threads):
-            model.posterior = class_posterior(rows, centers, chosen)
-
-
-def _choice(settings: TrainingArguments, fitted: EmbeddingSplit, held_out: EmbeddingSplit, classes: int) -> Choice:
-    """Return how the bits and the class posterior are joined, by a network that has not seen the rows held out.
-
-    It is the same for every ``seed``, and has a sixth of the epochs, or a third of them for fewer rows than ``MANY``.
-    """
-    share = 6 if len(fitted) + len(held_out) >= MANY else 3
-    probe = TrainingArguments(**{one.name: getattr(settings, one.name) for one in fields(TrainingArguments)})
-    probe.head, probe.unseen, probe.seed, probe.epochs = "bits", 0.0, 0, -(-settings.epochs // share)
-    probe.progress = False
-    probe.start = probe.validation = probe.monitor = probe.patience = None
-    found = fit_split(probe, fitted, classes)
-    assert found.centers is not None
-    outputs = np.concatenate([found.model.outputs(chunk) for chunk in held_out.chunks()])
+    seen, seen_centers = probe(settings, fitted, classes, -(-settings.epochs // (6 if len(rows) >= MANY else 3)))
+    outputs = np.concatenate([seen.outputs(chunk) for chunk in held_out.chunks()])
     with cpu_settings(settings.threads):
-        return choose(fitted, held_out, outputs, found.centers)
+        chosen = choose(fitted, held_out, outputs, seen_centers)
+        model.metadata["posterior"] = chosen._asdict()
+        if chosen.weight:
+            model.posterior = class_posterior(rows, centers, chosen)

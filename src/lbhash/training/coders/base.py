@@ -50,8 +50,10 @@ class Coder(ABC):
     needs_labels: ClassVar[bool] = True
     """Whether the coder learns from labels. If it does not, it never looks at them."""
 
-    uses_centers: ClassVar[bool] = False
-    """Whether the coder is given the class centers."""
+    settings: ClassVar[frozenset[str]] = frozenset(
+        {"bits", "encoder", "method", "seed", "device", "threads", "workers", "progress"}
+    )
+    """The settings of ``Hasher`` that the coder has; all others are refused. One with ``centers`` is given these."""
 
     network: ClassVar[bool] = False
     """Whether the coder trains a network with a hidden layer."""

@@ -16,7 +16,7 @@ class Logistic(Coder):
     are chosen on a fifth of the rows.
     """
 
-    uses_centers = True
+    settings = Coder.settings | {"centers"}
 
     def fit(self, rows: EmbeddingSplit) -> ClassPosterior:
         """Return the branch."""

@@ -16,7 +16,7 @@ class Ridge(Coder):
     its labels, and the λ of the least leave-one-out error.
     """
 
-    uses_centers = True
+    settings = Coder.settings | {"centers"}
 
     def fit(self, rows: EmbeddingSplit) -> LinearMap:
         """Return the map."""
