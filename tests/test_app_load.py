@@ -153,7 +153,7 @@ def test_a_newer_index_is_served_without_losing_a_request(copied):
 def test_a_model_of_another_index_is_refused(tmp_path, digits_service):
     held = open_index(digits_service.index)
     build_index(CodeTable(held.codes_of([0]), BITS, np.array([0]), None, "0123456789abcdef"), tmp_path / "other")
-    with pytest.raises(ValueError, match="index was made by model 0123456789abcdef"):
+    with pytest.raises(ValueError, match="index and the model do not go together: codes of model 0123456789abcdef"):
         create_app(Settings(digits_service.model, tmp_path / "other"))
 
 

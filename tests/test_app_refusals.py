@@ -30,7 +30,7 @@ FIELD = b"--x\r\nContent-Disposition: form-data"
         ({"row": 1, "where": "row < "}, ("where is 'row < '; it must be conditions such as",)),
         ({"row": 1, "where": "row < x"}, ("where wants 'row' to be < 'x'; the column holds int64",)),
         ({"row": 1, "where": ", ".join(["row < 9"] * 17)}, ("where: 17 columns are given; there may be 16",)),
-        ({"row": 1, "where": 3}, ("where: it must be a text, or an object with the values of columns",)),
+        ({"row": 1, "where": 3}, ("where: it must be a text, a number",)),
         ({"row": 1, "rerank": "magic"}, ("rerank is 'magic'; it must be", "asymmetric")),
         ({"row": 1, "rerank": "outputs"}, ("outputs",)),
         ({"code": "0000", "rerank": "asymmetric"}, ("rerank is 'asymmetric'", "by embedding, row or image")),
@@ -161,7 +161,7 @@ def test_json_is_small_however_large_an_image_may_be(client):
             b'{"row":1,"where":{' + b"".join(b'"%x":1,' % number for number in range(25_000)) + b'"":1}}',
             "25,001 columns",
         ),
-        (b'{"row":1,"where":{"label":[' + b"{}," * 15_000 + b"1]}}", "more than 1,000 values"),
+        (b'{"row":1,"where":{"label":[' + b"{}," * 15_000 + b"1]}}", "or a list of at most 1,000 of these"),
         (b'{"row":1,"where":{"label":[' + b"null," * 900 + b"1]}}", "where: label must be"),
     ],
 )

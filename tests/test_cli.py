@@ -298,7 +298,7 @@ def test_files_that_are_no_model_are_never_replaced(tmp_path, command, succeed, 
         (("--data", "train.json"), "data is 'train.json', which has no column 'embedding'"),
         (
             ("--guidance-weight", "balanced", "--pull", "none"),
-            "guidance-weight is 'balanced', and there is no pull; leave one out",
+            "guidance-weight is 'balanced', and pull is 'none'; there is no pull to weigh: leave one of the two out",
         ),
         (("--method", "csqq"), "method is 'csqq'; it must be one of hashnet, dbdh, dsdh, dch, greedyhash, csq"),
         (("--recipe", "tunned"), "recipe is 'tunned'; it must be one of tuned, paper; did you mean tuned?"),
@@ -337,8 +337,8 @@ def others(work, blobs):
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("bits.npz", "base holds codes of 11 bits and queries has 12; encode both with one model"),
-        ("model.npz", "base was encoded by model 0123456789abcdef and queries by "),
+        ("bits.npz", "base and queries do not go together: codes of 11 bits and of 12 bits; use one model for both"),
+        ("model.npz", "base and queries do not go together: codes of model 0123456789abcdef and of model "),
         ("unlabeled.npz", "base has no labels; an evaluation needs them"),
         ("text.parquet", "which is damaged or no file of codes"),
     ],
@@ -350,8 +350,8 @@ def test_bad_evaluations(inside, others, command, name, said):
 @pytest.mark.parametrize(
     ("base", "arguments", "said"),
     [
-        ("model.npz", (), "index was made by model 0123456789abcdef and the model is "),
-        ("wide", (), "index holds codes of 28 bits and the model makes 12"),
+        ("model.npz", (), "index and the model do not go together: codes of model 0123456789abcdef and of model "),
+        ("wide", (), "index and the model do not go together: codes of 28 bits and of 12 bits"),
     ],
 )
 def test_bad_searches(inside, others, command, base, arguments, said):

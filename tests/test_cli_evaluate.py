@@ -88,8 +88,8 @@ def test_bad_arguments(codes, command, arguments, said):
 
 
 def test_missing_arguments(codes, command, tmp_path):
-    assert_refused(command("evaluate", "--queries", codes / "q.npy"), "base is missing; give queries and base")
-    assert_refused(command("evaluate"), "queries is missing; give queries and base, two files of codes")
+    assert_refused(command("evaluate", "--queries", codes / "q.npy"), "base is missing; an evaluation needs two files")
+    assert_refused(command("evaluate"), "codes: give queries and base, or protocol")
     assert_refused(command("evaluate", *files(codes)[:6]), "base has no labels; an evaluation needs them")
     assert_refused(command("evaluate", *files(codes, "m"), "--probe"), "probe is True, and the labels are multi-label")
 

@@ -92,7 +92,11 @@ def test_other_arrays(tmp_path):
         ({"codes": codes.astype(int)}, ValueError, r"codes of codes is \d+ in row \d+; it must be packed uint8, or"),
         ({"codes": codes, "bits": 17}, ValueError, "codes of codes has 2 bytes a row; codes of 17 bits have 3"),
         ({"codes": codes, "bits": 0}, ValueError, "bits of codes is 0"),
-        ({"codes": codes, "labels": np.zeros(49, int)}, ValueError, "codes holds 50 codes and 49 labels"),
+        (
+            {"codes": codes, "labels": np.zeros(49, int)},
+            ValueError,
+            "labels of codes has 49 rows and codes has 50; they must be equal",
+        ),
         ({"codes": codes, "rows": np.ones(50)}, ValueError, "codes holds 50 codes and no integer row for each"),
         ({"codes": np.array([{}], object)}, ValueError, "which is damaged or no file of codes"),
     ):
@@ -159,7 +163,7 @@ def test_bad_arrays_of_other_programs(tmp_path):
     np.save(tmp_path / "l.npy", np.zeros(2, int))
     np.save(file, np.ones((3, 4)))
     for given, said in (
-        ({"labels": tmp_path / "l.npy"}, "base holds 3 codes and 2 labels"),
+        ({"labels": tmp_path / "l.npy"}, "labels of base has 2 rows and base has 3"),
         ({"labels": tmp_path / "no.npy"}, r"labels of base is .*, and there is no such file"),
         ({"bits": 5}, "codes of base has 4 columns; with 5 bits it must have 5"),
     ):

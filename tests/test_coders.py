@@ -473,7 +473,9 @@ def test_from_a_file_without_labels_to_an_evaluation(data, tmp_path, monkeypatch
     shown = run("evaluate", *files, "--neighbors", "x.npy", "--rerank", "20,81", "--json")
     assert json.loads(shown)["neighbor_reranked"][0][1] == 1  # all of the base
     assert "with 20 re-ranked" in run("evaluate", *files, "--neighbors", "x.npy", "--rerank", "20")
-    with pytest.raises(ValueError, match=r"^probe is given with neighbors, which take no labels"):
+    with pytest.raises(
+        ValueError, match=r"^neighbors is 'x.npy', and probe is given; neighbors are found without labels"
+    ):
         run("evaluate", *files, "--neighbors", "x.npy", "--probe")
     with pytest.raises(ValueError, match=r"is in queries and in base \(9 rows are\), and would find itself"):
         run("evaluate", files[0], files[1], "--base", "query.parquet", "--neighbors", "x.npy")

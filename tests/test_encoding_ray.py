@@ -270,10 +270,19 @@ def test_an_evaluation_by_two_nodes_is_that_of_one_process(kind, ray_of_the_test
 @pytest.mark.parametrize(
     ("options", "line"),
     [
-        (["--engine", "ray", "--ties", "stable"], "ties is 'stable' and engine is 'ray', which counts the base"),
-        (["--engine", "ray", "--probe"], "probe is True and engine is 'ray', which counts the base in parts"),
-        (["--ray-address", "auto"], "ray_address is 'auto' and engine is 'local'; it is for the engine ray"),
-        (["--engine", "ray", "--neighbors", "x.npy"], "engine is given with neighbors"),
+        (
+            ["--engine", "ray", "--ties", "stable"],
+            "engine is 'ray', and ties is 'stable'; a cluster counts the base in parts",
+        ),
+        (["--engine", "ray", "--probe"], "engine is 'ray', and probe is given; a cluster counts the base in parts"),
+        (
+            ["--ray-address", "auto"],
+            "ray-address is 'auto', and engine is not given; it is the address of a Ray cluster: give engine ray, or",
+        ),
+        (
+            ["--engine", "ray", "--neighbors", "x.npy"],
+            "neighbors is 'x.npy', and engine is 'ray'; neighbors are found without labels",
+        ),
     ],
 )
 def test_what_a_cluster_does_not_evaluate_is_refused(options, line, refuse, ray_of_the_test):

@@ -438,7 +438,7 @@ def test_bad_images(folder):
         hasher.fit_images(images)
     with pytest.raises(ValueError, match=r"^images has no image"):
         hasher.fit_images([], labels)
-    with pytest.raises(ValueError, match=r"8 rows and 7 labels"):
+    with pytest.raises(ValueError, match=r"labels of split has 7 rows and split has 8"):
         hasher.fit_images(images, labels[:7])
 
 

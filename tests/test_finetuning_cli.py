@@ -224,9 +224,18 @@ def test_cores_are_shared_by_processes(monkeypatch):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--backbone", "backbone", "--labels", "l.npy"], "labels is 'l.npy' and the data are images, which are one"),
-        (["--image-size", "32"], "image-size is 32 without a backbone; it is for a backbone that is fine-tuned"),
-        (["--backbone", "backbone", "--freeze", "--no-augment"], "no-augment is given with --freeze; it is for a"),
+        (
+            ["--backbone", "backbone", "--labels", "l.npy"],
+            "backbone is 'backbone', and labels is 'l.npy'; images are one",
+        ),
+        (
+            ["--image-size", "32"],
+            "image-size is 32, and backbone is not given; it is for a backbone that is fine-tuned: give backbone",
+        ),
+        (
+            ["--backbone", "backbone", "--freeze", "--no-augment"],
+            "no-augment is given, and freeze is given; it is for a",
+        ),
         ([], "data is 'images', which holds images; give what embeds them (--backbone FOLDER)"),
     ],
 )

@@ -150,8 +150,8 @@ def test_parts_that_cannot_be_learned_from(blobs):
             5,
             r"labels of split holds uint8 \[160, 4\]; it must be class numbers \[n\], or a matrix \[n, 5\] of 0 and 1",
         ),
-        (part(blobs.y[:7]), 4, "split has 160 rows and 7 labels"),
-        (part(blobs.y[:0], 0), 4, "split has no row; training needs at least one"),
+        (part(blobs.y[:7]), 4, "labels of split has 7 rows and split has 160"),
+        (part(blobs.y[:0], 0), 4, "split is empty; it must have at least one row"),
         (part(blobs.y), 0, "classes is 0; it must be at least 1"),
     ):
         with pytest.raises(ValueError, match=f"^{message}"):

@@ -296,7 +296,7 @@ def test_pictures_are_queries(table, backbone_folder, cache, tmp_path, succeed, 
         ("cache", "image is 'cache', which has no image"),
     ):
         assert said in refuse(*search, "--image", image)
-    assert "row is given, and so is image; search for" in refuse(*search, "--image", files[0], "--row", 3)
+    assert "row is '3', and image is " in refuse(*search, "--image", files[0], "--row", 3)
 
 
 def test_a_model_knows_its_backbone(table, backbone_folder, cache, tmp_path, succeed, monkeypatch):
@@ -332,9 +332,9 @@ FROZEN = ["--backbone", "B", "--freeze"]
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--freeze"], "freeze is given without a backbone; there is nothing to freeze"),
+        (["--freeze"], "freeze is given, and backbone is not given; there is nothing to freeze"),
         (FROZEN[:2], "backbone is 'B', and there is no such folder"),
-        ([*FROZEN, "--labels", "l.npy"], "labels is 'l.npy' and the data are images, which are one file or folder"),
+        ([*FROZEN, "--labels", "l.npy"], "backbone is 'B', and labels is 'l.npy'; images are one file or folder"),
         (["--damaged", "skip"], "data is 'images', which holds images; give what embeds them (--backbone FOLDER)"),
         ([*FROZEN, "--data", "none"], "data is 'none', and there is no such file or folder"),
     ],

@@ -306,9 +306,12 @@ def test_another_model_is_refused():
     check_model(index, "a", 16)
     check_model(index, "", 16)
     check_model(FlatIndex(16), "b", 16)
-    with pytest.raises(ValueError, match="index was made by model a and the model is b; use one model for both"):
+    with pytest.raises(
+        ValueError,
+        match="index and the model do not go together: codes of model a and of model b; use one model for both",
+    ):
         check_model(index, "b", 16)
-    with pytest.raises(ValueError, match="index holds codes of 16 bits and queries makes 12"):
+    with pytest.raises(ValueError, match="index and queries do not go together: codes of 16 bits and of 12 bits"):
         check_model(index, "a", 12, "queries")
 
 
@@ -338,7 +341,10 @@ def test_another_model_is_refused():
         (lambda i, c: of_texts(c).add(c[:1]), "ids is None, and the ids of the index are texts; give one for each"),
         (lambda i, c: i.add(c, np.arange(5)), r"ids has shape \(5,\); it must be \[6\]"),
         (lambda i, c: i.add(c), "attributes has the columns none; the index has label, name"),
-        (lambda i, c: i.add(c, None, {"label": [1] * 5, "name": ["a"] * 6}), "attribute 'label' has 5 values"),
+        (
+            lambda i, c: i.add(c, None, {"label": [1] * 5, "name": ["a"] * 6}),
+            "attribute 'label' has 5 rows and codes has 6",
+        ),
         (lambda i, c: i.add(c, None, {"label": ["a"] * 6, "name": ["a"] * 6}), "'label' must hold int64, as"),
         (lambda i, c: i.add(c, None, {"label": [1, "a", 2, 3, 4, 5]}), "attribute 'label' must hold values of one"),
         (lambda i, c: FlatIndex(32).add(c, None, {"id": range(6)}), "the column 'id', which is the index's own"),
@@ -350,7 +356,7 @@ def test_another_model_is_refused():
         ),
         (
             lambda i, c: FlatIndex(32, store_vectors="outputs").add(c, vectors=c * 1e6),
-            "vectors holds NaN or a number above 65,504 in row 0",
+            r"vectors as float16 \(at most 65,504\) is NaN or infinite in row 0",
         ),
         (lambda i, c: i.vectors_of([1]), "index of kind flat keeps no vectors; build one"),
         (lambda i, c: i.attributes_of([[1]]), r"ids has shape \(1, 1\); it must be \[m\]"),

@@ -72,7 +72,7 @@ def test_what_cannot_be_searched_is_refused():
     index.add(pack(np.ones((4, 12))))
     for outputs, k, said in (
         (np.ones((2, 8)), 1, "^outputs has 1 bytes a row; codes of 12 bits have 2"),
-        (np.full((2, 12), np.inf), 1, r"^outputs has shape \(2, 12\); it must be \[n, dim\] of finite numbers"),
+        (np.full((2, 12), np.inf), 1, "^outputs is NaN or infinite in row 0; every"),
         (np.ones(12), 1, r"^outputs has shape \(12,\); it must be \[n, dim\]"),
         (np.ones((2, 12)), 0, "^k is 0; it must be at least 1"),
     ):

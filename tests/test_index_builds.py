@@ -133,6 +133,6 @@ def test_a_service_notices_a_link_that_moves_at_the_same_generation(tmp_path, di
     assert engine.refresh()
     assert (len(engine.index), engine.refresh()) == (len(first), False)
     move("three")
-    with pytest.raises(ValueError, match="index was made by model another and the model is"):
+    with pytest.raises(ValueError, match="index and the model do not go together: codes of model another and of model"):
         engine.refresh()
     assert len(engine.index) == len(first)

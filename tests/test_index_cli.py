@@ -213,9 +213,15 @@ BUILD = ("build", "--out", "new", "--codes", "base.parquet")
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("build", "--out", "new"), "model is missing; give model and data, or codes"),
-        (("build", "--out", "new", "--model", "model"), "data is missing; give model and data, or codes"),
-        ((*BUILD, "--data", "digits"), "codes is given, and so is model or data"),
+        (
+            ("build", "--out", "new"),
+            "model is missing; an index takes codes, or what a model makes of data: give model and data, or codes",
+        ),
+        (("build", "--out", "new", "--model", "model"), "data is missing; an index takes codes"),
+        (
+            (*BUILD, "--data", "digits"),
+            "codes is 'base.parquet', and data is 'digits'; codes are taken as they are: leave",
+        ),
         ((*BUILD, "--store-vectors", "outputs"), "the index stores outputs, which a file"),
         (("build", "--out", "new", "--codes", "no.parquet"), "and there is no such file"),
         ((*BUILD, "--kind", "tree"), "tree"),
@@ -235,17 +241,26 @@ def test_bad_searches(inside, refuse, json_of):
     here = ("search", "--index", inside / "i")
     row = (*here, "--model", "model", "--row", 1)
     for arguments, said in (
-        (here, "model is missing; a row needs the model that encodes it"),
-        ((*row, "--code", "0000"), "row is given, and so is code"),
+        (here, "model is missing; rows, images and texts need the model that encodes them: give model, or code"),
+        (
+            (*row, "--code", "0000"),
+            "row is '1', and code is '0000'; a search has queries of one kind: leave one of the two out",
+        ),
         ((*here, "--code", "00"), "code is '00'; it must be 4 hexadecimal digits, for 12 bits"),
-        ((*row, "--radius", 3, "-k", 2), "radius is given, and so is k or rerank"),
-        ((*row, "--candidates", 5), "candidates is 5 without rerank; say by --rerank what to rank them by"),
-        ((*row, "--asymmetric", "--candidates", 5), "asymmetric is given, and so is radius, rerank or candidates"),
+        ((*row, "--radius", 3, "-k", 2), "radius is 3, and k is 2; within it all codes are returned, by distance"),
+        (
+            (*row, "--candidates", 5),
+            "candidates is 5, and rerank is not given; it says how many codes are ranked again: give rerank, or",
+        ),
+        ((*row, "--asymmetric", "--candidates", 5), "asymmetric is given, and candidates is 5; it ranks all codes"),
         ((*row, "-k", 0, "--rerank", "asymmetric"), "k is 0; it must be at least 1"),
         ((*row, "--where", "label"), "where is 'label'; it must be conditions such as price < 20"),
         ((*row, "--rerank", "outputs"), "rerank is 'outputs' and the index keeps no vectors"),
-        ((*here, "--code", "0000", "--rerank", "asymmetric"), "rerank needs rows of the data as queries"),
-        ((*here, "--code", "0000", "--asymmetric"), "asymmetric needs rows of the data as queries"),
+        (
+            (*here, "--code", "0000", "--rerank", "asymmetric"),
+            "rerank is 'asymmetric', and code is '0000'; a code has no real",
+        ),
+        ((*here, "--code", "0000", "--asymmetric"), "asymmetric is given, and code is '0000'; a code has no real"),
         ((*row, "--out", "n.txt"), "out is 'n.txt'; it must end in .parquet or .csv"),
         ((*row[:-1], 2000), "row is 2000; it must be from 0 to 1796"),
         ((*row[:-1], "5-3"), "row is 5-3; it must be from 0 to 1796, the lower end first"),
@@ -300,11 +315,13 @@ def test_columns_that_an_index_wants(inside, refuse, json_of, with_words, reques
 def test_another_models_codes(inside, refuse, json_of):
     write_codes(inside / "other.npz", replace(read_codes("base.parquet"), model="0123456789abcdef"))
     build(json_of, inside / "i", "--codes", inside / "other.npz")
-    said = "index was made by model 0123456789abcdef and "
+    said = "index and the model do not go together: codes of model 0123456789abcdef and of model "
     assert said in refuse("search", "--model", "model", "--index", inside / "i")
     arguments = ("index", "add", "--index", inside / "i", "--model", "model", "--data", "digits")
     assert said in refuse(*arguments)
-    assert said + "codes is " in refuse("index", "add", "--index", inside / "i", "--codes", "base.parquet")
+    assert said.replace("the model", "codes") in refuse(
+        "index", "add", "--index", inside / "i", "--codes", "base.parquet"
+    )
 
 
 def test_what_people_see(inside, succeed):

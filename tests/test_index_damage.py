@@ -90,7 +90,7 @@ def test_any_damage_to_any_file(whole, tmp_path, kind, data):
         (tmp_path / "i" / name).write_bytes(content)
     assert_refused_or_right(tmp_path / "i", queries, expected)
     if how == "gone" or (content != before and name != "index.json"):
-        with pytest.raises(ValueError, match=r"index is .*(damaged|which holds no index)"):
+        with pytest.raises(ValueError, match=r"index is .*(damaged|which has no index.json)"):
             open_index(tmp_path / "i").verify()
 
 
@@ -129,7 +129,9 @@ def test_a_manifest_that_was_changed_by_hand(whole, tmp_path, refuse, name, valu
 
 
 def test_places_that_hold_no_index(tmp_path):
-    with pytest.raises(ValueError, match=r"index is '.*', which holds no index: it has no index\.json"):
+    with pytest.raises(
+        ValueError, match=r"index is '.*', which has no index\.json; it must be a folder that holds an index"
+    ):
         open_index(tmp_path)
     with pytest.raises(ValueError, match=r"index is '.*', and there is no such folder"):
         open_index(tmp_path / "no")

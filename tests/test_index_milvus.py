@@ -408,7 +408,10 @@ class TestWhatIsThere:
         index = build_index(table, f"{base}/there", overwrite=True)
         assert open_index(f"{base}/there").model == "new"
         check_model(index, "new", 8)
-        with pytest.raises(ValueError, match="index was made by model new and the model is other; use one model"):
+        with pytest.raises(
+            ValueError,
+            match="index and the model do not go together: codes of model new and of model other; use one model",
+        ):
             check_model(index, "other", 8)
 
     def test_nothing_is_written_for_what_does_not_fit(self, base):
@@ -544,8 +547,8 @@ class TestAddresses:
     @pytest.mark.parametrize(
         ("text", "said"),
         [
-            ("http://host", "with the collection ''; its name must begin"),
-            ("http://host/a-b", "with the collection 'a-b'; its name must begin"),
+            ("http://host", "COLLECTION begins with a letter"),
+            ("http://host/a-b", "COLLECTION begins with a letter"),
             ("http://host:port/c", "an address of Milvus is milvus"),
             ("http://me:secret@host/c", "credentials or options; put the token into LBHASH_MILVUS_TOKEN"),
             ("http://host/c?token=secret", "credentials or options; put the token into LBHASH_MILVUS_TOKEN"),

@@ -79,7 +79,7 @@ def test_embeddings_as_int8(tmp_path, outputs, held, monkeypatch):
         assert (np.abs(opened.vectors_of([90, 91]) - wanted) <= steps / 2 * 1.001).all()
         opened.load()
         opened.verify()
-    with pytest.raises(ValueError, match=r"^vectors holds NaN or infinity in row 1; every number must be finite"):
+    with pytest.raises(ValueError, match=r"^vectors is NaN or infinite in row 1; every number must be finite"):
         index.add(pack(outputs[:2]), vectors=[[0] * 5, [np.nan] * 5])
     whole = FlatIndex(12, store_vectors="int8")
     whole.add(pack(outputs[:2]), vectors=np.array([[0], [255]], np.uint8))
@@ -126,7 +126,7 @@ def test_vectors_without_length():
         ({"by": "embeddings"}, "rerank is 'embeddings' and the index keeps outputs; build it with store_"),
         ({"k": 0}, "k is 0; it must be at least 1"),
         ({"queries": np.zeros((3, 12))}, r"queries has shape \(3, 12\); it must be \[2, dim\]"),
-        ({"queries": np.full((2, 12), np.nan)}, "of finite numbers"),
+        ({"queries": np.full((2, 12), np.nan)}, "queries is NaN or infinite in row 0; every number must be finite"),
         ({"queries": np.zeros((2, 11))}, "queries has 11 numbers a row; the index holds 12"),
     ],
 )

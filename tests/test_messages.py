@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 
 import numpy as np
 import pytest
+import typer
 
 from lbhash import Hasher, bound, class_centers, compare, evaluate
+from lbhash.cli.app import app
+from lbhash.cli.rules import RULES
 from lbhash.codes import as_packed, codes_as, pack
 from lbhash.codes.io import CodeTable, read_codes, write_codes
 from lbhash.data import load_dataset, load_table
@@ -15,6 +20,7 @@ from lbhash.evaluation.neighbors import evaluate_neighbors
 from lbhash.evaluation.recognition import knn_predict
 from lbhash.index import build_index, open_index
 from lbhash.index.rerank import rerank
+from lbhash.training.arguments import arguments
 
 SMALL = {"bits": 8, "epochs": 1, "hidden": 0}
 RNG = np.random.default_rng(0)
@@ -310,3 +316,51 @@ def test_commands(work, monkeypatch, command, line):
     assert last.startswith("lbhash: error: ")
     check_line(last, name)
     assert sorted(work.rglob("*")) == before
+
+
+# ------------------------------------------------------------------------------------- options beside each other
+
+TOGETHER = """
+train --out n --backbone b --encoder e | backbone is 'b', and encoder is 'e'; one embeds images, the other texts
+train --out n --freeze | freeze is given, and backbone is not given; there is nothing to freeze: give backbone, or leave
+compare --backbone b --label-column y | backbone is 'b', and label-column is 'y'; images are one file or folder
+tune --out n --text-column t | text-column is 't', and encoder is not given; it is the column of what an encoder embeds
+evaluate --rerank 20 | rerank is '20', and neighbors is not given; codes are ranked again by their embeddings: give
+evaluate --queries q --base b --ties stable --engine ray | engine is 'ray', and ties is 'stable'; a cluster counts
+index info | index is missing; one index is shown: give index, or path
+index info i --index i | path is 'i', and index is 'i'; both are the index: leave one of the two out
+reproduce | name is missing; there are several experiments: give name, or list
+serve --model m --index i --ssl-keyfile k | ssl-keyfile is 'k', and ssl-certfile is not given; a key goes with its
+"""
+
+
+@pytest.mark.parametrize("line", TOGETHER.strip().splitlines())
+def test_options_that_exclude_or_need_each_other(command, line):
+    given, _, said = line.partition(" | ")
+    status, out, errors = command(*given.split())
+    assert (status, out, errors.count("\n")) == (2, "", 1), errors
+    assert errors.startswith(f"lbhash: error: {said}")
+
+
+def test_rules_name_commands_and_parameters():
+    known = {name: set() for name in RULES}
+
+    def find(command, words):
+        if " ".join(words) in known:
+            known[" ".join(words)] = {one.name for one in command.params}
+        for name, one in getattr(command, "commands", {}).items():
+            find(one, [*words, name])
+
+    find(typer.main.get_command(app), [])
+    images = {one.name for one in arguments(images=True)}  # some of which have no option
+    shared = {"index", "out", "kind", "option", "store_vectors", "overwrite"}  # by the two commands that take codes
+    for command, rules in RULES.items():
+        for rule in rules:
+            names = {name.partition("=")[0] for name in f"{rule.options} {rule.others}".split()}
+            assert names - known[command] <= (shared if command.startswith("index") else images), (command, rule)
+
+
+def test_rules_hold_however_the_program_is_started():
+    run = subprocess.run([sys.executable, "-m", "lbhash", "index", "info"], capture_output=True, text=True, check=False)
+    assert (run.returncode, run.stdout) == (2, "")
+    assert run.stderr.startswith("lbhash: error: index is missing; one index is shown")

@@ -289,7 +289,7 @@ def test_missing_files(saved, tmp_path):
         shutil.copytree(saved, folder)
         (folder / file).unlink()
         one_line(folder, f"which has no {file}; it must be a folder that lbhash wrote")
-    for path in (tmp_path / "no", saved / "README.md"):
-        with pytest.raises(ValueError, match=r"^model is .*, and there is no such folder"):
+    for path, said in ((tmp_path / "no", ", and there is no such folder"), (saved / "README.md", ", which is a file;")):
+        with pytest.raises(ValueError, match=f"^model is .*{said}"):
             check_model_folder(path)
     one_line(tmp_path / "no" / "such" / "folder")

@@ -67,11 +67,11 @@ def test_a_code_that_keeps_every_distance_finds_every_neighbor():
 def test_what_does_not_fit_is_refused():
     codes, x = np.zeros((4, 1), np.uint8), np.ones((4, 3))
     for given, said in (
-        ((codes, x[:3], codes, x), r"^query_embeddings is float64 \[3, 3\]; it must be numbers \[4, dim\]"),
-        ((codes, x, codes, x[:, :2]), "^query_embeddings has 3 numbers a row and base_embeddings 2"),
+        ((codes, x[:3], codes, x), r"^query_embeddings has shape \(3, 3\); it must be \[4, 3\]"),
+        ((codes, x, codes, x[:, :2]), r"^query_embeddings has shape \(4, 3\); it must be \[4, 2\]"),
         ((codes, x, codes, x, (5,)), "^k is 5; it must be"),
         ((codes, x, codes, x, ()), "^k is empty"),
-        ((codes[:0], x[:0], codes, x, (1,)), "^query_embeddings has no row"),
+        ((codes[:0], x[:0], codes, x, (1,)), "^query_embeddings is empty"),
     ):
         with pytest.raises(ValueError, match=said):
             evaluate_neighbors(*given)

@@ -166,18 +166,22 @@ def test_classes_that_are_not_as_they_must_be_are_told_how(blobs, method, option
 @pytest.mark.parametrize(
     ("name", "given", "message"),
     [
-        ("recommended", {"lr": 0.003}, "is {'lr': 0.003}; it must be a dict with the pulls 'none', "),
-        ("recommended", {"none": 3}, "has 3 for 'none'; it must be a dict of settings, or 'paper'"),
+        ("recommended", {"lr": 0.003}, "a pull of recommended of method 'mine' is 'lr'; it must be one of none, "),
+        (
+            "recommended",
+            {"none": 3},
+            r"recommended of method 'mine'\['none'\] is 3; it must be a dict of settings, or 'paper'",
+        ),
         (
             "recommended_long",
             {"surrogate": {"margin": 1}},
-            "has 'margin' for 'surrogate'; it may have batch_size, lr, schedule",
+            r"a setting of recommended_long of method 'mine'\['surrogate'\] is 'margin'; it must be one of batch",
         ),
     ],
 )
 def test_settings_that_a_method_may_not_recommend(blobs, name, given, message):
     kind = type("Mine", (Own,), {name: given})
-    with pytest.raises(ValueError, match=f"^{name} of method 'mine' {message}"):
+    with pytest.raises((TypeError, ValueError), match=f"^{message}"):
         Hasher(**SMALL | {"bits": 64}, method=kind).fit(blobs.x, blobs.y)
 
 

@@ -156,8 +156,14 @@ def test_the_command(published, tmp_path, command, succeed, refuse, monkeypatch)
     ("arguments", "said"),
     [
         (["nus", "x"], "kind is 'nus'; it must be one of cifar10, nuswide, imagenet, lists; did you mean nuswide?"),
-        (["imagenet", "x", "--images", "x"], "images is 'x', and kind is 'imagenet', which takes none"),
-        (["lists", "x", "--class-list", "x"], "class_list is 'x', and kind is 'lists', which takes none"),
+        (
+            ["imagenet", "x", "--images", "x"],
+            "images is 'x', and kind is 'imagenet'; it is the folder of paths in lists: give kind nuswide or kind",
+        ),
+        (
+            ["lists", "x", "--class-list", "x"],
+            "class-list is 'x', and kind is 'lists'; it lists classes of ImageNet: give kind imagenet, or leave",
+        ),
         (["lists", "x", "--images", "x"], "images is 'x', and there is no such folder"),
         (["lists", "x", "--out", "x.npz"], "out is 'x.npz'"),
         (["lists", "x"], "train.txt is 'x/train.txt', and there is no such file"),

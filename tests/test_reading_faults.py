@@ -21,7 +21,7 @@ import pyarrow.feather
 import pyarrow.parquet as pq
 import pytest
 
-from lbhash.codes.io import CodeTable, read_codes, read_facts, write_codes
+from lbhash.codes.io import CodeTable, read_codes, write_codes
 from lbhash.data import load_table
 from lbhash.data.readers import read_table
 from lbhash.pipeline.columns import open_columns
@@ -556,8 +556,8 @@ def test_facts_of_codes_that_are_nested_too_deep(tmp_path):
     write_codes(tmp_path / "codes.parquet", CodeTable(np.zeros((3, 1), np.uint8), 8, np.arange(3)))
     table = pq.read_table(tmp_path / "codes.parquet")
     write_parquet(tmp_path / "codes.parquet", table.replace_schema_metadata({"lbhash": "[" * 200_000}))
-    with pytest.raises(ValueError, match="is damaged or no file of codes"):
-        read_facts(tmp_path / "codes.parquet")
+    with pytest.raises(ValueError, match=r"codes is '.*codes.parquet', which .*damaged"):
+        read_codes(tmp_path / "codes.parquet", name="codes")
 
 
 @pytest.mark.parametrize("name", ["a.parquet", "data.arrow"])

@@ -266,7 +266,7 @@ def test_the_list_is_that_of_the_registry(command):
     ("arguments", "said"),
     [
         (["posterior-9"], "name is 'posterior-9'; it must be one of map, "),
-        ([], "give the name of an experiment"),
+        ([], "name is missing; there are several experiments: give name, or list"),
         (["theory", "--data", "a.npy"], "data is 'a.npy', and theory makes its own; leave it out"),
         (["ratio", "--methods", "csq"], "methods is csq, and ratio has no use for it"),
         (["posterior-2bits", "--data", "digits", "--data", "a"], "data is given 2 times, and posterior-2bits takes"),

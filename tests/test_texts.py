@@ -230,7 +230,7 @@ def test_python(encoder, tmp_path):
     assert unlabeled.encode(["a"]).shape == (1, 1)
     with pytest.raises(ValueError, match=r"X has '' in row 1; each row must be a text"):
         Hasher(16, encoder=FOLDER).fit(["a", ""], [0, 1])
-    with pytest.raises(ValueError, match=r"y has 1 labels and X has 2 rows"):
+    with pytest.raises(ValueError, match=r"y has 1 rows and X has 2; they"):
         Hasher(16, encoder=FOLDER).fit(["a", "b"], [0])
     with pytest.raises(ValueError, match=r"X has the text 'a' in row 0, .*encoder"):
         Hasher(16).fit(["a", "b"], [0, 1])
@@ -359,11 +359,20 @@ def test_columns_that_are_refused(columns, reading, error, said):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--encoder", "nowhere"], "encoder is 'nowhere', and there is no such folder; it must be one, or a Hub id"),
+        (
+            ["--encoder", "nowhere"],
+            "encoder is 'nowhere', and there is no such folder; it must be a folder of sentence-transformers, or a Hub",
+        ),
         (["--encoder", "."], "encoder is '.', which has no modules.json; it must be a folder of sentence-transformers"),
-        (["--text-column", "text"], "--text-column is 'text' without an encoder; it is for texts: give encoder too"),
-        (["--encoder", FOLDER, "--backbone", "B"], "give the one for texts, or that for images"),
-        (["--encoder", FOLDER, "--embedding-column", "e"], "encoder is given, and so is embedding-column"),
+        (
+            ["--text-column", "text"],
+            "text-column is 'text', and encoder is not given; it is the column of what an encoder embeds",
+        ),
+        (["--encoder", FOLDER, "--backbone", "B"], "and encoder is "),
+        (
+            ["--encoder", FOLDER, "--embedding-column", "e"],
+            "and embedding-column is 'e'; an encoder makes embeddings of the column of texts",
+        ),
         (["--encoder", FOLDER, "--data", "digits"], "data is 'digits'"),
         (["--encoder", FOLDER, "--data", "x.npy"], "data is 'x.npy', which holds no texts"),
     ],

@@ -572,7 +572,7 @@ def test_the_command_leaves_trials_and_a_model(command, succeed, refuse, json_of
         (["--top-k", "100000"], "top_k is 100000; it must be from 1 to the size of the base (1597)"),
         (["--method", "itq"], "method is 'itq', which fits a model by itself; a search is for methods with epochs"),
         (["--data", "x.npy"], "data has no labels, which the trials of a search learn from; give some (--labels FILE"),
-        (["--backbone", "b", "--labels", "y.npy"], "labels is 'y.npy' and the data are images"),
+        (["--backbone", "b", "--labels", "y.npy"], "labels is 'y.npy'; images are one file"),
     ],
 )
 def test_what_the_command_refuses(refuse, tmp_path, arguments, line):

@@ -24,7 +24,7 @@ from lbhash.utils.files import check_folder
 from lbhash.utils.formatting import shown
 from lbhash.utils.labels import class_array, has_label, read_labels, rows_with_label
 from lbhash.utils.system import TRAINING, check_packages
-from lbhash.utils.validation import check_choice, check_int, did_you_mean
+from lbhash.utils.validation import check_choice, check_int, check_same_rows, did_you_mean
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -100,8 +100,7 @@ class Hasher(TrainingArguments):
         if y is not None:
             read = read_labels(y, "y")
             labels, classes = read.numbers, class_array(read.classes)
-            if len(labels) != len(rows):
-                raise ValueError(f"y has {len(labels)} labels and X has {len(rows)} rows; give one for each row")
+            check_same_rows(labels, "y", rows, "X")
             if not len(classes):
                 raise ValueError("y is missing in every row; leave y out to learn without labels")
             if len(classes) == 1:
@@ -304,8 +303,7 @@ class Hasher(TrainingArguments):
         codes = self.encode(X)
         held, held_labels = self._labeled_memory("score")
         labels = _positions(y, self.classes_, held_labels)
-        if len(labels) != len(codes):
-            raise ValueError(f"y has {len(labels)} labels and X has {len(codes)} rows; give one for each row")
+        check_same_rows(labels, "y", codes, "X")
         known = rows_with_label(labels, "rows of X")
         return evaluate(codes[known], labels[known], held, held_labels).map
 

@@ -23,6 +23,7 @@ from lbhash.cli.commands.search import search
 from lbhash.cli.commands.serve import serve
 from lbhash.cli.commands.train import train
 from lbhash.cli.commands.tune import tune
+from lbhash.cli.rules import App
 from lbhash.cli.usage import usage_line
 from lbhash.utils.memory import shortage
 from lbhash.utils.system import TRAINING
@@ -40,7 +41,7 @@ class Commands(TyperGroup):
             raise
 
 
-app = typer.Typer(
+app = App(
     name="lbhash",
     cls=Commands,
     help="Learn short binary codes for images or embeddings, tell how good they are, and search them.",
@@ -102,9 +103,10 @@ def centers(
 ) -> None:
     """Make class centers that are far apart, and print their distances and their construction."""
     from lbhash.centers import design_centers
+    from lbhash.codes.io import check_suffix
 
-    if out is not None and out.suffix != ".npy":
-        raise ValueError(f"out is {str(out)!r}; it must end in .npy")
+    if out is not None:
+        check_suffix(out, suffixes=(".npy",))
     design = design_centers(classes, bits, kind=kind, seed=seed)
     if out is not None:
         import numpy as np

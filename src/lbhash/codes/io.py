@@ -22,11 +22,12 @@ from lbhash.utils.checksums import read_npz, write_npz
 from lbhash.utils.columns import read_label_file
 from lbhash.utils.files import check_path, existing_file, read_npy
 from lbhash.utils.formatting import one_line
-from lbhash.utils.labels import Labels, class_array, in_one_order, own_classes, read_labels
+from lbhash.utils.labels import Labels, class_array, own_classes, read_labels
 from lbhash.utils.memory import check_npz, check_parquet
 from lbhash.utils.parquet import read_parquet, write_parquet
 from lbhash.utils.parts import open_parts
 from lbhash.utils.reading import reading
+from lbhash.utils.validation import check_same_rows, check_type, refusing
 
 SUFFIXES = (".parquet", ".npz")
 READABLE = (*SUFFIXES, ".npy")
@@ -70,11 +71,21 @@ def check_suffix(path: str | Path, name: str = "out", suffixes: tuple[str, ...] 
     return file
 
 
+def check_one_model(name: str, bits: int, model: str, other: str, other_bits: int, other_model: str) -> None:
+    """Raise ``ValueError`` unless two sets of codes have one length and, as far as known, are of one model.
+
+    Models are fingerprints, empty if they are not known.
+    """
+    ours, theirs = f"of {bits} bits", f"of {other_bits} bits"
+    if bits == other_bits and model and other_model:
+        ours, theirs = f"of model {model}", f"of model {other_model}"
+    if ours != theirs:
+        raise ValueError(f"{name} and {other} do not go together: codes {ours} and {theirs}; use one model for both")
+
+
 def check_table(table: object) -> None:
     """Raise ``TypeError`` unless something is a table of codes."""
-    if not isinstance(table, CodeTable):
-        said = f"table is of type {type(table).__name__}; it must be a CodeTable of codes, their length and rows"
-        raise TypeError(f"{said} (lbhash.codes.io), as read_codes returns it")
+    check_type(table, "table", CodeTable, "a CodeTable of codes, their length and rows, as read_codes returns it")
 
 
 def write_codes(path: str | Path, table: CodeTable) -> None:
@@ -128,7 +139,7 @@ def read_codes(
     """
     folder = check_path(path, name).is_dir()
     file = Path(path) if folder else check_suffix(existing_file(path, name), name, READABLE)
-    try:
+    with refusing(f"{name} is {str(path)!r}, which is damaged or no file of codes", OSError, EOFError):
         if folder:
             table = _read_folder(file, name)
         elif file.suffix == ".parquet":
@@ -138,8 +149,6 @@ def read_codes(
         else:
             codes, length = as_packed(read_npy(file, name), bits, f"codes of {name}")
             table = CodeTable(codes, length, np.arange(len(codes)))
-    except (OSError, EOFError) as error:
-        raise ValueError(f"{name} is {str(path)!r}, which is damaged or no file of codes: {one_line(error)}") from None
     if labels is None and table.labels is None and not folder:
         beside = file.with_name(f"{file.stem}_labels.npy")
         labels = beside if beside.is_file() else None
@@ -152,8 +161,8 @@ def read_codes(
         raise ValueError(f"{name} holds codes of {width} bytes; {says}")
     if bits is not None and bits != table.bits:
         raise ValueError(f"{name} holds codes of {table.bits} bits; with bits {bits} they must have {bits}")
-    if table.labels is not None and len(table.labels) != len(table.codes):
-        raise ValueError(f"{name} holds {len(table.codes)} codes and {len(table.labels)} labels")
+    if table.labels is not None:
+        check_same_rows(table.labels, f"labels of {name}", table.codes, name)
     if table.rows.shape != (len(table.codes),) or table.rows.dtype.kind not in "iu":
         raise ValueError(f"{name} holds {len(table.codes)} codes and no integer row for each")
     return table
@@ -175,19 +184,8 @@ def label_columns(labels: npt.NDArray | None, classes: Sequence[Any]) -> dict[st
 
 
 def _read_folder(folder: Path, name: str) -> CodeTable:
-    tables = [_codes_of(table, folder, name) for table, _ in open_parts(folder, name).read(name)]
-    tables = [table for table in tables if len(table.codes)] or tables[:1]  # all images of a part may be damaged
-    given = {str(at): Labels(one.labels, one.class_names) for at, one in enumerate(tables) if one.labels is not None}
-    labels = in_one_order(given) if given else []
-    extra = [table.extra_columns for table in tables if table.extra_columns is not None]
-    return replace(
-        tables[0],
-        codes=np.concatenate([table.codes for table in tables]),
-        rows=np.concatenate([table.rows for table in tables]),
-        labels=np.concatenate([one.numbers for one in labels]) if labels else None,
-        extra_columns=pa.concat_tables(extra) if extra else None,
-        class_names=labels[0].classes if labels else (),
-    )
+    tables = [table for table, _ in open_parts(folder, name).read(name)]
+    return _codes_of(pa.concat_tables(tables, promote_options="permissive"), folder, name)
 
 
 def _read_parquet(file: Path, name: str) -> CodeTable:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from lbhash.utils.arrays import as_array, held
+from lbhash.utils.arrays import as_array, as_numbers, held
 from lbhash.utils.validation import check_choice, check_int
 
 __all__ = [
@@ -100,12 +100,8 @@ def pack(signs: npt.ArrayLike) -> PackedCodes:
     >>> pack([[1, -1, -1, 1], [-1, 0, 0, 0]]).tolist()
     [[9], [14]]
     """
-    array = as_array(signs, "signs")
-    if array.ndim != 2:
-        raise ValueError(f"signs has shape {array.shape}; it must be [n, bits]")
+    array = as_numbers(signs, "signs")
     check_bits(array.shape[1], "the number of columns of signs")
-    if array.dtype.kind not in "biuf":
-        raise TypeError(f"signs holds {held(array)}; it must hold numbers")
     if np.issubdtype(array.dtype, np.floating) and np.isnan(array).any():
         row = int(np.flatnonzero(np.isnan(array).any(axis=1))[0])
         raise ValueError(f"signs holds NaN (first in row {row}); its values must be numbers")

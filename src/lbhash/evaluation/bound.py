@@ -27,7 +27,7 @@ from lbhash.evaluation.ranking import distance_counts
 from lbhash.evaluation.ranking.histogram import Counts
 from lbhash.utils.labels import Labels, read_labels, rows_with_label
 from lbhash.utils.memory import check_memory
-from lbhash.utils.validation import check_float, check_int
+from lbhash.utils.validation import check_filled, check_float, check_int, check_same_rows
 
 _CHUNK = 1 << 16
 
@@ -120,10 +120,8 @@ def bound(
     """
     (array,), length = as_packed_alike(bits, codes=codes)
     read = _numbered(read_labels(labels), classes)
-    if len(array) == 0:
-        raise ValueError("codes is empty; it must have at least one row")
-    if len(read) != len(array):
-        raise ValueError(f"labels has {len(read)} rows and codes has {len(array)}; they must be equal")
+    check_filled(array, "codes")
+    check_same_rows(read, "labels", array, "codes")
     if len(known := rows_with_label(read.numbers, "codes")) < len(read):
         array, read = array[known], read[known]
     percentile = 100.0 if percentile is None else check_float(percentile, "percentile", 0, 100)

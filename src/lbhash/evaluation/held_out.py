@@ -87,8 +87,6 @@ def score_codes(
     positions among the classes; the other arguments and the errors are those of ``bound``.
     """
     array, checked = check_codes(codes), check_numbers(labels, classes)
-    if len(checked) != len(array):
-        raise ValueError(f"labels has {len(checked)} rows and codes has {len(array)}; they must be equal")
     started = time.perf_counter()
     whole = bound_of_parts(in_turn([Part(array, checked)]), np.arange(classes), check_width(array, bits, "codes"))
     found = whole.at_percentile(percentile, inter_percentile)

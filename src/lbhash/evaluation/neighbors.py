@@ -14,8 +14,8 @@ from lbhash.codes import PackedCodes, as_packed_alike, hamming_distances
 from lbhash.data.readers import check_embeddings
 from lbhash.evaluation.metrics import average_precision, recall_at
 from lbhash.evaluation.ranking import Ranking, distance_counts
-from lbhash.utils.arrays import as_array, held
-from lbhash.utils.validation import check_ints
+from lbhash.utils.arrays import as_numbers
+from lbhash.utils.validation import check_filled, check_ints
 
 NEIGHBORS = (10, 100)
 ENOUGH = 0.95
@@ -90,16 +90,16 @@ def evaluate_neighbors(
         TypeError, ValueError: codes or embeddings are not as above, or do not fit each other.
     """
     (query, base), length = as_packed_alike(bits, query_codes=query_codes, base_codes=base_codes)
-    rows = _embeddings(query_embeddings, query, "query"), _embeddings(base_embeddings, base, "base")
-    if rows[0].shape[1] != rows[1].shape[1]:
-        widths = f"{rows[0].shape[1]} numbers a row and base_embeddings {rows[1].shape[1]}"
-        raise ValueError(f"query_embeddings has {widths}; they must be equal")
+    held = as_numbers(base_embeddings, "base_embeddings", len(base))
+    asked = as_numbers(query_embeddings, "query_embeddings", len(query), held.shape[1])
+    for rows, name in ((asked, "query_embeddings"), (held, "base_embeddings")):
+        check_filled(rows, name)
+        check_embeddings(rows, name)
     k = sorted({min(count, len(base)) for count in NEIGHBORS}) if k is None else k
     k = check_ints(k, "k", 1, len(base), "the size of the base")
-    if not k:
-        raise ValueError("k is empty; it must hold a number of neighbors at least")
+    check_filled(k, "k", "number of neighbors")
     rerank = check_ints(rerank, "rerank", 1, len(base), "the size of the base")
-    nearest = nearest_by_cosine(*rows, max(k))
+    nearest = nearest_by_cosine(asked, held, max(k))
     rankings = neighbor_rankings(query, base, nearest, k, length)
     return NeighborReport(
         tuple(k),
@@ -168,17 +168,6 @@ def unit_rows(rows: npt.NDArray) -> npt.NDArray[np.float32]:
     rows = np.asarray(rows, np.float32)
     lengths = np.linalg.norm(rows, axis=1, keepdims=True)
     return np.divide(rows, lengths, out=np.zeros_like(rows), where=lengths > 0)
-
-
-def _embeddings(given: npt.ArrayLike, codes: PackedCodes, whose: str) -> npt.NDArray:
-    rows = as_array(given, f"{whose}_embeddings")
-    if rows.ndim != 2 or rows.dtype.kind not in "fiu" or len(rows) != len(codes):
-        shape = f"{held(rows)} {list(rows.shape)}"
-        raise ValueError(f"{whose}_embeddings is {shape}; it must be numbers [{len(codes)}, dim], a row for each code")
-    if not len(rows):
-        raise ValueError(f"{whose}_embeddings has no row; there must be one at least")
-    check_embeddings(rows, f"{whose}_embeddings")
-    return rows
 
 
 def _candidates(ranking: Ranking) -> int:

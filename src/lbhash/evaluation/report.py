@@ -22,7 +22,7 @@ from lbhash.evaluation.ranking import RankHistogram, Ranking, check_lengths, sta
 from lbhash.evaluation.recognition import linear_probe_predict, predict_from_counts
 from lbhash.utils.formatting import number
 from lbhash.utils.labels import Numbers, class_array, in_one_order, read_labels, rows_with_label
-from lbhash.utils.validation import check_choice, check_int, check_ints
+from lbhash.utils.validation import check_choice, check_filled, check_int, check_ints
 
 RANKS = (1, 10, 100, 1000)
 """The default ranks K, as far as the base reaches."""
@@ -255,8 +255,7 @@ def evaluate_parts(
     k = None if k is None else check_int(k, "k", 1, size, of)
     ranks = [rank for rank in RANKS if rank <= size] if ranks is None else ranks
     ranks = tuple(sorted(set(check_ints(ranks, "ranks", 1, size, of))))
-    if not ranks:
-        raise ValueError("ranks is empty; it must name at least one rank from 1 to the size of the base")
+    check_filled(ranks, "ranks", "rank")
     radius = check_int(radius, "radius", 0, length, "the length of a code")
     ties = check_choice(ties, "ties", ("expected", "stable"))
     normalize = check_choice(normalize, "normalize", NORMALIZE)
@@ -264,9 +263,9 @@ def evaluate_parts(
     settings: dict[str, Any] = {"ranks": ranks, "ties": ties, "normalize": normalize, "empty": empty, "radius": radius}
     if probe and wanted.ndim == 2:
         raise ValueError("probe is True, and the labels are multi-label; a linear probe takes class numbers [n] only")
-    for name, value in {"ties": ties, "probe": probe}.items():
-        if value in ("stable", True) and len(base) > 1:
-            raise ValueError(f"{name} is {value!r}, which needs the base in one part; it is in {len(base)}")
+    if len(base) > 1 and (probe or ties == "stable"):
+        what = "probe is True" if probe else "ties is 'stable'"
+        raise ValueError(f"{what}, which needs the base in one part; it is in {len(base)}")
 
     counting = share(base)
     classes = class_numbers(counting) if wanted.ndim == 1 else np.arange(wanted.shape[1])
@@ -341,9 +340,8 @@ def _check(
         check_lengths(codes, labels, "base")
         given[f"base_labels of part {len(base)}" if base else "base_labels"] = labels
         base.append(codes)
-    for count, which in ((len(queries), "query"), (sum(map(len, base)), "base")):
-        if count == 0:
-            raise ValueError(f"{which}_codes is empty; it must have at least one row")
+    check_filled(queries, "query_codes")
+    check_filled(range(sum(map(len, base))), "base_codes")
     wanted, *others = in_one_order(given)
     rows_with_label(wanted.numbers, "query_codes")
     rows_with_label(np.concatenate([one.numbers for one in others]), "base_codes")

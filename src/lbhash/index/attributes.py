@@ -12,7 +12,7 @@ import pyarrow as pa
 from lbhash.index.base import Columns, Filter, State
 from lbhash.index.ids import ID, Names, are_texts
 from lbhash.index.where import Condition
-from lbhash.utils.formatting import one_line
+from lbhash.utils.validation import check_same_rows, check_type, refusing
 
 RESERVED = (ID, "code")
 """Columns that an exported index has besides its attributes."""
@@ -24,27 +24,22 @@ def as_table(attributes: Columns | None, names: Names, state: State) -> pa.Table
     It is a ``ValueError`` if a column has another length, a reserved name, values of several kinds, or does not fit the
     index.
     """
-    count = len(names)
     if isinstance(attributes, pa.Table):
         table = attributes
     else:
         columns = {}
-        if not isinstance(attributes or {}, Mapping):
-            raise TypeError(f"attributes is {attributes!r}; it must be a dict of columns, or a table of Arrow")
+        check_type(attributes or {}, "attributes", Mapping, "a dict of columns, or a table of Arrow")
         for name, values in (attributes or {}).items():
-            try:
+            with refusing(f"attribute {name!r} must hold values of one type", pa.ArrowException, TypeError):
                 columns[name] = values if isinstance(values, (pa.Array, pa.ChunkedArray)) else pa.array(values)
-            except (pa.ArrowException, TypeError) as error:
-                raise ValueError(f"attribute {name!r} must hold values of one type: {one_line(error)}") from None
-            if (length := len(columns[name])) != count:
-                raise ValueError(f"attribute {name!r} has {length} values; it must have {count}, one for each code")
+            check_same_rows(columns[name], f"attribute {name!r}", names, "codes")
         table = pa.table(columns)
     for name in table.column_names:
         if name in RESERVED or table.column_names.count(name) > 1:
             why = "which is the index's own" if name in RESERVED else "twice"
             raise ValueError(f"attributes has the column {name!r}, {why}; give every column a name of its own")
-    if table.column_names and len(table) != count:
-        raise ValueError(f"attributes has {len(table)} rows; it must have {count}, one for each code")
+    if table.column_names:
+        check_same_rows(table, "attributes", names, "codes")
     table = table.replace_schema_metadata(None)
     if state.schema is not None:
         if set(table.column_names) != set(state.columns):
@@ -128,8 +123,5 @@ def is_list(kind: pa.DataType) -> bool:
 
 
 def _cast(column: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
-    try:
+    with refusing(f"attribute {field.name!r} must hold {field.type}, as in the index", pa.ArrowException):
         return column.cast(field.type)
-    except pa.ArrowException as error:
-        wanted = f"{field.type}, as in the index: {one_line(error)}"
-        raise ValueError(f"attribute {field.name!r} must hold {wanted}") from None

@@ -19,9 +19,10 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lbhash.codes import PackedCodes, check_codes, check_width
+from lbhash.codes.io import check_one_model
 from lbhash.index.ids import ID, Ids, Names, UnknownIdError, are_texts, check_ids, numbers_of
 from lbhash.index.where import Condition, Where, conditions
-from lbhash.utils.validation import check_int
+from lbhash.utils.validation import check_int, check_type
 
 Columns: TypeAlias = "pa.Table | Mapping[str, Sequence[Any]]"
 """Attributes: columns by name, each with one value for every code."""
@@ -317,8 +318,7 @@ class Index(ABC):
 def check_options(given: Options, known: OptionRanges, kind: str) -> dict[str, Any]:
     """Return the options of a kind of index, with the defaults of those that are not given."""
     options = {name: default for name, (default, _) in known.items()}
-    if not isinstance(given or {}, Mapping):
-        raise TypeError(f"options is {given!r}; it must be a dict of names and numbers")
+    check_type(given or {}, "options", Mapping, "a dict of names and numbers")
     for name, value in (given or {}).items():
         if name not in known:
             listed = ", ".join(known) or "none"
@@ -335,10 +335,7 @@ def check_model(index: Index, model: str, bits: int, name: str = "the model") ->
     ``model`` is the fingerprint (``HashModel.fingerprint()``; empty if it is not known) of a model of ``bits`` bits,
     which messages call ``name``.
     """
-    if bits != index.bits:
-        raise ValueError(f"index holds codes of {index.bits} bits and {name} makes {bits}; use one model for both")
-    if model and index.model and model != index.model:
-        raise ValueError(f"index was made by model {index.model} and {name} is {model}; use one model for both")
+    check_one_model("index", index.bits, index.model, name, bits, model)
 
 
 def attribute_rows(index: Index, ids: npt.ArrayLike) -> list[dict[str, Any]]:

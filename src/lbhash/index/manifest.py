@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from lbhash.index.files import Entry
-from lbhash.utils.files import sync
+from lbhash.utils.files import folder_with, sync
 from lbhash.utils.serialization import read_versioned
 
 NAME = "index.json"
@@ -25,14 +25,7 @@ _DATA_FILE = re.compile(r"(\d{8})\.\d+\.[a-z]+\.(npy|arrow|faiss)")
 def read_manifest(folder: Path) -> dict[str, Any]:
     """Return the manifest of an index; ``ValueError`` if it is missing, damaged, foreign or of another format."""
     source = f"index is {str(folder)!r}"
-    if not folder.exists():
-        raise ValueError(f"{source}, and there is no such folder")
-    if not folder.is_dir():
-        raise ValueError(f"{source}, which is a file; it must be a folder that holds an index")
-    try:
-        content = (folder / NAME).read_bytes()
-    except FileNotFoundError:
-        raise ValueError(f"{source}, which holds no index: it has no {NAME}") from None
+    content = (folder_with(folder, "index", "a folder that holds an index", NAME) / NAME).read_bytes()
     manifest = read_versioned(content, FORMAT, VERSION, source, "build the index again")
     if manifest is not None and manifest.pop("checksum", "") == checksum(manifest):
         return manifest

@@ -16,9 +16,9 @@ import numpy.typing as npt
 from lbhash.codes import PackedCodes, hamming_distances, unpack
 from lbhash.index.base import Index, Neighbors
 from lbhash.index.ids import Names
-from lbhash.utils.arrays import as_array, held
+from lbhash.utils.arrays import as_numbers, check_finite
 from lbhash.utils.threads import in_threads
-from lbhash.utils.validation import check_choice, check_float, check_int
+from lbhash.utils.validation import check_choice, check_float, check_int, check_type
 
 By = Literal["asymmetric", "outputs", "embeddings"]
 """The score by which candidates are ranked."""
@@ -68,9 +68,8 @@ def rerank(
         TypeError, ValueError: a number or shape is not valid, the index does not store these vectors, or neither the
             caller nor the index says what the weight is.
     """
-    for value, name, kind in ((index, "index", Index), (found, "found", tuple)):
-        if not isinstance(value, kind):
-            raise TypeError(f"{name} is {value!r}; give an index and what its search returned")
+    check_type(index, "index", Index, "an index")
+    check_type(found, "found", tuple, "what the search of an index returned")
     by = check_choice(by, "by", get_args(By))
     if by != "asymmetric" and index.store_vectors != by:
         has = index.store_vectors or "no vectors"
@@ -126,11 +125,6 @@ def ranks_of_all(index: Index, codes: PackedCodes, queries: npt.ArrayLike, count
 
 def check_real(rows: npt.ArrayLike, name: str, count: int | None = None) -> npt.NDArray[np.float32]:
     """Return rows as ``float32 [n, dim]``, or raise ``ValueError`` unless they are finite, and ``count`` of them."""
-    found = as_array(rows, name)
-    if found.dtype.kind not in "biuf":
-        raise TypeError(f"{name} holds {held(found)}; it must hold numbers")
-    found = found.astype(np.float32, copy=False)
-    if found.ndim != 2 or (count is not None and len(found) != count) or not np.isfinite(found).all():
-        wanted = "n" if count is None else count
-        raise ValueError(f"{name} has shape {found.shape}; it must be [{wanted}, dim] of finite numbers")
+    found: npt.NDArray[np.float32] = as_numbers(rows, name, count).astype(np.float32, copy=False)
+    check_finite(found, name)
     return found

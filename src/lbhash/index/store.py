@@ -13,6 +13,7 @@ from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from threading import RLock
+from types import NoneType
 from typing import Any, ClassVar
 
 import numpy as np
@@ -40,9 +41,9 @@ from lbhash.index.manifest import NAME, files_of, identity_of, last_generation, 
 from lbhash.index.postings import group
 from lbhash.index.quantized import from_text, scales_of, to_int8, to_text
 from lbhash.index.segment import Segment, Structure, read_removed
-from lbhash.utils.arrays import as_array, held
+from lbhash.utils.arrays import as_numbers, check_finite, held
 from lbhash.utils.files import check_folder, exclusive, make_folder
-from lbhash.utils.validation import check_choice
+from lbhash.utils.validation import check_choice, check_type
 
 MERGE = 8
 """Number of segments of about the same size that are merged into one."""
@@ -115,8 +116,7 @@ class LocalIndex(Index):
     ) -> None:
         if store_vectors:
             store_vectors = check_choice(store_vectors, "store_vectors", STORED)
-        if not (learns_classes is None or isinstance(learns_classes, bool)):
-            raise TypeError(f"learns_classes is {learns_classes!r}; it must be true, false or None")
+        check_type(learns_classes, "learns_classes", (bool, NoneType), "true, false or None")
         kept = {"vectors": store_vectors} if store_vectors else None
         if store_vectors == "int8":
             kept = {"vectors": "embeddings", "dtype": "int8"}
@@ -460,27 +460,19 @@ def _as_stored(
         return None, None
     if vectors is None:
         raise ValueError(f"vectors are not given, and the index keeps {kept['vectors']} for every code")
-    array = as_array(vectors, "vectors")
-    dim = array.shape[1] if array.ndim == 2 else 0
-    if not dim or len(array) != count or dim != kept.get("dim", dim):
-        wanted = f"[{count}, {kept.get('dim', 'dim')}], one for each code"
-        raise ValueError(f"vectors has shape {array.shape}; it must be {wanted}")
-    if array.dtype.kind not in "biuf":
-        raise TypeError(f"vectors holds {held(array)}; it must hold numbers")
+    array = as_numbers(vectors, "vectors", count, kept.get("dim"))
+    dim = array.shape[1]
     dtype = kept.get("dtype", "float16")
     if array.dtype == np.uint8 and "dim" not in kept:
         dtype = "uint8"
     if dtype == "int8":
-        if not np.isfinite(array).all():
-            row = int(np.flatnonzero(~np.isfinite(array).all(axis=1))[0])
-            raise ValueError(f"vectors holds NaN or infinity in row {row}; every number must be finite")
+        check_finite(array, "vectors")
         scales = from_text(kept["scales"]) if "scales" in kept else scales_of(array)
         return {**kept, "dim": int(dim), "scales": to_text(scales)}, to_int8(array, scales)
     if dtype == "uint8" and array.dtype != np.uint8:
         raise TypeError(f"vectors holds {held(array)}; the index keeps uint8")
     with np.errstate(over="ignore"):
         array = array.astype(dtype, copy=False)
-    if dtype == "float16" and not np.isfinite(array).all():
-        row = int(np.flatnonzero(~np.isfinite(array).all(axis=1))[0])
-        raise ValueError(f"vectors holds NaN or a number above 65,504 in row {row}, which float16 cannot hold")
+    if dtype == "float16":
+        check_finite(array, "vectors as float16 (at most 65,504)")
     return {**kept, "dtype": dtype, "dim": int(dim)}, array

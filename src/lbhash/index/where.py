@@ -13,9 +13,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from types import NoneType
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
+
+from lbhash.utils.validation import check_type
 
 Where: TypeAlias = "Mapping[str, Any] | str"
 """A filter: a text, or for each column that it names the value, or a list of the values, that a code may have."""
@@ -51,8 +54,7 @@ def conditions(where: Where | None) -> list[Condition]:
     """Return the conditions of a filter; ``ValueError`` or ``TypeError`` if it cannot be read."""
     if isinstance(where, str):
         return _parse(where)
-    if not isinstance(where, Mapping | None):
-        raise TypeError(f"where is {where!r}; it must be a text, or a mapping from columns to values")
+    check_type(where, "where", (Mapping, NoneType), "a text, or a mapping from columns to values")
     found = []
     for column, wanted in (where or {}).items():
         several = isinstance(wanted, (list, tuple, set, frozenset, np.ndarray))

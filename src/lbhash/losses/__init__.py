@@ -32,7 +32,7 @@ from lbhash.losses.pulls import BitsPull, SurrogatePull
 from lbhash.losses.qsmi import QSMI
 from lbhash.losses.talr import TALR
 from lbhash.utils.formatting import shown
-from lbhash.utils.validation import did_you_mean
+from lbhash.utils.validation import check_choice, check_type, did_you_mean
 
 _OF_THE_PAPER = (HashNet, DBDH, DSDH, DCH, GreedyHash, CSQ)
 _OF_PAIRS = (DSH, DHN, DPSH, DTSH, MIHash, TALR, IDHN, QSMI)
@@ -127,14 +127,12 @@ def _by_pull(method: Any, name: str) -> Mapping[str, Any]:
     """Return an attribute of a method that has settings for each pull; ``ValueError`` if it is not as it must be."""
     found = getattr(find_method(method), name, {})
     whose, settings = f"{name} of method {method_name(method)!r}", (*PAPER, "options", "guidance")
-    if not isinstance(found, Mapping) or not set(found) <= set(PULLS):
-        raise ValueError(f"{whose} is {found!r}; it must be a dict with the pulls {', '.join(map(repr, PULLS))}")
+    check_type(found, whose, Mapping, "a dict with settings, or 'paper', for each pull")
     for pull, given in found.items():
-        if given != "paper" and not isinstance(given, Mapping):
-            raise ValueError(f"{whose} has {given!r} for {pull!r}; it must be a dict of settings, or 'paper'")
+        check_choice(pull, f"a pull of {whose}", PULLS)
+        check_type(given, f"{whose}[{pull!r}]", (str, Mapping), "a dict of settings, or 'paper'")
         for key in given if given != "paper" else ():
-            if key not in settings:
-                raise ValueError(f"{whose} has {key!r} for {pull!r}; it may have {', '.join(settings)}")
+            check_choice(key, f"a setting of {whose}[{pull!r}]", settings)
     return found
 
 
@@ -178,8 +176,7 @@ def _check_names(given: Any, argument: str, kind: type[Any], leading: int, whose
     """Raise ``TypeError`` unless ``given`` is a dict of arguments that ``kind`` takes behind its ``leading`` ones."""
     if given is None:
         return
-    if not isinstance(given, Mapping):
-        raise TypeError(f"{argument} is {given!r}; it must be a dict")
+    check_type(given, argument, Mapping, "a dict")
     parameters = list(inspect.signature(kind).parameters.values())
     if any(parameter.kind == parameter.VAR_KEYWORD for parameter in parameters):
         return

@@ -18,10 +18,10 @@ import numpy.typing as npt
 
 from lbhash.data.images.decoding import as_image
 from lbhash.data.images.loading import preprocess
+from lbhash.utils.files import folder_with
 from lbhash.utils.fingerprint import fingerprint
-from lbhash.utils.formatting import one_line
 from lbhash.utils.system import check_packages
-from lbhash.utils.validation import check_int
+from lbhash.utils.validation import refusing
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -32,7 +32,7 @@ Precision = Literal["32", "bf16"]
 HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")  # of a model, user/name
 
 # The errors that transformers raises if a model is damaged or missing.
-LOAD_ERRORS = (AttributeError, ImportError, LookupError, OSError, RuntimeError, TypeError, ValueError)
+_LOAD_ERRORS = (AttributeError, ImportError, LookupError, OSError, RuntimeError, TypeError, ValueError)
 
 # The keys of a configuration that do not affect what the model computes.
 _NOTES = ("_name_or_path", "architectures", "dtype", "processor_class", "torch_dtype", "transformers_version")
@@ -60,17 +60,12 @@ class Backbone:
         """
         name = check_backbone_name(name_or_folder)
         import torch
-        from safetensors import SafetensorError
         from transformers import AutoImageProcessor
 
-        try:
-            with quiet():
-                folder = str(hub_folder(name))
-                model = _load_model(folder)
-                processor = AutoImageProcessor.from_pretrained(folder, backend="pil", trust_remote_code=False)
-        except (*LOAD_ERRORS, SafetensorError) as error:
-            what = "which" if Path(name).exists() else "which is no folder, and as a model of the Hub"
-            raise ValueError(f"backbone is {name!r}, {what} could not be loaded: {one_line(error)}") from None
+        with loading("backbone", name):
+            folder = str(hub_folder(name))
+            model = _load_model(folder)
+            processor = AutoImageProcessor.from_pretrained(folder, backend="pil", trust_remote_code=False)
         if getattr(model, "main_input_name", None) != "pixel_values":
             raise ValueError(f"backbone is {name!r}, a {type(model).__name__}, which takes no images")
         drop_idle_padding(model)
@@ -94,7 +89,6 @@ class Backbone:
         self, images: Iterable[Image.Image | bytes], batch_size: int = 32
     ) -> Iterator[npt.NDArray[np.float32]]:
         """Yield the embeddings of ``embed`` batch by batch, ``float32 [up to batch_size, dim]``."""
-        check_int(batch_size, "batch_size", 1)
         numbered = (as_image(image, f"image {at}") for at, image in enumerate(images))
         while batch := list(islice(numbered, batch_size)):
             yield self._outputs(batch)
@@ -232,12 +226,10 @@ def _load_model(name: str) -> Any:
 
 
 def _check_folder(name: str) -> None:
-    folder = Path(name)
-    if not folder.is_dir():
-        raise ValueError(f"backbone is {name!r}, and there is no such folder; it must be one, or a Hub id 'user/name'")
-    for file in ("config.json", "preprocessor_config.json"):
-        if not (folder / file).is_file() and not (file == "preprocessor_config.json" and _is_timm(folder)):
-            raise ValueError(f"backbone is {name!r}, which has no {file}; it must be a folder of transformers")
+    what = "a folder of transformers, or a Hub id 'user/name'"
+    folder = folder_with(name, "backbone", what, "config.json")
+    if not _is_timm(folder):
+        folder_with(name, "backbone", what, "preprocessor_config.json")
     if not any(folder.glob("*.safetensors")):
         why = "lbhash loads safetensors only, because a pickle can run code"
         raise ValueError(f"backbone is {name!r}, which has no .safetensors file; {why}")
@@ -275,6 +267,16 @@ def drop_idle_padding(model: nn.Module) -> None:
 
 def _without_notes(config: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in config.items() if name not in _NOTES and value is not None}
+
+
+@contextmanager
+def loading(kind: str, name: str) -> Iterator[None]:
+    """Turn what libraries raise while they load a model, without a word, into a ``ValueError`` of one line."""
+    from safetensors import SafetensorError
+
+    what = "which" if Path(name).exists() else "which is no folder, and as a model of the Hub"
+    with refusing(f"{kind} is {name!r}, {what} could not be loaded", *_LOAD_ERRORS, SafetensorError), quiet():
+        yield
 
 
 @contextmanager

@@ -23,9 +23,9 @@ from lbhash.models.folder import check_model_folder
 from lbhash.utils.checksums import checked, with_checksum
 from lbhash.utils.files import check_path, check_replaceable, make_folder, naming, replacing
 from lbhash.utils.fingerprint import fingerprint
-from lbhash.utils.formatting import one_line
 from lbhash.utils.serialization import plain
 from lbhash.utils.threads import in_threads
+from lbhash.utils.validation import refusing
 
 _BATCH = 2048
 """Rows at a time: what a hidden layer makes of them stays in the processor's cache."""
@@ -259,10 +259,9 @@ def load_encoder(directory: str | Path, *, hub: bool = False, name: str = "model
     on_hub = hub and not Path(directory).exists() and re.fullmatch(r"\w[\w.-]*/\w[\w.-]*", str(directory)) is not None
     if not on_hub:
         check_model_folder(directory, name)
-    try:
+    errors = KeyError, OSError, SafetensorError, TypeError, ValueError
+    with refusing(f"{name} is {str(directory)!r}, which could not be loaded", *errors):
         return _load(Path(_downloaded(str(directory)) if on_hub else directory))
-    except (KeyError, OSError, SafetensorError, TypeError, ValueError) as error:
-        raise ValueError(f"{name} is {str(directory)!r}, which could not be loaded: {one_line(error)}") from None
 
 
 def _downloaded(model: str) -> str:

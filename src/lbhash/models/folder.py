@@ -6,10 +6,11 @@ import json
 from contextlib import suppress
 from pathlib import Path
 
-from lbhash.utils.files import check_path
+from lbhash.utils.files import folder_with
 
 FOLDER = "backbone"  # within a model folder, of the backbone that was fine-tuned with the model
 PICKLES = {".bin", ".ckpt", ".joblib", ".pickle", ".pkl", ".pt", ".pth"}
+_OURS = "a folder that lbhash wrote"
 _WRITTEN = ("README.md", "config.json", "model.safetensors", "metrics.json")
 
 
@@ -46,14 +47,9 @@ def own_backbone(folder: str | Path | None) -> Path | None:
 
 def check_model_folder(folder: str | Path, name: str = "model") -> Path:
     """Return the path of a model folder; raises ``ValueError`` if it is missing, incomplete or has a pickle."""
-    path = check_path(folder, name)
-    if not path.is_dir():
-        raise ValueError(f"{name} is {str(folder)!r}, and there is no such folder")
+    path = folder_with(folder, name, _OURS)
     pickles = sorted(file.name for file in path.iterdir() if file.suffix in PICKLES)
     if pickles:
         why = "lbhash loads safetensors only, because a pickle can run code: remove the file if you trust the rest"
         raise ValueError(f"{name} is {str(folder)!r}, which holds a pickle ({pickles[0]}); {why}")
-    for file in ("config.json", "model.safetensors"):
-        if not (path / file).is_file():
-            raise ValueError(f"{name} is {str(folder)!r}, which has no {file}; it must be a folder that lbhash wrote")
-    return path
+    return folder_with(folder, name, _OURS, "config.json", "model.safetensors")

@@ -15,13 +15,14 @@ import torch
 from torch import Tensor, nn
 
 from lbhash.codes import code_bytes, pack
+from lbhash.codes.io import check_suffix
 from lbhash.data.images.loading import preprocess
 from lbhash.models.backbone import Backbone, pooled_output
 from lbhash.models.backbone_files import check_backbone
 from lbhash.models.encoder import Encoder, load_encoder
 from lbhash.models.folder import own_backbone
 from lbhash.models.hash_model import HashModel
-from lbhash.utils.files import replacing
+from lbhash.utils.files import check_replaceable, replacing
 from lbhash.utils.system import check_packages
 from lbhash.utils.validation import check_int
 from lbhash.utils.version import __version__
@@ -87,10 +88,8 @@ def export_model(
     check_packages("export", "onnx", "onnx", "onnxscript", "onnxruntime")
     import onnx
 
-    file = Path(out)
-    if file.suffix != ".onnx" or file.is_dir():
-        wrong = "; it must end in .onnx" if file.suffix != ".onnx" else ", which is a folder; it must be a file"
-        raise ValueError(f"out is {str(out)!r}{wrong}")
+    file = check_suffix(out, suffixes=(".onnx",))
+    check_replaceable(file)
     opset = check_int(OPSET if opset is None else opset, "opset", OPSET, onnx.defs.onnx_opset_version())
     loaded = load_encoder(model)
     where = own_backbone(model) if backbone is None else backbone
@@ -213,12 +212,9 @@ def _compare(model: Encoder, network: CodeNetwork, batches: list[Tensor], file: 
     options.log_severity_level = 4  # errors are raised too
     try:
         session = onnxruntime.InferenceSession(str(file), options, providers=["CPUExecutionProvider"])
-    except Exception as error:  # onnxruntime has a dozen classes of errors
-        raise ValueError(f"onnxruntime {version} refuses the exported model: {_line(error)}") from None
-    name = session.get_inputs()[0].name
-    try:
+        name = session.get_inputs()[0].name
         found = [session.run(["codes", "logits"], {name: batch.numpy()}) for batch in batches]
-    except Exception as error:
+    except Exception as error:  # onnxruntime has a dozen classes of errors
         raise ValueError(f"the exported model fails under onnxruntime {version}: {_line(error)}") from None
     codes, logits = (np.concatenate(outputs) for outputs in zip(*found, strict=True))
     with torch.inference_mode():

@@ -12,11 +12,10 @@ import numpy as np
 import numpy.typing as npt
 
 from lbhash.data.texts import SORTED
-from lbhash.models.backbone import HUB_ID, LOAD_ERRORS, device_of, fingerprint_of, hub_folder, quiet
-from lbhash.utils.formatting import one_line
+from lbhash.models.backbone import HUB_ID, device_of, fingerprint_of, hub_folder, loading
+from lbhash.utils.files import folder_with
 from lbhash.utils.progress import counted
 from lbhash.utils.system import check_packages
-from lbhash.utils.validation import check_int
 
 
 class TextEncoder:
@@ -35,17 +34,12 @@ class TextEncoder:
         "cpu". Raises ``ValueError`` if the model cannot be loaded.
         """
         name = check_encoder_name(name_or_folder)
-        from safetensors import SafetensorError
         from sentence_transformers import SentenceTransformer
 
-        try:
-            with quiet():
-                folder = hub_folder(name, revision)
-                options: Any = {"trust_remote_code": False, "model_kwargs": {"use_safetensors": True}}
-                model = SentenceTransformer(str(folder), device=device_of(device), local_files_only=True, **options)
-        except (*LOAD_ERRORS, SafetensorError) as error:
-            what = "which" if Path(name).exists() else "which is no folder, and as a model of the Hub"
-            raise ValueError(f"encoder is {name!r}, {what} could not be loaded: {one_line(error)}") from None
+        with loading("encoder", name):
+            folder = hub_folder(name, revision)
+            options: Any = {"trust_remote_code": False, "model_kwargs": {"use_safetensors": True}}
+            model = SentenceTransformer(str(folder), device=device_of(device), local_files_only=True, **options)
         return cls(model.float().eval(), name, None if folder == Path(name) else folder.name)
 
     def embed(
@@ -68,7 +62,6 @@ class TextEncoder:
         self, texts: Iterable[str], at_once: int = SORTED, *, query: bool = False
     ) -> Iterator[npt.NDArray[np.float32]]:
         """Yield the embeddings of ``embed``, ``float32 [up to at_once, dim]`` at a time."""
-        check_int(at_once, "at_once", 1)
         encode = self.model.encode_query if query else self.model.encode_document
         numbered = (_text(text, at) for at, text in enumerate(texts))
         while batch := list(islice(numbered, at_once)):
@@ -99,13 +92,9 @@ def check_encoder_name(name_or_folder: str | Path) -> str:
     """Return the name as text; raises ``ValueError`` if it cannot name an encoder, without loading anything."""
     name = str(name_or_folder)
     check_packages("an encoder of texts", "text", "sentence_transformers", "transformers")
-    folder = Path(name)
-    if not folder.exists() and not HUB_ID.fullmatch(name):
-        raise ValueError(f"encoder is {name!r}, and there is no such folder; it must be one, or a Hub id 'user/name'")
-    if folder.exists() and not any((folder / file).is_file() for file in ("modules.json", "config.json")):
-        raise ValueError(
-            f"encoder is {name!r}, which has no modules.json; it must be a folder of sentence-transformers"
-        )
+    if Path(name).exists() or not HUB_ID.fullmatch(name):
+        file = "config.json" if Path(name, "config.json").is_file() else "modules.json"
+        folder_with(name, "encoder", "a folder of sentence-transformers, or a Hub id 'user/name'", file)
     return name
 
 

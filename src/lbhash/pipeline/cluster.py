@@ -21,13 +21,11 @@ _OBJECTS = 100 * 2**20  # bytes of the object store of our own cluster; what is 
 _LOG_LEVEL = "RAY_BACKEND_LOG_LEVEL"  # a variable that Ray's core reads when it starts
 
 
-def check_engine(engine: Engine | None, ray_address: str | None) -> Engine:
-    """Return the engine, ``local`` if None; ``ValueError`` if Ray is missing, or an address given without it."""
+def check_engine(engine: Engine | None) -> Engine:
+    """Return the engine, ``local`` if None; ``ValueError`` if Ray is missing."""
     chosen: Engine = engine or "local"
     if chosen == "ray":
         check_packages("engine is 'ray', which", "ray", "ray", "ray.data")
-    elif ray_address is not None:
-        raise ValueError(f"ray_address is {ray_address!r} and engine is {chosen!r}; it is for the engine ray")
     return chosen
 
 

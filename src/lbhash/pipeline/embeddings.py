@@ -172,33 +172,32 @@ def _embedded(
         print(f"the embeddings are not cached: {error.strerror}: {error.filename}", file=sys.stderr)
         cache = False
     if not cache:
-        return _whole(((made.places, made.arrays[0], made.damaged) for made in embed(parts.ranges)), rows, dim)
-    with suppress(ValueError):  # else it is there already
-        return _whole(_stored(parts), rows, dim)
+        return _whole(((_table(made), made.damaged) for made in embed(parts.ranges)), rows, dim)
+    with suppress(ValueError):  # of what is not there yet
+        return _whole(parts.read("cache"), rows, dim)
     with parts.locked(f"another run embeds the same {unit}; this one waits for it", None):
         try:
             missing = parts.begin("cache", overwrite=False)
         except ValueError:  # its manifest is damaged
             missing = parts.anew()
         for made in embed(missing):
-            columns = {"row": made.places, "embedding": pa.FixedSizeListArray.from_arrays(made.arrays[0].ravel(), dim)}
-            parts.write(made.part, pa.table(columns), made.damaged)
-    return _whole(_stored(parts), rows, dim)
+            parts.write(made.part, _table(made), made.damaged)
+    return _whole(parts.read("cache"), rows, dim)
 
 
-def _stored(parts: Parts) -> Iterator[tuple[npt.NDArray, npt.NDArray, Sequence[Damage]]]:
-    for table, damaged in parts.read("cache"):
-        numbers = np.asarray(table["embedding"].combine_chunks().flatten())
-        yield np.asarray(table["row"]), numbers.reshape(len(table), -1), damaged
+def _table(made: Batch) -> pa.Table:
+    (embeddings,) = made.arrays
+    column = pa.FixedSizeListArray.from_arrays(embeddings.ravel(), embeddings.shape[1])
+    return pa.table({"row": made.places, "embedding": column})
 
 
 def _whole(
-    found: Iterable[tuple[npt.NDArray, npt.NDArray, Sequence[Damage]]], rows: int, dim: int
+    parts: Iterable[tuple[pa.Table, Sequence[Damage]]], rows: int, dim: int
 ) -> tuple[npt.NDArray[np.float32], dict[int, str]]:
-    """Put places, embeddings and damage of parts together; a damaged row has an embedding of 0."""
+    """Put tables of parts together; a damaged row has an embedding of 0."""
     whole, faults = np.zeros((rows, dim), np.float32), dict[int, str]()
-    for places, embeddings, damaged in found:
-        whole[places] = embeddings
+    for table, damaged in parts:
+        whole[table["row"]] = np.asarray(table["embedding"].combine_chunks().flatten()).reshape(-1, dim)
         faults |= {row: fault for row, _, fault in damaged}
     return whole, faults
 

@@ -82,7 +82,7 @@ def encode_folder(
         The numbers of ``codes``, ``rows``, ``damaged`` rows and ``parts``; how many parts were ``found``; ``bits`` of a
         code, ``bytes`` of all; the ``seconds`` that the other parts took; ``out``, ``split`` and ``unit``.
     """
-    engine = check_engine(engine, ray_address)
+    engine = check_engine(engine)
     check_folder(out, "out", ", or end in .parquet or .npz")
     source = open_source(job, stream=True, progress=progress)
     rows, bits = len(source.rows), source.hasher.bits

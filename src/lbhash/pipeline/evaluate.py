@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from lbhash.codes.io import CodeTable, read_codes
+from lbhash.codes.io import CodeTable, check_one_model, read_codes
 from lbhash.data import load_table
 from lbhash.evaluation.neighbors import NeighborReport, evaluate_neighbors
 from lbhash.evaluation.report import Report, evaluate, evaluate_parts
@@ -22,8 +22,8 @@ _TASKS = 4  # a core of the cluster, so that none waits long for the last
 
 
 def evaluate_file_neighbors(
-    queries: str | Path | None,
-    base: str | Path | None,
+    queries: str | Path,
+    base: str | Path,
     embeddings: Sequence[str | Path],
     *,
     k: Sequence[int] | None = None,
@@ -36,7 +36,6 @@ def evaluate_file_neighbors(
     ``rows`` say which of its rows they are of.
     """
     left, right = _two_files(queries, base, bits, None, None)
-    _check_one_model(left, right)
     if len(embeddings) not in (1, 2):
         raise ValueError(f"neighbors names {len(embeddings)} files; it must be one, or those of queries and base")
     tables = [load_table(file) for file in embeddings]
@@ -55,8 +54,8 @@ def evaluate_file_neighbors(
 
 
 def evaluate_files(
-    queries: str | Path | None,
-    base: str | Path | None,
+    queries: str | Path,
+    base: str | Path,
     *,
     query_labels: str | Path | None = None,
     base_labels: str | Path | None = None,
@@ -71,13 +70,8 @@ def evaluate_files(
     process, or ``ray``: a cluster counts the base in parts, which this process reads and sends to it; if
     ``ray_address`` is None, a new one on this machine. The other options are of ``lbhash.evaluate``.
     """
-    if check_engine(engine, ray_address) == "ray":
-        for name, value in {"ties": options.get("ties") == "stable", "probe": options.get("probe")}.items():
-            if value:
-                said = f"{name} is {options[name]!r} and engine is 'ray', which counts the base in parts"
-                raise ValueError(f"{said}; leave one of the two out")
+    check_engine(engine)
     left, right = _two_files(queries, base, bits, query_labels, base_labels)
-    _check_one_model(left, right)
     for table, name in ((left, "queries"), (right, "base")):
         if table.labels is None:
             raise ValueError(
@@ -97,16 +91,13 @@ def evaluate_files(
 
 
 def _two_files(
-    queries: str | Path | None,
-    base: str | Path | None,
+    queries: str | Path,
+    base: str | Path,
     bits: int | None,
     query_labels: str | Path | None,
     base_labels: str | Path | None,
 ) -> tuple[CodeTable, CodeTable]:
-    """Read two files of codes, and the labels that they lack."""
-    if queries is None or base is None:
-        missing = "queries" if queries is None else "base"
-        raise ValueError(f"{missing} is missing; give queries and base, two files of codes")
+    """Read two files of codes of one model, and the labels that they lack."""
     left = read_codes(queries, "queries", bits=bits, labels=query_labels)
     right = read_codes(base, "base", bits=bits, labels=base_labels)
     if bits is None and left.bits != right.bits:  # a few packed codes may have only 0 and 1
@@ -114,6 +105,7 @@ def _two_files(
         with suppress(ValueError):
             left = read_codes(queries, "queries", bits=length, labels=query_labels)
             right = read_codes(base, "base", bits=length, labels=base_labels)
+    check_one_model("base", right.bits, right.model, "queries", left.bits, left.model)
     return left, right
 
 
@@ -131,13 +123,3 @@ def _labeled(table: CodeTable, name: str) -> CodeTable:
         kept = {name: getattr(table, name)[known] for name in ("codes", "rows", "labels")}
         table = replace(table, **kept, extra_columns=extra)
     return table
-
-
-def _check_one_model(left: CodeTable, right: CodeTable) -> None:
-    """Raise ``ValueError`` unless the codes of queries and base are of one length and, as far as known, one model."""
-    if left.bits != right.bits:
-        what = f"base holds codes of {right.bits} bits and queries has {left.bits}"
-        raise ValueError(f"{what}; encode both with one model")
-    if left.model and right.model and left.model != right.model:
-        what = f"base was encoded by model {right.model} and queries by {left.model}"
-        raise ValueError(f"{what}; encode both with one model")

@@ -17,6 +17,7 @@ from lbhash.codes.io import CodeTable, read_codes
 from lbhash.data.images import ImageSplit
 from lbhash.hasher import load_hasher
 from lbhash.index import Index, build_index, check_build, check_model, code_attributes
+from lbhash.index.base import Options
 from lbhash.pipeline.columns import column_schema
 from lbhash.pipeline.encoding.factory import open_source
 from lbhash.pipeline.encoding.job import EncodingJob
@@ -34,7 +35,7 @@ def build(
     *,
     codes: str | Path | None = None,
     id_column: str | None = None,
-    options: Sequence[str] = (),
+    options: Options = None,
     store_vectors: str = "",
     overwrite: bool = False,
     progress: bool = False,
@@ -42,12 +43,12 @@ def build(
 ) -> Index:
     """Build an index from a file or folder of codes, or from what a model makes of data (``EncodingJob``).
 
-    The options are those of ``lbhash index build``; those of the kind are ``NAME=NUMBER``. The ids are what ``ids_of``
+    The options are those of ``lbhash index build``; ``options`` are those of the kind. The ids are what ``ids_of``
     says, and ``next`` counts from 0; their column is no attribute besides, unless it is one of ``columns``. Without a
     split, the index takes the base rows of data that have splits of their own, and says how many rows it leaves out; of
     other data it takes all rows.
     """
-    settings: dict[str, Any] = {"store_vectors": store_vectors, "options": _numbers(options), "overwrite": overwrite}
+    settings: dict[str, Any] = {"store_vectors": store_vectors, "options": options, "overwrite": overwrite}
     check_build(out, kind, **settings)
     kept = "embeddings" if store_vectors.lower() == "int8" else store_vectors
     table, vectors, learns = _read_or_encode(codes, data, id_column, kept, None, progress)
@@ -109,19 +110,12 @@ def _read_or_encode(
 
     given = {name: value for name, value in data.items() if value not in (None, ())}
     if codes is not None:
-        if "model" in given or "data" in given:
-            raise ValueError("codes is given, and so is model or data; give codes, or model and data")
-        if given:
-            raise ValueError("codes is given, and so is an option of data; a file of codes is taken as it is")
         if vectors:
             raise ValueError(f"the index stores {vectors}, which a file of codes does not have; give model and data")
         table = read_codes(codes)
         if index is not None:
             check_model(index, table.model, table.bits, "codes")
         return table, None, None
-    for name in ("model", "data"):
-        if name not in given:
-            raise ValueError(f"{name} is missing; give model and data, or codes")
     job = EncodingJob(**{"split": None, **given})
     columns = [name for name in dict.fromkeys(job.columns) if name != "id"]
     chosen = id_column or "row"
@@ -210,14 +204,3 @@ def parse_ids(lines: Sequence[str], index: Index) -> list[int] | list[str]:
         if not re.fullmatch(r"-?\d+", word, re.ASCII):
             raise ValueError(f"ids is {word!r}; it must be integers, such as 3 or 1,2,3")
     return [int(word) for word in words]
-
-
-def _numbers(texts: Sequence[str]) -> dict[str, int]:
-    options = {}
-    for text in texts:
-        name, _, value = text.partition("=")
-        try:
-            options[name] = int(value)
-        except ValueError:
-            raise ValueError(f"option is {text!r}; it must be NAME=NUMBER, such as nprobe=32") from None
-    return options

@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable
 from io import BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -22,7 +22,7 @@ from lbhash.data.images.imagenet import read_imagenet
 from lbhash.data.images.list_files import read_image_lists
 from lbhash.data.images.nuswide import read_nuswide
 from lbhash.utils.checksums import add_checksum
-from lbhash.utils.files import check_new, replacing
+from lbhash.utils.files import check_new, folder_with, replacing
 from lbhash.utils.labels import own_classes
 from lbhash.utils.progress import counted
 from lbhash.utils.validation import check_choice
@@ -33,19 +33,13 @@ if TYPE_CHECKING:
 ROW_GROUP = 1000  # images that are written at a time
 
 
-class Kind(NamedTuple):
-    """A layout of a data set."""
-
-    read: Callable[..., ImageTable]  # of the folder and the options
-    options: tuple[str, ...] = ()  # those of "images" and "class_list" that it takes
-
-
-KINDS = {
-    "cifar10": Kind(read_cifar),
-    "nuswide": Kind(read_nuswide, ("images",)),
-    "imagenet": Kind(read_imagenet, ("class_list",)),
-    "lists": Kind(read_image_lists, ("images",)),
+KINDS: dict[str, Callable[..., ImageTable]] = {
+    "cifar10": read_cifar,
+    "nuswide": read_nuswide,
+    "imagenet": read_imagenet,
+    "lists": read_image_lists,
 }
+"""What reads the folder of each kind of data set."""
 
 
 def prepare(
@@ -84,14 +78,11 @@ def prepare(
     """
     kind = check_choice(kind, "kind", KINDS)
     given = {name: Path(value) for name, value in (("images", images), ("class_list", class_list)) if value is not None}
-    for name, value in given.items():
-        if name not in KINDS[kind].options:
-            raise ValueError(f"{name} is {str(value)!r}, and kind is {kind!r}, which takes none")
-    if images is not None and not Path(images).is_dir():
-        raise ValueError(f"images is {str(images)!r}, and there is no such folder")
+    if images is not None:
+        folder_with(images, "images", "the folder that the paths in the lists start from")
     file = check_suffix(out, suffixes=(".parquet",))
     check_new(file, "out", overwrite)
-    table = KINDS[kind].read(Path(folder), **given)
+    table = KINDS[kind](Path(folder), **given)
     report_missing(table, damaged)
     table = table.without(table.store.missing().tolist())
     chosen, rows = table.split_rows(protocol, seed)

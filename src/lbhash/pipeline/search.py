@@ -78,32 +78,21 @@ def search(
     """
     if out is not None:
         check_suffix(out, suffixes=(".parquet", ".csv"))
-    given = [name for name, one in {"row": rows, "code": codes, "image": images, "text": texts}.items() if one]
-    if len(given) > 1:
-        raise ValueError(f"{given[0]} is given, and so is {given[1]}; search for one or the other")
     if codes:
         index = _open(path)
         none = [None] * len(codes)
         queries = Queries(np.stack([code_from_hex(text, index.bits) for text in codes]), none, none, none)
-    elif model is None:
-        what = given[0] if given else "row"
-        raise ValueError(f"model is missing; a {what} needs the model that encodes it, and a code is given by --code")
     else:
+        assert model is not None
         hasher = load_hasher(model)
         index = _open(path, hasher)
         queries = _encode_given(hasher, images, texts) if images or texts else _encode_rows(hasher, data, rows or ["0"])
-    if asymmetric and (radius is not None or by is not None or candidates is not None):
-        raise ValueError(
-            "asymmetric is given, and so is radius, rerank or candidates; it ranks all codes: leave one out"
-        )
-    if candidates is not None and by is None:
-        raise ValueError(f"candidates is {candidates} without rerank; say by --rerank what to rank them by")
     found = _find(index, queries, k, radius, " and ".join(where) or None, by, candidates, asymmetric)
     answers = []
     asked = zip(queries.rows, queries.codes, queries.labels, queries.names, found, strict=True)
     for row, code, label, name, (distances, ids, *scores) in asked:
         neighbors = describe_neighbors(index, ids, distances, *scores)
-        named = {} if name is None else {given[0]: name}
+        named = {} if name is None else {"text" if texts else "image": name}
         answers.append({"row": row, "code": code.tobytes().hex(), "label": label, **named, "neighbors": neighbors})
     if out is not None:
         _write_neighbors(out, answers)
@@ -214,16 +203,13 @@ def _find(
 ) -> Iterable[tuple[npt.NDArray, ...]]:
     """Return distances, ids and, if real numbers ranked them, scores of each query's neighbors."""
     if radius is not None:
-        if k is not None or by is not None:
-            raise ValueError("radius is given, and so is k or rerank; within it all codes are returned, by distance")
         found = index.range_search(queries.codes, radius, where=where)
         return map(found.of, range(len(queries.codes)))
     k = 10 if k is None else k
     if asymmetric:
         from lbhash.index.asymmetric import search_outputs  # Numba takes its time
 
-        if queries.soft is None:
-            raise ValueError("asymmetric needs rows of the data as queries; a code has no real numbers")
+        assert queries.soft is not None
         best = search_outputs(index, queries.soft, k, where=where)
         return zip(best.distances, best.ids, best.scores, strict=True)
     if by is None:
@@ -232,8 +218,7 @@ def _find(
     if candidates < k:
         raise ValueError(f"candidates is {candidates}; it must be at least k ({k})")
     vectors = queries.embeddings if by == "embeddings" else queries.outputs
-    if vectors is None:
-        raise ValueError("rerank needs rows of the data as queries; a code has no real numbers")
+    assert vectors is not None
     nearest = index.search(queries.codes, candidates, where=where)
     best = rerank(index, nearest, vectors, k, by, queries.weight)
     return zip(best.distances, best.ids, best.scores, strict=True)

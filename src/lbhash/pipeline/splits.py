@@ -43,7 +43,6 @@ def open_embedded(
     """
     data = fetched(data, "data")
     if images is not None:
-        check_images_alone(**files)
         table, backbone = images.open(data)
         table.dataset(protocol, split_seed).check_several_classes()  # before the work of embedding
         embedded = embed_dataset(table, backbone, damaged=images.damaged, progress=True)

@@ -18,8 +18,7 @@ from lbhash.losses import PAPER
 from lbhash.pipeline.columns import label_columns
 from lbhash.pipeline.embeddings import ImageOptions, TextOptions
 from lbhash.pipeline.figures import figures_of
-from lbhash.pipeline.splits import check_images_alone, open_embedded
-from lbhash.training.arguments import arguments
+from lbhash.pipeline.splits import open_embedded
 from lbhash.utils.files import check_folder, write_json
 from lbhash.utils.formatting import some_names
 from lbhash.utils.labels import class_array
@@ -62,15 +61,7 @@ def train_files(
     # Before images or texts are embedded, which may take hours.
     check_out(out, resume=training.get("resume", False), overwrite=training.get("overwrite", False))
     backbone = None if images is None else images.backbone
-    if freeze and backbone is None:
-        raise ValueError("freeze is given without a backbone; there is nothing to freeze")
     if freeze or backbone is None:
-        for one in arguments(images=True):
-            value = training.get(one.name, one.default)
-            if value != one.default:
-                why = "with --freeze" if freeze else "without a backbone"
-                said = "no-augment is given" if value is False else f"{one.name.replace('_', '-')} is {value}"
-                raise ValueError(f"{said} {why}; it is for a backbone that is fine-tuned")
         files = {"base": base, "query": query, "labels": labels}
         files |= {"embedding_column": embedding_column, "label_column": label_column}
         dataset, metadata = open_embedded(
@@ -92,7 +83,6 @@ def train_files(
     from lbhash.training.setup import check_partly
 
     assert images is not None
-    check_images_alone(base=base, query=query, labels=labels)
     backbone = check_backbone_name(backbone)
     table = load_images(data)
     dataset = table.dataset(protocol, split_seed)

@@ -45,9 +45,7 @@ def parse_body(content_type: str, data: bytes, model: type[Body]) -> tuple[Any, 
     try:
         if media_type(content_type) == JSON:
             value = parse_json(data, "the body")
-            if not isinstance(value, dict):
-                raise ServiceError(422, "the body must be a JSON object")
-            _check_names(value, model)
+            _check_names(value if isinstance(value, dict) else (), model)
             return (model.model_validate(value),)
         assert model.FORM is not None
         image, values = _read_form(content_type, data, model.FORM)
@@ -80,7 +78,7 @@ def line_for(error: ValidationError | Any) -> str:
     """Return the first of Pydantic's errors as one line."""
     first = error.errors()[0]
     place = ".".join(str(step) for step in first["loc"] if step not in ("path", "query"))
-    return " ".join(wrong_field(first, place).split())
+    return " ".join(wrong_field(first, place or "the body").split())
 
 
 def _check_names(names: Iterable[str], model: type[BaseModel]) -> None:

@@ -75,20 +75,18 @@ def _filter(value: Any) -> Any:
     """Return a filter, or refuse it in one line, before an index looks at it."""
     columns = value
     if isinstance(value, str):
-        columns = {place: values for place, (_, _, values) in enumerate(conditions(value))}
-    elif not isinstance(value, dict):
-        raise ValueError("it must be a text, or an object with the values of columns")
-    if len(columns) > _MAX_COLUMNS:
+        columns = {f"condition {place}": list(values) for place, (_, _, values) in enumerate(conditions(value), 1)}
+    if isinstance(columns, dict) and len(columns) > _MAX_COLUMNS:  # Pydantic would make errors of each
         raise ValueError(f"{len(columns):,} columns are given; there may be {_MAX_COLUMNS}")
-    if max((len(one) for one in columns.values() if isinstance(one, list)), default=0) > _MAX_VALUES:
-        raise ValueError(f"a column has more than {_MAX_VALUES:,} values")
     try:
-        return value if isinstance(value, str) else _CHOICES.validate_python(value)
+        checked = _CHOICES.validate_python(columns)
     except ValidationError as error:
+        name = next(iter(error.errors()[0]["loc"]), "it")
         raise ValueError(
-            f"{error.errors()[0]['loc'][0]} must be a text, a number of 64 bits, true or false, or a list of these; a "
-            "filter that compares is a text, such as 'price < 20'"
+            f"{name} must be a text, a number of 64 bits, true or false, or a list of at most {_MAX_VALUES:,} of "
+            "these; a filter is a text, such as 'price < 20', or an object with the values of columns"
         ) from None
+    return value if isinstance(value, str) else checked
 
 
 _Where = Annotated[Any, BeforeValidator(_filter, json_schema_input_type=_Choices | str)]

@@ -14,7 +14,7 @@ from lbhash.training.loop import Training
 from lbhash.training.monitor import Monitor, is_better
 from lbhash.utils.checksums import add_checksum, check_file
 from lbhash.utils.files import replacing
-from lbhash.utils.formatting import one_line
+from lbhash.utils.validation import refusing
 
 LAST, BEST = "last.ckpt", "best.ckpt"
 _SETTINGS = "lbhash_settings"
@@ -152,17 +152,12 @@ def write_checkpoint(path: Path, content: dict[str, Any]) -> None:
 
 def load_checkpoint(path: Path) -> dict[str, Any]:
     """Return what a checkpoint holds, never unpickled; ``ValueError`` if it cannot be read or its checksum is wrong."""
-    try:
+    said = f"the checkpoint in {str(path.parent.parent)!r} is damaged or none of lbhash; start anew without resume"
+    with refusing(said, Exception):  # a damaged file makes PyTorch raise almost anything
         check_file(path, own=True)
         held = torch.load(path, weights_only=True, map_location="cpu")
         _ = held[_SETTINGS]
-    except Exception as error:  # a damaged file makes PyTorch raise almost anything
-        line = one_line(error)[:100]
-        raise ValueError(
-            f"the checkpoint in {str(path.parent.parent)!r} is damaged or none of lbhash ({line}); start anew without "
-            "resume"
-        ) from None
-    return held
+        return held
 
 
 def _last(folder: Path) -> Path:

@@ -24,6 +24,7 @@ from lbhash.training.hardware import cpu_settings
 from lbhash.training.neighborhood import neighborhood
 from lbhash.training.posterior import HELD_OUT, choose, class_posterior
 from lbhash.training.setup import full_name, open_backbone, prepare, prepare_images
+from lbhash.utils.validation import check_filled
 
 if TYPE_CHECKING:
     from lbhash.centers.targets import Confusion
@@ -60,8 +61,7 @@ def fit_split(
     **training: Any,
 ) -> Fitted:
     """Fit a method; arguments and errors are those of ``Hasher.fit_split``."""
-    if not len(split):
-        raise ValueError("split has no row; training needs at least one")
+    check_filled(split, "split")
     method = fitted_method(settings.method, split.labels is not None)
     choice: Sequence[Tried] = ()
     if settings.method is None and split.labels is None and isinstance(split, EmbeddingSplit) and len(split) >= FEWEST:
@@ -70,10 +70,11 @@ def fit_split(
     if coder_of(method) is not None:
         coded, centers, backbone = fit_coder(settings, method, split, classes)
         return Fitted(method, coded.encoder(), split, centers, backbone, None, choice)
-    for name, usual in (("head", "bits"), ("unseen", 0)):
-        if split.needs_backbone and (given := getattr(settings, name)) not in (usual, None):
-            of = f"{name} is {given!r}, which is for embeddings"
-            raise ValueError(f"{of}; images that fine-tune a backbone take {usual!r}")
+    for name in ("head", "unseen", "start") if split.needs_backbone else ():
+        if (given := getattr(settings, name)) not in ("bits", 0, None):
+            raise ValueError(
+                f"{name} is {given!r}, which is for embeddings; images that fine-tune a backbone have none"
+            )
     backbone = open_backbone(settings) if split.needs_backbone else None
     setup = prepare(settings, split, classes, backbone, known_confusion)
     network: nn.Module = setup.model

@@ -8,7 +8,7 @@ from typing import Any
 
 from lbhash.training.loop import Training
 from lbhash.utils.files import check_replaceable, make_folder, replacing
-from lbhash.utils.formatting import one_line
+from lbhash.utils.validation import refusing
 
 
 class EpochLog:
@@ -24,12 +24,10 @@ class EpochLog:
         self.file, self._lines = folder / "logs" / "metrics.csv", list[dict[str, Any]]()
         check_replaceable(self.file)
         if epochs_before and self.file.is_file():
-            try:
-                with self.file.open(newline="", encoding="utf-8") as lines:
-                    self._lines = [row for row in csv.DictReader(lines) if int(row["epoch"]) < epochs_before]
-            except (ValueError, KeyError, TypeError, csv.Error) as error:
-                line = f"{str(self.file)!r} is damaged ({one_line(error)}); remove it"
-                raise ValueError(f"{line}, and the resumed run begins another") from None
+            said = f"{str(self.file)!r} is damaged; remove it, and the resumed run begins another"
+            errors = ValueError, KeyError, TypeError, csv.Error
+            with refusing(said, *errors), self.file.open(newline="", encoding="utf-8") as lines:
+                self._lines = [row for row in csv.DictReader(lines) if int(row["epoch"]) < epochs_before]
 
     def add(self, training: Training) -> None:
         """Add a line, without the speed: a resumed run has the log of one that was never interrupted."""

@@ -35,6 +35,7 @@ from lbhash.training.partial import WithNeighbors, with_guesses
 from lbhash.training.recipes import with_recipe
 from lbhash.utils.labels import check_numbers, has_label
 from lbhash.utils.serialization import plain
+from lbhash.utils.validation import check_same_rows, check_type
 from lbhash.utils.version import __version__
 
 if TYPE_CHECKING:
@@ -100,7 +101,7 @@ def prepare(
     options, guidance = plain(given.options, "options"), plain(given.guidance, "guidance")
     # What can be wrong is found before the confusion, which takes longest.
     check_method(given.method, pull, guidance=guidance, options=options)
-    start = _start(given, split, backbone)
+    start = _start(given, split)
     asked = settings.head and given.head  # None where the default chose it
     partly = check_partly(split, asked)
     if partly:
@@ -187,9 +188,7 @@ def augmentation_of(settings: TrainingArguments) -> Augmentation | None:
     from lbhash.training.images import Augmentation
 
     augment = Augmentation() if settings.augment is True else settings.augment
-    if augment is not False and not isinstance(augment, Augmentation):
-        raise TypeError(f"augment is {augment!r}; it must be True, False or an Augmentation")
-    return augment or None
+    return check_type(augment, "augment", (bool, Augmentation), "True, False or an Augmentation") or None
 
 
 def stored_augmentation(settings: TrainingArguments) -> Any:
@@ -208,7 +207,7 @@ def open_backbone(settings: TrainingArguments) -> Backbone:
     return backbone if settings.image_size is None else resized(backbone, settings.image_size)
 
 
-def _start(given: TrainingArguments, split: Split, backbone: Backbone | None) -> Encoder | None:
+def _start(given: TrainingArguments, split: Split) -> Encoder | None:
     """Return the trained model whose weights a training begins with, if one is given.
 
     Raises:
@@ -217,10 +216,6 @@ def _start(given: TrainingArguments, split: Split, backbone: Backbone | None) ->
     if given.start is None:
         return None
     said = f"start is {str(given.start)!r}"
-    if backbone is not None:
-        raise ValueError(
-            f"{said}, which is for embeddings; of images, name the tuned backbone of that folder as backbone"
-        )
     trained = load_encoder(given.start, name="start")
     for name, ours in (("dim", split.input_dim()), ("bits", given.bits), ("hidden", given.hidden)):
         if (theirs := getattr(trained.layout, name)) != ours:
@@ -256,8 +251,7 @@ def labeled(split: SplitT, classes: int) -> SplitT:
         said = f"{missing:,} of {len(split):,} rows have no label"
         raise ValueError(f"{said}, which only a host method that is fitted by itself takes; leave them out")
     labels = check_numbers(split.labels, classes, "labels of split")
-    if len(labels) != len(split):
-        raise ValueError(f"split has {len(split)} rows and {len(labels)} labels; training needs one for each row")
+    check_same_rows(labels, "labels of split", split, "split")
     return split.with_rows(split.rows, labels)
 
 

@@ -54,6 +54,31 @@ def as_array(value: Any, name: str) -> npt.NDArray[Any]:
         raise ValueError(f"{name} is ragged; every row must have as many values as the first") from None
 
 
+def as_numbers(value: Any, name: str, rows: int | None = None, columns: int | None = None) -> npt.NDArray[Any]:
+    """Return real numbers ``[rows, columns]`` as an array; None is any number of these, but there is a column.
+
+    Raises ``TypeError`` for other values, and ``ValueError`` for another shape.
+
+    >>> as_numbers([[1, 2]], "queries", columns=3)
+    Traceback (most recent call last):
+    ValueError: queries has shape (1, 2); it must be [n, 3]
+    """
+    array = as_array(value, name)
+    if array.dtype.kind not in "biuf":
+        raise TypeError(f"{name} {'holds' if array.ndim else 'is'} {held(array)}; it must hold numbers")
+    if array.ndim != 2 or not array.shape[1] or rows not in (None, len(array)) or columns not in (None, array.shape[1]):
+        wanted = f"[{'n' if rows is None else rows}, {'dim' if columns is None else columns}]"
+        raise ValueError(f"{name} has shape {array.shape}; it must be {wanted}")
+    return array
+
+
+def check_finite(array: npt.NDArray[Any], name: str) -> None:
+    """Raise ``ValueError`` if a number of ``[n, dim]`` is NaN or infinite."""
+    finite = np.isfinite(array).all(axis=1)
+    if not finite.all():
+        raise ValueError(f"{name} is NaN or infinite in row {int(np.argmin(finite))}; every number must be finite")
+
+
 def held(array: npt.NDArray[Any]) -> str:
     """Return in a word what an array holds: text, objects, or the name of a type of numbers; of a single value itself.
 

@@ -191,6 +191,18 @@ def _kind_of(mode: int) -> str:
     return next((what for tells, what in kinds.items() if tells(mode)), "" if stat.S_ISREG(mode) else "a device")
 
 
+def folder_with(path: str | os.PathLike[str], name: str, what: str, *files: str) -> Path:
+    """Return the path of a folder that has ``files``; raises ``ValueError``, which says ``what`` it must be, else."""
+    folder, said = check_path(path, name), f"{name} is {str(path)!r}"
+    if not folder.is_dir():
+        there = "which is a file" if folder.exists() else "and there is no such folder"
+        raise ValueError(f"{said}, {there}; it must be {what}")
+    for file in files:
+        if not (folder / file).is_file():
+            raise ValueError(f"{said}, which has no {file}; it must be {what}")
+    return folder
+
+
 def check_folder(path: str | os.PathLike[str], name: str, more: str = "") -> None:
     """Raise ``ValueError`` if the path of a folder, or one of its parents, is a file."""
     folder = check_path(path, name)

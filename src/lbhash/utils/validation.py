@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Collection, Hashable, Iterable
+from collections.abc import Collection, Hashable, Iterable, Iterator, Sized
+from contextlib import contextmanager
 from difflib import get_close_matches
 from numbers import Integral, Real
 from typing import Any, TypeVar
 
-from lbhash.utils.formatting import shown
+from lbhash.utils.formatting import one_line, shown
 
 T = TypeVar("T")
 Limit = float | None
@@ -82,6 +83,50 @@ def check_choice(value: T, name: str, choices: Collection[T]) -> T:
             return choice
     known = list(map(str, choices))
     raise ValueError(f"{name} is {shown(value)}; it must be one of {', '.join(known)}{did_you_mean(str(value), known)}")
+
+
+def check_type(value: T, name: str, kind: type[Any] | tuple[type[Any], ...], what: str) -> T:
+    """Return a value of a ``kind``; raises ``TypeError`` with ``what`` it must be if it is of another.
+
+    >>> check_type(5, "options", dict, "a dict of names and numbers")
+    Traceback (most recent call last):
+    TypeError: options is 5; it must be a dict of names and numbers
+    """
+    if not isinstance(value, kind):
+        raise TypeError(f"{name} is {shown(value)}; it must be {what}")
+    return value
+
+
+def check_filled(values: Sized, name: str, of: str = "row") -> None:
+    """Raise ``ValueError`` if there are no values, each of which is a row or another thing."""
+    if not len(values):
+        raise ValueError(f"{name} is empty; it must have at least one {of}")
+
+
+def check_same_rows(values: Sized, name: str, others: Sized, of: str) -> None:
+    """Raise ``ValueError`` unless values and others have the same number of rows.
+
+    >>> check_same_rows([1, 2], "y", [1, 2, 3], "X")
+    Traceback (most recent call last):
+    ValueError: y has 2 rows and X has 3; they must be equal, one for each
+    """
+    if len(values) != len(others):
+        raise ValueError(f"{name} has {len(values)} rows and {of} has {len(others)}; they must be equal, one for each")
+
+
+@contextmanager
+def refusing(said: str, *errors: type[Exception]) -> Iterator[None]:
+    """Turn ``errors`` of the block, which a library raises, into a ``ValueError``: what is wrong, and their own words.
+
+    >>> with refusing("where is 'x'; it must be a number", ValueError):
+    ...     int("x")
+    Traceback (most recent call last):
+    ValueError: where is 'x'; it must be a number: invalid literal for int() with base 10: 'x'
+    """
+    try:
+        yield
+    except errors as error:
+        raise ValueError(f"{said}: {one_line(error)}") from None
 
 
 def did_you_mean(word: str, known: Collection[str]) -> str:

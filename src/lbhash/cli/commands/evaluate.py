@@ -9,18 +9,8 @@ import typer
 
 from lbhash.cli.commands.options import Json, RayAddress, choice, data_option, integers, print_json
 
-_WHY = {
-    "protocol": "which trains and encodes data",
-    "neighbors": "which take no labels",
-}
-"""Why an evaluation of each kind cannot take an option of another."""
-
-_TRAINING = {"method", "draws", "share", "epochs", "head", "unseen"}
-"""The options of ``--protocol`` alone."""
-
 
 def evaluate(
-    context: typer.Context,
     queries: Annotated[Path | None, typer.Option(help="Codes with labels: .parquet, .npz, .npy or a folder.")] = None,
     base: Annotated[Path | None, typer.Option(help="Codes with labels: .parquet, .npz, .npy or a folder.")] = None,
     query_labels: Annotated[Path | None, typer.Option(help="The queries' labels: an .npy, or a table.")] = None,
@@ -90,12 +80,10 @@ def evaluate(
     """Evaluate codes: mAP with its range over ties, precision, recall, recognition and the bound."""
     from lbhash.cli import tables
 
-    if protocol or data:
-        if not (protocol and data):
-            raise ValueError("protocol and data go together: methods are trained on data, and codes take neither")
-        _only(context, "protocol", {*_TRAINING, "data", "bits", "top_k"})
+    if protocol:
         from lbhash.pipeline.unseen import evaluate_unseen_files
 
+        assert data is not None
         reports = evaluate_unseen_files(
             data,
             method or (),
@@ -112,8 +100,9 @@ def evaluate(
         else:
             tables.print_unseen(reports)
         return
+    assert queries is not None
+    assert base is not None
     if neighbors:
-        _only(context, "neighbors", {"queries", "base", "rank", "bits", "rerank"})
         from lbhash.pipeline.evaluate import evaluate_file_neighbors
 
         counts = integers(rerank, "rerank", "50,100,200") if rerank else ()
@@ -123,12 +112,6 @@ def evaluate(
         else:
             tables.print_neighbor_report(found)
         return
-    if rerank:
-        raise ValueError(
-            "rerank is given without neighbors, by whose embeddings codes are ranked again; add --neighbors"
-        )
-    if trains := _given(context) & _TRAINING:
-        raise ValueError(f"{min(trains)} is given without protocol, which alone trains; leave it out or add --protocol")
     from lbhash.pipeline.evaluate import evaluate_files
 
     report = evaluate_files(
@@ -158,16 +141,3 @@ def evaluate(
     tables.print_report(report)
     if curves is not None:
         typer.echo(f"curves are in {curves}")
-
-
-def _given(context: typer.Context) -> set[str]:
-    """Return the names of the options that stand on the command line."""
-    sources = {name: context.get_parameter_source(name) for name in context.params}
-    return {name for name, source in sources.items() if source is not None and source.name == "COMMANDLINE"}
-
-
-def _only(context: typer.Context, kind: str, taken: set[str]) -> None:
-    """Refuse options that an evaluation of this kind would drop."""
-    for name in sorted(_given(context) - taken - {kind, "as_json"}):
-        option = name.replace("_", "-")
-        raise ValueError(f"{option} is given with {kind}, {_WHY[kind]}; leave one of the two out")

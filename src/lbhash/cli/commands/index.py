@@ -13,15 +13,17 @@ from lbhash.cli.commands.options import (
     choice,
     data_option,
     encoded_data,
+    method_options,
     print_json,
     with_options,
 )
+from lbhash.cli.rules import App
 
 if TYPE_CHECKING:
     from lbhash.index import Index
 
 _HELP = "Build an index of codes, change it, and show what it holds."
-index_app = typer.Typer(name="index", help=_HELP, no_args_is_help=True)
+index_app = App(name="index", help=_HELP, no_args_is_help=True)
 
 IndexPath = Annotated[str, typer.Option("--index", help="A folder that 'lbhash index build' wrote, or milvus+URL.")]
 
@@ -73,7 +75,7 @@ def build(
     """Build an index from a file of codes, or from what a model makes of a data set."""
     from lbhash.pipeline import index as indexes
 
-    options |= {"options": option or (), "store_vectors": store_vectors or "", "overwrite": overwrite}
+    options |= {"options": method_options(option or []), "store_vectors": store_vectors or "", "overwrite": overwrite}
     _print(indexes.build(out, kind, progress=not as_json, **options), out, as_json)
 
 
@@ -125,10 +127,8 @@ def info(
     as_json: Json = False,
 ) -> None:
     """Show what an index holds."""
-    given = [one for one in (path, index) if one is not None]
-    if len(given) != 1:
-        raise ValueError("index is given twice; give it once" if given else "index is missing; give the index's path")
-    _print(_open(given[0]), given[0], as_json)
+    given = path or index or ""
+    _print(_open(given), given, as_json)
 
 
 @index_app.command()

@@ -113,12 +113,6 @@ def new_data(
     """Return the options that say what a new model learns from, as arguments of ``open_embedded``."""
     files: dict[str, Any] = {"base": base, "query": query, "labels": labels}
     files |= {"embedding_column": embedding_column, "label_column": label_column}
-    if encoder is not None and backbone is not None:
-        raise ValueError(
-            f"encoder is {encoder!r} and backbone {backbone!r}; give the one for texts, or that for images"
-        )
-    if encoder is not None and embedding_column is not None:
-        raise ValueError("encoder is given, and so is embedding-column; texts have --text-column")
     files |= {"protocol": protocol, "split_seed": split_seed, "damaged": damaged}
     return {**files, "images": _image_options(backbone, damaged), "texts": _text_options(encoder, text_column)}
 

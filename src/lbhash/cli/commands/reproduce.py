@@ -49,8 +49,7 @@ def reproduce(
     if list_names:
         _print_names(as_json)
         return
-    if name is None:
-        raise ValueError("give the name of an experiment (lbhash reproduce --list)")
+    assert name is not None
     settings = Settings(
         seeds=seeds,
         seed=seed,

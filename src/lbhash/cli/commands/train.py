@@ -55,7 +55,7 @@ def train(
 
     images: ImageOptions | None = options["images"]
     backbone = None if images is None else images.backbone
-    options["guidance"] = guidance_options(options, guidance_weight)
+    options["guidance"] = guidance_options(guidance_weight)
     options["options"] = method_options(option or [])
     run: dict[str, Any] = {
         "freeze": freeze,
@@ -99,14 +99,12 @@ def train(
     typer.echo(f"next: lbhash index build {files}{' --split all' if one else ''} --out index")
 
 
-def guidance_options(settings: dict[str, Any], weight: str | None) -> dict[str, float | str] | None:
-    """Return the options of the pull; raise ``ValueError`` for a weight that is none, or of no pull."""
+def guidance_options(weight: str | None) -> dict[str, float | str] | None:
+    """Return the options of the pull; raise ``ValueError`` for a weight that is none."""
     from lbhash.losses.pulls import BALANCED
 
     if weight is None:
         return None
-    if settings["pull"] == "none":
-        raise ValueError(f"guidance-weight is {weight!r}, and there is no pull; leave one out")
     if weight == BALANCED:
         return {"weight": weight}
     try:

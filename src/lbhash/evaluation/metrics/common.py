@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lbhash.evaluation.ranking import Ranking
-from lbhash.utils.validation import check_choice, check_int
+from lbhash.utils.validation import check_choice, check_filled, check_int
 
 Floats = npt.NDArray[np.float64]
 Ties = Literal["expected", "best", "worst"]
@@ -32,8 +32,7 @@ def mean_over_queries(values: Floats, empty: Empty = "skip") -> float:
 
 def check_rank(ranking: Ranking, rank: int | None, name: str = "k") -> int:
     """Return a rank, by default the last; raise ``TypeError`` or ``ValueError`` unless it is one of the base."""
-    if ranking.base == 0:
-        raise ValueError("hist is empty; it must have at least one query and one base code")
+    check_filled(range(ranking.base), "hist", "query and one base code")
     return ranking.base if rank is None else check_int(rank, name, 1, ranking.base, "the size of the base")
 
 

@@ -21,6 +21,7 @@ from lbhash.evaluation.ranking import kernels
 from lbhash.evaluation.ranking.kernels import KERNELS, Words, by_word, split
 from lbhash.utils.arrays import as_array
 from lbhash.utils.labels import Numbers
+from lbhash.utils.validation import check_same_rows
 
 Counts = npt.NDArray[np.int64]
 Relevance = Callable[[Any, Any], npt.ArrayLike]
@@ -174,9 +175,8 @@ class RankHistogram(Ranking):
 
     def merge(self, other: RankHistogram) -> RankHistogram:
         """Return the sum of two histograms of the same queries (or raise ``ValueError``) over two parts of a base."""
-        if other.bits != self.bits:
-            raise ValueError(f"other has {other.bits} bits and this histogram {self.bits}; they must be equal")
-        if not (np.array_equal(self._words, other._words) and np.array_equal(self._labels, other._labels)):
+        ours, theirs = ((one.bits, one._words, one._labels) for one in (self, other))
+        if not all(map(np.array_equal, ours, theirs)):
             raise ValueError("other was counted for other queries; both must have the same query codes and labels")
         merged = copy.copy(self)
         merged.total = self.total + other.total
@@ -244,18 +244,15 @@ def distance_counts(query_codes: PackedCodes, base_codes: PackedCodes, bits: int
 
 def check_lengths(codes: PackedCodes, labels: Any, which: str) -> None:
     """Raise ``ValueError`` unless every code has a row of labels; ``which`` is "query" or "base"."""
-    if len(codes) != len(labels):
-        rows = f"{which}_labels has {len(labels)} rows and {which}_codes has {len(codes)}"
-        raise ValueError(f"{rows}; they must be equal")
+    check_same_rows(labels, f"{which}_labels", codes, f"{which}_codes")
 
 
 def check_grades(grades: npt.ArrayLike, queries: int, base: int) -> npt.NDArray[np.uint16]:
     """Return the result of a relevance function as ``uint16 [queries, base]``; raise unless it is what it may be."""
     array = as_array(grades, "relevance")
-    if array.dtype.kind not in "biu":
-        raise TypeError(f"relevance returned {array.dtype}; it must return booleans or integers [queries, base]")
-    if array.shape != (queries, base):
-        raise ValueError(f"relevance returned shape {array.shape}; it must return [queries, base], {(queries, base)}")
+    if array.dtype.kind not in "biu" or array.shape != (queries, base):
+        shape = f"{array.dtype} {list(array.shape)}"
+        raise ValueError(f"relevance returned {shape}; it must return Booleans or integers {[queries, base]}")
     if array.size and not 0 <= int(array.min()) <= int(array.max()) < _LARGEST_GRADE:
         grades = f"from {array.min()} to {array.max()}"
         raise ValueError(f"relevance returned grades {grades}; they must be from 0 to {_LARGEST_GRADE - 1:,}")

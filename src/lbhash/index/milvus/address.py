@@ -14,9 +14,12 @@ PREFIX = "milvus+"
 TOKEN = "LBHASH_MILVUS_TOKEN"
 """The environment variable with the token, ``user:password`` or an API key."""
 
-_FORMS = "milvus+http://HOST:PORT/COLLECTION, milvus+https://… or milvus+FILE.db"
+_FORMS = (
+    "milvus+http://HOST:PORT/COLLECTION, milvus+https://… or milvus+FILE.db (COLLECTION begins with a letter or '_', "
+    "and has letters, digits and '_' only; FILE.db has at most 35 letters, digits, '.', '_' and '-')"
+)
 _COLLECTION = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,254}")
-_FILE = re.compile(r"[A-Za-z0-9._-]{1,35}")  # what Milvus Lite takes as a name
+_FILE = re.compile(r"[A-Za-z0-9._-]{1,32}\.db")  # what Milvus Lite takes as a name
 
 
 @dataclass(frozen=True)
@@ -46,13 +49,10 @@ def parse_address(text: str) -> Address:
     wrong_form = ValueError(f"index is {text!r}; an address of Milvus is {_FORMS}")
     if "://" not in rest:
         file, dot, collection = rest.rpartition(".db/")
-        path = Path(file + ".db") if dot else Path(rest)
-        if path.suffix != ".db":
+        path, collection = (Path(file + ".db"), collection) if dot else (Path(rest), "lbhash")
+        if not _FILE.fullmatch(path.name) or not _COLLECTION.fullmatch(collection):
             raise wrong_form
-        if not _FILE.fullmatch(path.name):
-            allowed = "at most 35 letters, digits, '.', '_' and '-'"
-            raise ValueError(f"index is {text!r}; the name of a file of Milvus Lite has {allowed}")
-        return Address(text, str(path), _checked(text, collection if dot else "lbhash"))
+        return Address(text, str(path), collection)
     if "@" in rest or "?" in rest:  # a line that holds them could be kept in a log
         raise ValueError(f"index is an address of Milvus with credentials or options; put the token into {TOKEN}")
     parts = urlsplit(rest)
@@ -60,15 +60,9 @@ def parse_address(text: str) -> Address:
         port = parts.port or (443 if parts.scheme == "https" else 19530)
     except ValueError:
         port = 0
-    if parts.scheme not in ("http", "https") or not parts.hostname or not port:
+    collection = parts.path.strip("/")
+    known = parts.scheme in ("http", "https") and _COLLECTION.fullmatch(collection)
+    if not known or not parts.hostname or not port:
         raise wrong_form
     host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
-    collection = _checked(text, parts.path.strip("/"))
     return Address(text, f"{parts.scheme}://{host}:{port}", collection, os.environ.get(TOKEN, ""))
-
-
-def _checked(text: str, collection: str) -> str:
-    if not _COLLECTION.fullmatch(collection):
-        allowed = "begin with a letter or '_' and have letters, digits and '_' only"
-        raise ValueError(f"index is {text!r}, with the collection {collection!r}; its name must {allowed}")
-    return collection

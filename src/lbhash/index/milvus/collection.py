@@ -48,6 +48,7 @@ from lbhash.index.milvus.attributes import FIELD, both, check_schema, expression
 from lbhash.index.milvus.connection import KINDS, SECONDS, connect, connection_errors, create_collection, read_settings
 from lbhash.index.scan import Hits
 from lbhash.utils.progress import counted
+from lbhash.utils.validation import refusing
 
 LIMIT = 16_384
 """The largest number of rows that Milvus returns for a query."""
@@ -109,21 +110,19 @@ class MilvusIndex(Index):
 
     def verify(self) -> None:
         """Raise ``ValueError`` unless there are as many codes as the index counts, each valid and with its own id."""
-        state = self._refreshed()
-        if state.unfinished is not None:
-            raise ValueError(f"index is damaged: {_described(state)} was cut short; repeat it")
-        names = []
+        state, names = self._refreshed(), []
+        damage = "" if state.unfinished is None else f"{_described(state)} was cut short; repeat it"
         for rows in self._all(["id", "code"]):
             names += [row["id"] for row in rows]
             content = np.frombuffer(b"".join(row["code"][0] for row in rows), np.uint8)
-            try:
+            with refusing("index is damaged", ValueError):
                 self.check(content.reshape(len(rows), -1))
-            except ValueError as error:
-                raise ValueError(f"index is damaged: {error}") from None
-        if len(set(names)) < len(names):
-            raise ValueError("index is damaged: two codes have the same id")
         if len(names) != state.count:
-            raise ValueError(f"index is damaged: the collection has {len(names)} codes and not {state.count}")
+            damage = damage or f"the collection has {len(names)} codes and not {state.count}"
+        if len(set(names)) < len(names):
+            damage = damage or "two codes have the same id"
+        if damage:
+            raise ValueError(f"index is damaged: {damage}")
 
     def _add(self, codes: PackedCodes, ids: MaybeArray, attributes: Columns | None, vectors: MaybeArray) -> None:
         # Searches find each batch as soon as it is sent. An add that is cut short is completed by repeating it.

@@ -10,8 +10,7 @@ import numpy.typing as npt
 
 from lbhash.data.images.loading import preprocess
 from lbhash.models.backbone import Backbone
-from lbhash.utils.formatting import one_line
-from lbhash.utils.validation import check_int
+from lbhash.utils.validation import check_int, refusing
 
 _PROBES = ((64, 48), (300, 400))  # images of no common shape
 
@@ -38,11 +37,9 @@ def resized(backbone: Backbone, side: int) -> Backbone:
         said = f"the preprocessing of backbone {backbone.name!r}, a {type(backbone.processor).__name__}"
         raise ValueError(f"image_size is {side}, and {said}, cannot make squares of that size")
     made = Backbone(backbone.model, processor, backbone.name)
-    try:
+    said = f"image_size is {side}, which backbone {backbone.name!r}, a {type(backbone.model).__name__}, cannot take"
+    with refusing(said, AssertionError, IndexError, RuntimeError, TypeError, ValueError):
         made.dim  # noqa: B018, a pass through the model
-    except (AssertionError, IndexError, RuntimeError, TypeError, ValueError) as error:
-        said = f"backbone {backbone.name!r}, a {type(backbone.model).__name__}"
-        raise ValueError(f"image_size is {side}, which {said}, cannot take: {one_line(error)}") from None
     return made
 
 

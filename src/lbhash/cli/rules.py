@@ -1,0 +1,176 @@
+"""The options of a command that exclude or need each other: one table, and the one line about what breaks a rule."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import typer
+from typer.core import TyperCommand
+
+from lbhash.training.arguments import arguments
+
+
+class Rule(NamedTuple):
+    """A rule about parameters of a command, whose names stand in one text with spaces between them.
+
+    ``name=value`` is a parameter that has this value, be it typed or the default. How the parameters are related:
+
+    - ``excludes``: with one of ``options`` none of ``others`` is given.
+    - ``takes only``: with one of ``options`` nothing but ``others`` is given.
+    - ``needs``: with one of ``options`` one of ``others`` is given.
+    - ``or``: if none of ``options`` is given, all of ``others`` are.
+    """
+
+    options: str
+    how: Literal["excludes", "takes only", "needs", "or"]
+    others: str
+    why: str
+
+
+_IMAGES = " ".join(one.name for one in arguments(images=True) if one.name != "backbone")
+_TABLES = "base query labels embedding_column label_column"
+_UNSEEN = "data method draws share epochs head unseen"
+
+_RAY = Rule("ray_address", "needs", "engine=ray", "it is the address of a Ray cluster")
+_NEW_DATA = (
+    Rule("backbone", "excludes", "encoder", "one embeds images, the other texts"),
+    Rule("backbone", "excludes", _TABLES, "images are one file or folder with its own labels and splits"),
+    Rule("encoder", "excludes", "embedding_column", "an encoder makes embeddings of the column of texts"),
+    Rule("text_column", "needs", "encoder", "it is the column of what an encoder embeds"),
+)
+_CODES = (
+    Rule(
+        "codes", "takes only", "index out kind option store_vectors overwrite id_column", "codes are taken as they are"
+    ),
+    Rule("codes", "or", "model data", "an index takes codes, or what a model makes of data"),
+)
+RULES: dict[str, tuple[Rule, ...]] = {
+    "compare": _NEW_DATA,
+    "train": (
+        *_NEW_DATA,
+        Rule("freeze", "needs", "backbone", "there is nothing to freeze"),
+        Rule(_IMAGES, "needs", "backbone", "it is for a backbone that is fine-tuned"),
+        Rule(_IMAGES, "excludes", "freeze", "it is for a backbone that is fine-tuned"),
+        Rule("guidance_weight", "excludes", "pull=none", "there is no pull to weigh"),
+    ),
+    "tune": _NEW_DATA,
+    "encode": (_RAY,),
+    "evaluate": (
+        Rule("protocol", "takes only", f"{_UNSEEN} bits top_k", "methods are trained on data, without codes"),
+        Rule("neighbors", "takes only", "queries base rank bits rerank", "neighbors are found without labels"),
+        Rule("rerank", "needs", "neighbors", "codes are ranked again by their embeddings"),
+        Rule(_UNSEEN, "needs", "protocol", "codes are evaluated without a training"),
+        Rule("protocol", "needs", "data", "methods are trained on data"),
+        Rule("protocol", "or", "queries base", "an evaluation needs two files of codes"),
+        Rule("engine=ray", "excludes", "ties=stable probe", "a cluster counts the base in parts"),
+        _RAY,
+    ),
+    "search": (
+        Rule("row", "excludes", "image text code", "a search has queries of one kind"),
+        Rule("image", "excludes", "text code", "a search has queries of one kind"),
+        Rule("text", "excludes", "code", "a search has queries of one kind"),
+        Rule("code", "or", "model", "rows, images and texts need the model that encodes them"),
+        Rule("rerank asymmetric", "excludes", "code", "a code has no real numbers to rank by"),
+        Rule("asymmetric", "excludes", "radius rerank candidates", "it ranks all codes"),
+        Rule("radius", "excludes", "k rerank", "within it all codes are returned, by distance"),
+        Rule("candidates", "needs", "rerank", "it says how many codes are ranked again"),
+    ),
+    "index build": _CODES,
+    "index add": _CODES,
+    "index info": (
+        Rule("path", "excludes", "index", "both are the index"),
+        Rule("path", "or", "index", "one index is shown"),
+    ),
+    "prepare": (
+        Rule("images", "needs", "kind=nuswide kind=lists", "it is the folder of paths in lists"),
+        Rule("class_list", "needs", "kind=imagenet", "it lists classes of ImageNet"),
+    ),
+    "reproduce": (Rule("list_names", "or", "name", "there are several experiments"),),
+    "serve": (Rule("ssl_keyfile", "needs", "ssl_certfile", "a key goes with its certificate"),),
+}
+"""The rules of each command."""
+
+
+class Checked(TyperCommand):
+    """A command that keeps its rules."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command, or raise ``ValueError`` with one line about the first rule that is broken."""
+        for rule in RULES.get(_command(ctx), ()):
+            if line := _Typed(ctx).broken(rule):
+                raise ValueError(line)
+        return super().invoke(ctx)
+
+
+def _command(context: Any) -> str:
+    """Return the words that name a command, without the program's own, which are its path or ``python -m lbhash``."""
+    if context.parent is None:
+        return ""
+    return f"{_command(context.parent)} {context.info_name}".strip()
+
+
+class App(typer.Typer):
+    """An application whose commands keep their rules."""
+
+    def command(self, *args: Any, **options: Any) -> Any:
+        """Return the decorator of a command."""
+        return super().command(*args, cls=Checked, **options)
+
+
+class _Typed:
+    """What was typed after a command."""
+
+    def __init__(self, context: Any) -> None:
+        self._values = {name: value for name, value in context.params.items() if name != "as_json"}
+        sources = {name: context.get_parameter_source(name) for name in self._values}
+        self.names = [name for name, source in sources.items() if source is not None and source.name == "COMMANDLINE"]
+        self._shown = {one.name: max(one.opts, key=len).lstrip("-") for one in context.command.params}
+
+    def broken(self, rule: Rule) -> str:
+        """Return the line about what breaks a rule; "" if nothing does."""
+        given = [name for name in rule.options.split() if self._holds(name)]
+        others = [name for name in rule.others.split() if self._is_known(name)]
+        if rule.how == "or":
+            missing = [name for name in others if not self._holds(name)]
+            if given or not missing:
+                return ""
+            wanted = " and ".join(map(self._name, others))
+            return f"{self._name(missing[0])} is missing; {rule.why}: give {wanted}, or {self._name(rule.options)}"
+        if not given:
+            return ""
+        if rule.how == "needs":
+            if any(map(self._holds, others)):
+                return ""
+            wanted = " or ".join(self._name(name).replace("=", " ") for name in others)
+            said = f"{self._said(given[0])}, and {self._said(others[0])}; {rule.why}"
+            return f"{said}: give {wanted}, or leave {self._name(given[0])} out"
+        if rule.how == "takes only":
+            others = [name for name in self.names if name not in others and name not in given]
+        against = [name for name in others if self._holds(name)]
+        if not against:
+            return ""
+        return f"{self._said(given[0])}, and {self._said(against[0])}; {rule.why}: leave one of the two out"
+
+    def _is_known(self, name: str) -> bool:
+        return name.partition("=")[0] in self._values
+
+    def _holds(self, name: str) -> bool:
+        name, has_value, value = name.partition("=")
+        return self._values.get(name) == value if has_value else name in self.names
+
+    def _name(self, name: str) -> str:
+        name, equals, value = name.partition("=")
+        no = "no-" if name in self.names and self._values[name] is False else ""
+        return f"{no}{self._shown[name]}{equals}{value}"
+
+    def _said(self, name: str) -> str:
+        """Return "k is 3" as a message says it; of a flag that it is given."""
+        name = name.partition("=")[0]
+        value, shown = self._values[name], self._shown[name]
+        if isinstance(value, bool):
+            return f"{self._name(name)} is given"
+        values = list(value) if isinstance(value, (list, tuple)) else [value]
+        if values in ([], [None]):
+            return f"{shown} is not given"
+        return f"{shown} is {', '.join(repr(str(one)) if isinstance(one, (str, Path)) else str(one) for one in values)}"
