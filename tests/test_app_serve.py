@@ -198,6 +198,8 @@ def test_files_that_are_no_certificate(certificate, tmp_path):
     for files in ((tmp_path / "no.pem", key), (cert, tmp_path / "text.pem"), (cert, locked), (cert, None)):
         with pytest.raises(ValueError, match=r"ssl_certfile is .* must be a certificate and its key"):
             tls_options(*files)
+    with pytest.raises(ValueError, match="ssl_keyfile is given without ssl_certfile"):
+        tls_options(None, key)
 
 
 def test_what_fails_is_logged_with_its_level(digits_service, caplog, monkeypatch):

@@ -140,6 +140,8 @@ def test_what_is_no_image_is_named(folder, images):
         backbone.embed([5])
     with pytest.raises(ValueError, match=r"^image 'photo.jpg' cannot be read: No such file"):
         backbone.embed(["photo.jpg"])
+    with pytest.raises(ValueError, match=r"^batch_size is 0; it must be at least 1"):
+        backbone.embed(images, batch_size=0)
 
 
 def test_the_fingerprint_tells_weights_and_preprocessing(folder, tmp_path):

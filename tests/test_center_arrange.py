@@ -98,3 +98,23 @@ def test_where_nothing_is_confused_more_than_anything_else_nothing_is_moved(conf
     np.testing.assert_array_equal(arrange_centers(words, confusion), words)
     assert confused_distance(words, confusion) == 0
     assert arrange_centers(words[:1], [[4.0]]).shape == (1, 16)
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"confusion": np.ones((3, 4))}, r"confusion has shape \(3, 4\); with 4 centers it must be \(4, 4\)"),
+        ({"confusion": np.full((4, 4), np.nan)}, "confusion has a negative value or one that is not finite"),
+        ({"centers": np.zeros((4, 8))}, "centers holds values other than"),
+    ],
+)
+def test_what_cannot_be_arranged_is_refused(changed, said):
+    given_ = {"centers": class_centers(4, 8), "confusion": np.ones((4, 4)), **changed}
+    with pytest.raises((TypeError, ValueError), match=said):
+        arrange_centers(**given_)
+
+
+def test_too_many_classes_are_refused(monkeypatch):
+    monkeypatch.setattr("lbhash.centers.arrange.MOST_CLASSES", 3)
+    with pytest.raises(ValueError, match="centers has 4 rows; at most 3 can be arranged"):
+        arrange_centers(class_centers(4, 8), np.ones((4, 4)))

@@ -44,6 +44,15 @@ def test_distances_match_counting_pair_by_pair(classes, bits, seed):
     assert report["minimum_distance"] == min(expected, default=bits)
 
 
+@pytest.mark.parametrize(
+    "centers", [[1, -1], np.empty((0, 4)), np.ones((2, 0)), [[1, 0]], [[1, 2]], np.ones((1, 2000))]
+)
+def test_what_is_not_a_set_of_centers_is_refused(centers):
+    for function in (pairwise_distances, minimum_distance, mean_distance, bit_balance, describe):
+        with pytest.raises(ValueError, match="centers"):
+            function(centers)
+
+
 # Every kind
 
 

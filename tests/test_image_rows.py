@@ -148,6 +148,8 @@ def test_rows_that_validate_are_preprocessed(backbone):
     assert (made.dtype, made.tolist()) == (torch.int64, labels.tolist())
     hot = labels_of(ImageRows(replace(rows.split, labels=np.eye(4, dtype=np.uint8)[labels]), backbone))
     assert (hot.dtype, hot.shape) == (torch.float32, (6, 4))
+    with pytest.raises(ValueError, match=r"^split has no labels; training needs one for each row"):
+        labels_of(ImageRows(replace(rows.split, labels=None), backbone))
 
 
 def test_augmented_rows(backbone):

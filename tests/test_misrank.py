@@ -81,5 +81,7 @@ def test_no_ap_falls_below_the_floor(seed):
     assert (floor[kept] <= worst[kept] + 1e-12).all()
 
 
-def test_a_list_without_relevant_codes():
+def test_errors():
     assert np.isnan(lowest_average_precision(0, 4))
+    with pytest.raises(ValueError, match=r"misrank is 0.5"):
+        lowest_average_precision(1, 0.5)

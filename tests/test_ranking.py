@@ -210,6 +210,15 @@ CODES = pack([[1] * 12, [-1] * 12])
     [
         (lambda: RankHistogram(CODES, [0, 1]).update(CODES[:, :1], [0, 1]), "base_codes has 1 bytes a row"),
         (lambda: RankHistogram(CODES, [0, 1]).update(CODES, [0]), "base_labels has 1 rows and base_codes has 2"),
+        (lambda: RankHistogram(CODES, [0, 0.5]), r"query_labels holds float64 \[2\]; it must be class numbers"),
+        (
+            lambda: RankHistogram(CODES, [[0, 2], [1, 0]]),
+            r"query_labels holds int64 \[2, 2\]; it must be class numbers",
+        ),
+        (
+            lambda: RankHistogram(CODES, [0, 1]).update(CODES, [0, -1]),
+            "base_labels is -1 in row 1; it must be at least",
+        ),
         (
             lambda: RankHistogram(CODES, [0, 1]).update(CODES, np.eye(2)),
             r"base_labels has shape \(2, 2\) and query_labels \(2,\)",

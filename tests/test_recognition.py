@@ -46,8 +46,12 @@ CODES = pack([[1, 1], [1, -1]])
 @pytest.mark.parametrize(
     ("call", "message"),
     [
+        (lambda: knn_predict(CODES, CODES, [0, 1], k=3), r"k is 3; it must be from 1 to the size of the base \(2\)"),
         (lambda: knn_predict(CODES, CODES, np.eye(2), k=1), "base_labels is multi-label"),
+        (lambda: knn_predict(CODES, CODES, [0], k=1), "base_labels has 1 rows"),
+        (lambda: knn_predict(CODES, np.zeros((2, 2), np.uint8), [0, 1], k=1), "base_codes has 2; they must be equal"),
         (lambda: linear_probe_predict(CODES, CODES, [0, 0]), "base_labels has 1 classes; a linear probe needs"),
+        (lambda: classifier_predict(CODES, np.zeros(8)), r"weights has shape \(8,\); it must be \[classes, bits\]"),
     ],
 )
 def test_errors(call, message):

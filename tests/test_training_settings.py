@@ -9,6 +9,7 @@ import pytest
 import torch
 from torch import nn
 
+from lbhash.data import EmbeddingSplit
 from lbhash.losses import Objective, Task, build_objective
 from lbhash.training import TrainingArguments, TrainingRows, train
 from lbhash.training.schedule import Schedule
@@ -70,6 +71,8 @@ def same(left, right):
 def test_rows_of_embeddings_and_of_ones_own_are_rows(blobs):
     assert isinstance(part_of(blobs), TrainingRows)
     assert isinstance(NoisyRows(blobs), TrainingRows)
+    with pytest.raises(ValueError, match="split has no labels; training needs one for each row"):
+        image_run(blobs, rows=EmbeddingSplit(blobs.x, np.arange(160), None))
 
 
 def test_inputs_are_asked_for_by_row_and_epoch(blobs):

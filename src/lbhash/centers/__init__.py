@@ -14,6 +14,7 @@ from lbhash.centers.design import KINDS, CenterDesign, make_centers
 from lbhash.centers.distance import (
     Centers,
     bit_balance,
+    check_centers,
     check_size,
     describe,
     mean_distance,
@@ -33,6 +34,7 @@ __all__ = [
     "arrange_centers",
     "bit_balance",
     "center_kinds",
+    "check_centers",
     "class_centers",
     "confused_distance",
     "describe",

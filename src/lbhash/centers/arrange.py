@@ -22,7 +22,8 @@ import numba
 import numpy as np
 import numpy.typing as npt
 
-from lbhash.centers.distance import Centers, mean_distance, minimum_distance, pairwise_distances
+from lbhash.centers.distance import Centers, check_centers, mean_distance, minimum_distance, pairwise_distances
+from lbhash.utils.arrays import as_array
 
 SLACK = 0.125  # the share of the smallest distance that may be given up: one bit of 8, none of 6, four of 32
 PULL = 0.125  # κ: two classes that are confused nine times as often as average are pulled towards distance 0
@@ -45,13 +46,17 @@ def arrange_centers(centers: npt.ArrayLike, confusion: npt.ArrayLike, seed: int 
     Returns:
         ``int8 [C, bits]``; row c is the center of class c. If nothing is confused, the centers stay the same.
 
+    Raises:
+        ValueError: the shapes do not fit, a confusion is negative or not finite, or there are more than
+            ``MOST_CLASSES`` classes.
+
     >>> from lbhash.centers import pairwise_distances
     >>> words = [[1, 1, 1, 1], [1, 1, -1, -1], [-1, -1, -1, -1], [-1, -1, 1, 1]]
     >>> confusion = [[0, 0, 1, 0], [0, 0, 0, 0], [0, 0, 0, 0], [0, 0, 0, 0]]
     >>> [int(pairwise_distances(codes)[0, 2]) for codes in (words, arrange_centers(words, confusion))]
     [4, 2]
     """
-    words = np.array(centers, np.int8)
+    words = check_centers(centers).copy()
     excess = excess_confusion(confusion, len(words))
     if not excess.any():
         return words
@@ -67,14 +72,20 @@ def confused_distance(centers: npt.ArrayLike, confusion: npt.ArrayLike) -> float
 
     The arguments are those of ``arrange_centers``; each pair of classes counts as often as it is confused.
     """
-    words = np.asarray(centers, np.int8)
+    words = check_centers(centers)
     excess = excess_confusion(confusion, len(words))
     return float((excess * pairwise_distances(words)).sum()) / max(1, len(words) * (len(words) - 1))
 
 
 def excess_confusion(confusion: npt.ArrayLike, classes: int) -> npt.NDArray[np.float64]:
     """Return a_cd / ā − 1, ``[C, C]`` with a zero diagonal; all 0 if all pairs are confused equally often, or never."""
-    given = np.asarray(confusion, np.float64)
+    given = as_array(confusion, "confusion").astype(np.float64)
+    if given.shape != (classes, classes):
+        raise ValueError(f"confusion has shape {given.shape}; with {classes} centers it must be {(classes, classes)}")
+    if classes > MOST_CLASSES:
+        raise ValueError(f"centers has {classes} rows; at most {MOST_CLASSES} can be arranged")
+    if not np.isfinite(given).all() or (given < 0).any():
+        raise ValueError("confusion has a negative value or one that is not finite; all must be at least 0")
     both = given + given.T
     np.fill_diagonal(both, 0)
     if not both.any():

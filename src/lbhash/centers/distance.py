@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lbhash.codes import check_bits
+from lbhash.utils.arrays import as_array
 from lbhash.utils.validation import check_int
 
 Centers = npt.NDArray[np.int8]
@@ -31,13 +32,24 @@ def check_size(classes: int, bits: int) -> tuple[int, int]:
     return classes, bits
 
 
+def check_centers(centers: npt.ArrayLike) -> Centers:
+    """Return centers as ``int8 [C, bits]``; raises ``ValueError`` if they are not a matrix of -1 and +1."""
+    array = as_array(centers, "centers")
+    if array.ndim != 2 or len(array) == 0:
+        raise ValueError(f"centers has shape {array.shape}; it must be [classes, bits] with at least one class")
+    check_bits(array.shape[1], "the number of columns of centers")
+    if not ((array == 1) | (array == -1)).all():
+        raise ValueError("centers holds values other than -1 and +1; centers are ±1 codes (see lbhash.codes.unpack)")
+    return array.astype(np.int8, copy=False)
+
+
 def pairwise_distances(centers: npt.ArrayLike) -> npt.NDArray[np.int16]:
     """Return the Hamming distances between all centers ``[C, bits]``: ``int16 [C, C]``, in bits.
 
     >>> pairwise_distances([[1, 1, 1], [1, -1, -1]]).tolist()
     [[0, 2], [2, 0]]
     """
-    words = np.asarray(centers, np.int8)
+    words = check_centers(centers)
     distances = np.empty((len(words), len(words)), np.int16)
     for rows, block in _distance_blocks(words):
         distances[rows] = block
@@ -50,7 +62,7 @@ def minimum_distance(centers: npt.ArrayLike) -> int:
     >>> minimum_distance([[1, 1, 1], [1, -1, -1], [-1, 1, -1]])
     2
     """
-    words = np.asarray(centers, np.int8)
+    words = check_centers(centers)
     smallest = words.shape[1]
     for rows, block in _distance_blocks(words):
         np.fill_diagonal(block[:, rows.start :], words.shape[1])
@@ -60,12 +72,12 @@ def minimum_distance(centers: npt.ArrayLike) -> int:
 
 def maximum_distance(centers: npt.ArrayLike) -> int:
     """Return the largest Hamming distance between two centers ``[C, bits]``; 0 for one center, which has no pair."""
-    return max(int(block.max()) for _, block in _distance_blocks(np.asarray(centers, np.int8)))
+    return max(int(block.max()) for _, block in _distance_blocks(check_centers(centers)))
 
 
 def mean_distance(centers: npt.ArrayLike) -> float:
     """Return the mean Hamming distance over all pairs of centers ``[C, bits]``; ``bits`` for one center."""
-    words = np.asarray(centers, np.int8)
+    words = check_centers(centers)
     classes, bits = words.shape
     if classes == 1:
         return float(bits)
@@ -86,7 +98,7 @@ def largest_mean_distance(classes: int, bits: int) -> float:
 
 def bit_balance(centers: npt.ArrayLike) -> float:
     """Return the largest |mean of a bit over the centers|: 0 if all bits are balanced, 1 if one is constant."""
-    return float(np.abs(np.asarray(centers, np.int8).mean(axis=0, dtype=np.float64)).max())
+    return float(np.abs(check_centers(centers).mean(axis=0, dtype=np.float64)).max())
 
 
 def describe(centers: npt.ArrayLike) -> dict[str, Any]:
@@ -98,7 +110,7 @@ def describe(centers: npt.ArrayLike) -> dict[str, Any]:
     >>> describe([[1, 1, 1], [1, -1, -1], [-1, 1, 1]])["histogram"]
     {1: 1, 2: 1, 3: 1}
     """
-    words = np.asarray(centers, np.int8)
+    words = check_centers(centers)
     classes, bits = words.shape
     blocks = [np.bincount(block.ravel().astype(int), minlength=bits + 1) for _, block in _distance_blocks(words)]
     counts = np.sum(blocks, axis=0)

@@ -21,7 +21,7 @@ from lbhash.data.images.loading import preprocess
 from lbhash.utils.files import folder_with
 from lbhash.utils.fingerprint import fingerprint
 from lbhash.utils.system import check_packages
-from lbhash.utils.validation import refusing
+from lbhash.utils.validation import check_int, refusing
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -89,6 +89,7 @@ class Backbone:
         self, images: Iterable[Image.Image | bytes], batch_size: int = 32
     ) -> Iterator[npt.NDArray[np.float32]]:
         """Yield the embeddings of ``embed`` batch by batch, ``float32 [up to batch_size, dim]``."""
+        check_int(batch_size, "batch_size", 1)
         numbered = (as_image(image, f"image {at}") for at, image in enumerate(images))
         while batch := list(islice(numbered, batch_size)):
             yield self._outputs(batch)

@@ -16,6 +16,7 @@ from lbhash.models.backbone import HUB_ID, device_of, fingerprint_of, hub_folder
 from lbhash.utils.files import folder_with
 from lbhash.utils.progress import counted
 from lbhash.utils.system import check_packages
+from lbhash.utils.validation import check_int
 
 
 class TextEncoder:
@@ -62,6 +63,7 @@ class TextEncoder:
         self, texts: Iterable[str], at_once: int = SORTED, *, query: bool = False
     ) -> Iterator[npt.NDArray[np.float32]]:
         """Yield the embeddings of ``embed``, ``float32 [up to at_once, dim]`` at a time."""
+        check_int(at_once, "at_once", 1)
         encode = self.model.encode_query if query else self.model.encode_document
         numbered = (_text(text, at) for at, text in enumerate(texts))
         while batch := list(islice(numbered, at_once)):

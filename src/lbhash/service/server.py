@@ -84,8 +84,10 @@ def listen(host: str, port: int) -> socket.socket:
 
 def tls_options(certfile: str | Path | None, keyfile: str | Path | None) -> dict[str, Any]:
     """Return uvicorn's options for TLS, none without a certificate; ``ValueError`` if the files cannot be used."""
-    if certfile is None:
+    if certfile is None and keyfile is None:
         return {}
+    if certfile is None:
+        raise ValueError("ssl_keyfile is given without ssl_certfile; give the certificate, too")
     try:  # with a password, as otherwise a key that has one would ask for it on the terminal
         ssl.create_default_context(ssl.Purpose.CLIENT_AUTH).load_cert_chain(certfile, keyfile, password="")
     except OSError as error:

@@ -16,7 +16,8 @@ from lbhash.data.split import Split, TrainingRows
 
 def labels_of(rows: TrainingRows | Split) -> Tensor:
     """Return the labels of rows as a tensor: ``int64 [n]``, or multi-hot ``float [n, C]``."""
-    assert rows.labels is not None
+    if rows.labels is None:
+        raise ValueError("split has no labels; training needs one for each row")
     labels = torch.as_tensor(rows.labels)
     return labels if labels.ndim == 1 else labels.float()
 

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from lbhash.utils.arrays import check_unmasked, held
+from lbhash.utils.arrays import as_array, check_unmasked, held
 from lbhash.utils.formatting import one_line, shown
 from lbhash.utils.memory import check_memory
 from lbhash.utils.validation import check_int
@@ -150,18 +150,24 @@ def class_array(classes: Sequence[Any]) -> npt.NDArray[Any]:
     return np.array(values, np.uint64 if values and max(values) >= 2**63 else np.int64)
 
 
-def check_numbers(labels: Any, classes: int, name: str = "labels") -> Numbers:
-    """Return positions ``int64 [n]`` among so many classes, or ``uint8 [n, classes]``; raise unless they are that."""
-    array, classes = np.asarray(labels), check_int(classes, "classes", 1)
-    if array.ndim == 2 and array.shape[1] == classes and np.isin(array, (0, 1)).all():
+def check_numbers(labels: Any, classes: int | None = None, name: str = "labels") -> Numbers:
+    """Return positions ``int64 [n]`` among so many classes, or ``uint8 [n, classes]``; raise unless they are that.
+
+    If ``classes`` is None, there may be any number of them.
+    """
+    array, most = as_array(labels, name), 2**63 if classes is None else check_int(classes, "classes", 1)
+    if array.ndim == 2 and classes in (None, array.shape[1]) and np.isin(array, (0, 1)).all():
         return np.ascontiguousarray(array, np.uint8)
     if array.ndim != 1 or array.dtype.kind not in "biu":
         said = f"{name} holds {held(array)} {list(array.shape)}"
-        raise ValueError(f"{said}; it must be class numbers [n], or a matrix [n, {classes}] of 0 and 1")
-    wrong = np.flatnonzero((array < 0) | (array >= classes))
+        columns = "classes" if classes is None else classes
+        raise ValueError(f"{said}; it must be class numbers [n], or a matrix [n, {columns}] of 0 and 1")
+    wrong = np.flatnonzero((array < 0) | (array >= most))
     if len(wrong):
-        said = f"{name} is {array[wrong[0]]} in row {wrong[0]}"
-        raise ValueError(f"{said}; with classes {classes} it must be from 0 to {classes - 1}")
+        must = "it must be at least 0"
+        if classes is not None:
+            must = f"with classes {classes} it must be from 0 to {most - 1}"
+        raise ValueError(f"{name} is {array[wrong[0]]} in row {wrong[0]}; {must}")
     return np.ascontiguousarray(array, np.int64)
 
 

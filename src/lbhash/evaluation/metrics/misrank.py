@@ -13,6 +13,7 @@ import numpy.typing as npt
 from lbhash.evaluation.metrics.common import Floats, all_relevant, check_rank, ratio
 from lbhash.evaluation.metrics.sums import harmonic
 from lbhash.evaluation.ranking import Ranking
+from lbhash.utils.arrays import as_array
 
 _harmonic = np.vectorize(harmonic, otypes=[np.float64])
 
@@ -51,12 +52,13 @@ def lowest_average_precision(relevant: npt.ArrayLike, misrank: npt.ArrayLike) ->
     paper's appendix, ``sum over i = m+1 ... m+K of (i - m) / i``, which is printed there without the division by K: for
     m = 0 it would read K and not 1.
 
-    K (``relevant``) and m (``misrank``) are integers of at least 0 that broadcast; the result is NaN where K is 0.
+    K (``relevant``) and m (``misrank``) are integers of at least 0 that broadcast, or else it is a ``ValueError``; the
+    result is NaN where K is 0.
 
     >>> float(lowest_average_precision(2, 1))  # irrelevant, relevant, relevant: (1/2 + 2/3) / 2
     0.5833333333333334
     """
-    k, m = np.broadcast_arrays(relevant, misrank)
+    k, m = np.broadcast_arrays(_integers(relevant, "relevant"), _integers(misrank, "misrank"))
     lowest = 1 - m / np.maximum(k, 1) * (_harmonic(m, k) if k.size else 0.0)
     return np.where(k > 0, lowest, np.nan)
 
@@ -67,3 +69,10 @@ def average_precision_floor(hist: Ranking) -> Floats:
     The AP in the worst order of ties is at least that. It is NaN for a query to which no base code is relevant.
     """
     return lowest_average_precision(all_relevant(hist), largest_misrank(hist))
+
+
+def _integers(values: npt.ArrayLike, name: str) -> npt.NDArray[np.int64]:
+    array = as_array(values, name)
+    if array.dtype.kind not in "iu" or (array < 0).any():
+        raise ValueError(f"{name} is {values!r}; it must hold integers of at least 0")
+    return array.astype(np.int64)

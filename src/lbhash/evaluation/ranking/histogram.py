@@ -20,7 +20,7 @@ from lbhash.codes.distinct import compress, unique_rows
 from lbhash.evaluation.ranking import kernels
 from lbhash.evaluation.ranking.kernels import KERNELS, Words, by_word, split
 from lbhash.utils.arrays import as_array
-from lbhash.utils.labels import Numbers
+from lbhash.utils.labels import Numbers, check_numbers
 from lbhash.utils.validation import check_same_rows
 
 Counts = npt.NDArray[np.int64]
@@ -119,7 +119,7 @@ class RankHistogram(Ranking):
         codes = check_codes(query_codes, "query_codes")
         self.bits = check_width(codes, bits, "query_codes")
         self._relevance = relevance
-        self._labels = _as_labels(query_labels) if relevance is None else query_labels
+        self._labels = check_numbers(query_labels, name="query_labels") if relevance is None else query_labels
         check_lengths(codes, self._labels, "query")
         self._words = as_words(codes)
         self.unique = self.inverse = np.arange(len(codes))
@@ -158,7 +158,7 @@ class RankHistogram(Ranking):
         codes = check_codes(base_codes, "base_codes")
         check_width(codes, self.bits, "base_codes")
         if self._relevance is None:
-            base_labels = _as_labels(base_labels)
+            base_labels = check_numbers(base_labels, name="base_labels")
             if base_labels.shape[1:] != self._labels.shape[1:]:
                 said = f"base_labels has shape {base_labels.shape} and query_labels {self._labels.shape}"
                 raise ValueError(f"{said}; both must be [n], or have the same classes as columns")
@@ -257,12 +257,6 @@ def check_grades(grades: npt.ArrayLike, queries: int, base: int) -> npt.NDArray[
         grades = f"from {array.min()} to {array.max()}"
         raise ValueError(f"relevance returned grades {grades}; they must be from 0 to {_LARGEST_GRADE - 1:,}")
     return array.astype(np.uint16)
-
-
-def _as_labels(labels: Any) -> Numbers:
-    """Return class numbers as ``int64 [n]``, and a matrix of 0 and 1 as ``uint8 [n, C]``."""
-    array = np.asarray(labels)
-    return np.ascontiguousarray(array, np.uint8 if array.ndim == 2 else np.int64)
 
 
 def label_words(labels: Numbers) -> Words:

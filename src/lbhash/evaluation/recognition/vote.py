@@ -9,20 +9,23 @@ import numba
 import numpy as np
 import numpy.typing as npt
 
-from lbhash.codes import PackedCodes, as_words
+from lbhash.codes import PackedCodes, as_words, check_codes, check_same_width
 from lbhash.codes.distinct import Words, unique_rows
 from lbhash.codes.popcount import popcount
 from lbhash.evaluation.parts import Classes, Part, Share, in_turn
-from lbhash.evaluation.ranking import distance_counts
+from lbhash.evaluation.ranking import check_lengths, distance_counts
 from lbhash.evaluation.ranking.histogram import Counts
 from lbhash.evaluation.ranking.kernels import KERNELS
 from lbhash.utils.labels import class_array, one_label_each
+from lbhash.utils.validation import check_filled, check_int
 
 _GROUP = 64  # codes that are compared together before any of them is
 _VOTES = 1 << 25  # counts that are in memory at a time
 
 
-def knn_predict(query_codes: PackedCodes, base_codes: PackedCodes, base_labels: Any, k: int = 100) -> npt.NDArray[Any]:
+def knn_predict(
+    query_codes: npt.ArrayLike, base_codes: npt.ArrayLike, base_labels: Any, k: int = 100
+) -> npt.NDArray[Any]:
     """Predict the class of each query: that with most votes among the k base codes nearest in Hamming distance.
 
     If the codes at the k-th distance are more than the places left, each of them counts as ``places / codes`` of a
@@ -33,10 +36,15 @@ def knn_predict(query_codes: PackedCodes, base_codes: PackedCodes, base_labels: 
     >>> knn_predict(pack([[1, 1, 1]]), pack([[1, 1, -1], [1, 1, 1], [-1, -1, -1]]), [5, 5, 2], k=3).tolist()
     [5]
     """
+    queries, base = check_codes(query_codes, "query_codes"), check_codes(base_codes, "base_codes")
+    check_same_width(queries, base, "query_codes", "base_codes")
     labels = one_label_each(base_labels, "base_labels")
-    share, classes = in_turn([Part(base_codes, labels.numbers)]), np.arange(len(labels.classes))
-    total = distance_counts(query_codes, base_codes, 8 * base_codes.shape[1])
-    return class_array(labels.classes)[predict_from_counts(query_codes, share, classes, total, k)]
+    check_lengths(base, labels, "base")
+    check_filled(base, "base_codes")
+    k = check_int(k, "k", 1, len(base), "the size of the base")
+    share, classes = in_turn([Part(base, labels.numbers)]), np.arange(len(labels.classes))
+    total = distance_counts(queries, base, 8 * base.shape[1])
+    return class_array(labels.classes)[predict_from_counts(queries, share, classes, total, k)]
 
 
 def predict_from_counts(
