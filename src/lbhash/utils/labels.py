@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from lbhash.utils.arrays import as_array, check_unmasked, held
+from lbhash.utils.arrays import as_array, check_unmasked, from_tensors, held
 from lbhash.utils.formatting import one_line, shown
 from lbhash.utils.memory import check_memory
 from lbhash.utils.validation import check_int
@@ -235,6 +235,7 @@ def _given(values: Any, name: str) -> Any:
     """Return labels as a column of Arrow, or as NumPy's matrix or whole numbers ``[n]``."""
     import pyarrow as pa
 
+    values = from_tensors(values)
     check_unmasked(values, name)
     if values is None or isinstance(values, (str, bytes, dict)) or np.isscalar(values):
         raise TypeError(f"{name} is {shown(values)}; it must be {MAY_BE}")
@@ -246,9 +247,6 @@ def _given(values: Any, name: str) -> Any:
         return pa.chunked_array(getattr(values, "chunks", [values]), values.type)
     if hasattr(values, "toarray"):  # a sparse matrix
         values = values.toarray()
-    elif hasattr(values, "detach"):  # a tensor, maybe of bfloat16, which NumPy does not have
-        values = values.detach().cpu()
-        values = (values.double() if values.is_floating_point() else values).numpy()
     elif isinstance(values, list) and {type(row) for row in values} == {np.ndarray}:  # maybe the rows of a matrix
         values = np.stack(values) if len({row.shape for row in values}) == 1 else values
     elif hasattr(values, "__array__") and not hasattr(values, "dtype"):
@@ -307,7 +305,9 @@ def _of_matrix(matrix: npt.NDArray[Any], name: str) -> Labels:
 
 
 def _of_column(column: Any, name: str) -> Labels:
-    chunks = [_plain(chunk) for chunk in column.chunks]
+    from lbhash.utils.columns import plain
+
+    chunks = [plain(chunk) for chunk in column.chunks]
     if not chunks or not hasattr(chunks[0], "value_lengths"):
         numbers, classes = _positions(chunks, name)
         return Labels(numbers, classes)
@@ -315,7 +315,7 @@ def _of_column(column: Any, name: str) -> Labels:
         row = column.is_null().index(True).as_py()
         raise ValueError(f"{name} is missing in row {row}; among lists, a row without a label is an empty list")
     lengths = np.concatenate([np.asarray(chunk.value_lengths()) for chunk in chunks]).astype(np.int64)
-    rows, flat = np.repeat(np.arange(len(lengths)), lengths), [_plain(chunk.flatten()) for chunk in chunks]
+    rows, flat = np.repeat(np.arange(len(lengths)), lengths), [plain(chunk.flatten()) for chunk in chunks]
     if (matrix := _as_matrix(chunks[0].type, lengths, flat)) is not None:
         return _of_matrix(matrix, name)
     numbers, classes = _positions(flat, name, rows)
@@ -340,16 +340,6 @@ def _as_matrix(kind: Any, lengths: npt.NDArray[Any], flat: Sequence[Any]) -> npt
         return None
     values = np.concatenate([chunk.to_numpy(zero_copy_only=False) for chunk in flat])
     return values.reshape(len(lengths), -1) if np.isin(values, (0, 1)).all() else None
-
-
-def _plain(chunk: Any) -> Any:
-    """Return an array of no extension type, and not of runs."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    if isinstance(chunk, pa.ExtensionArray):
-        chunk = chunk.storage
-    return pc.run_end_decode(chunk) if pa.types.is_run_end_encoded(chunk.type) else chunk
 
 
 def _positions(chunks: Sequence[Any], name: str, rows: Any = None) -> tuple[Numbers, tuple[Any, ...]]:
@@ -398,18 +388,16 @@ def _distinct(chunks: Sequence[Any], name: str) -> tuple[npt.NDArray[np.int64], 
 def _values(distinct: Any, name: str) -> list[Any]:
     """Return labels of Arrow as numbers, Booleans or text, and what is missing as None."""
     import pyarrow as pa
-    from pyarrow import types
+
+    from lbhash.utils.columns import content
 
     kind = distinct.type
-    text = (types.is_string, types.is_large_string, types.is_string_view)
-    bytes_of_text = (types.is_binary, types.is_large_binary, types.is_binary_view, types.is_fixed_size_binary)
-    if any(test(kind) for test in (*text, *bytes_of_text)):
+    if content(kind) in ("text", "bytes"):
         try:
             return [one or None for one in distinct.cast(pa.large_string()).to_pylist()]
         except pa.ArrowInvalid:
             raise ValueError(f"{name} holds bytes that are no text in UTF-8") from None
-    numbers = (types.is_boolean, types.is_integer, types.is_floating, types.is_decimal, types.is_null)
-    if not any(test(kind) for test in numbers):
+    if content(kind) not in ("whole", "numbers", "Booleans") and not pa.types.is_null(kind):
         raise TypeError(f"{name} holds {kind}; it must be {MAY_BE}")
     return [None if one != one else one for one in distinct.to_pylist()]
 
