@@ -26,7 +26,6 @@ from lbhash.utils.arrays import as_matrix
 from lbhash.utils.files import check_folder
 from lbhash.utils.labels import read_labels
 from lbhash.utils.parallel import read_run, write_run
-from lbhash.utils.progress import counted
 from lbhash.utils.system import TRAINING, check_packages
 from lbhash.utils.validation import check_int, check_ints
 from lbhash.utils.version import __version__
@@ -131,8 +130,7 @@ def compare_dataset(
         for part, (fitted, question) in parts.items()
         for name, fit in _ways(classes > 0, lengths, seed, epochs)
     }
-    with counted("comparing", len(trials), "fits", show=progress) as advance:
-        found = run_trials(trials, folder, workers, advance)
+    found = run_trials(trials, folder, workers, progress=progress)
     comparison = Comparison(tuple(_lines([one for some in found.values() for one in some], seed)), about)
     if out is not None:
         comparison.save(out)

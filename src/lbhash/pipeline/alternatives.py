@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
@@ -72,8 +72,13 @@ def _kinds(train: EmbeddingSplit, base: int, hasher: Hasher) -> Iterator[tuple[l
     """Yield what is made together: the names that are shown, "" for none, what makes them, and the rows to fit to."""
     few, given = train.subsample(MOST_TRAIN), {"bits": hasher.bits, "seed": hasher.seed}
 
-    def codes(_: EmbeddingSplit, counts: Sequence[int] = ()) -> Iterator[ways.Store]:
-        yield ways.codes(CODES, hasher.bits, "", hasher.model_, 0.0, counts=counts)
+    def codes(_: EmbeddingSplit) -> Iterator[ways.Store]:
+        yield ways.codes(CODES, hasher.bits, "", hasher.model_, 0.0, counts=())
+
+    def again(_: EmbeddingSplit) -> Iterator[ways.Store]:
+        counts = [min(count, base) for count in COUNTS]
+        stored = ways.codes(CODES, hasher.bits, "", hasher.model_, 0.0, counts=counts)
+        yield lambda question: (one for one in stored(question) if one.rerank)
 
     def shown(method: str) -> str:
         return "" if method == hasher.method_ else _METHODS[method]
@@ -87,8 +92,7 @@ def _kinds(train: EmbeddingSplit, base: int, hasher: Hasher) -> Iterator[tuple[l
         names = [shown("logistic"), *([CLASS] if train.labels.ndim == 1 else [])]
         logistic = partial(ways.logistic, hasher=Hasher(method="logistic", **given), class_number=True, counts=())
         yield names, logistic, train
-    again = [f"  {count} re-ranked by embeddings" for count in COUNTS]
-    yield ["", *again], partial(codes, counts=[min(count, base) for count in COUNTS]), few
+    yield [f"  {count} re-ranked by embeddings" for count in COUNTS], again, few
 
 
 def _line(name: str, one: Measured, question: Question) -> dict[str, Any]:

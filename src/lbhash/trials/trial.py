@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ from lbhash.trials.questions import Question, Values
 from lbhash.trials.stored import Stored, Way
 from lbhash.trials.ways import Fit
 from lbhash.utils.parallel import in_processes, read_run, write_run
+from lbhash.utils.progress import counted
 
 
 @dataclass(frozen=True)
@@ -64,7 +65,8 @@ def run_trials(
     trials: Mapping[str, Trial],
     folder: Path | None = None,
     workers: int = 1,
-    done: Callable[[int], None] = lambda count: None,
+    *,
+    progress: bool = False,
 ) -> dict[str, list[Measured]]:
     """Run trials, and return what each measured, by its name.
 
@@ -72,18 +74,18 @@ def run_trials(
         trials: by their names.
         folder: keeps a file of each as it comes; those that it has are not run again.
         workers: processes that run at the same time, with a thread each.
-        done: is told how many are done, whenever some are.
+        progress: show a bar on standard error.
     """
     files = {} if folder is None else {name: folder / f"{name}.json" for name in trials}
     results = {name: read_run(file) for name, file in files.items() if file.exists()}
-    done(len(results))
     missing = {name: (trial,) for name, trial in trials.items() if name not in results}
     here = ((name, execute(*given)) for name, given in missing.items())
-    for name, found in in_processes(missing, execute, workers) if workers > 1 else here:
-        results[name] = found
-        if name in files:
-            write_run(files[name], found)
-        done(1)
+    with counted("comparing", len(trials), "fits", done=len(results), show=progress) as advance:
+        for name, found in in_processes(missing, execute, workers) if workers > 1 else here:
+            results[name] = found
+            if name in files:
+                write_run(files[name], found)
+            advance(1)
     return {name: [_from_json(one) for one in results[name]] for name in trials}
 
 

@@ -231,12 +231,11 @@ def codes(
         began = time.perf_counter()
         base = np.concatenate([model.encode(chunk) for chunk in question.base.chunks()])
         times = fitted, time.perf_counter() - began
-        rows = question.query.take(slice(None))
         query = np.concatenate([model.encode(chunk) for chunk in question.query.chunks()])
         held = query, base, bits
         yield from _binary(name, bits, model.learns_classes, take, times, question, held, counts)
         if outputs:
-            real = model.soft(model.outputs(rows))
+            real = model.soft(model.outputs(question.query.take(slice(None))))
 
             def scores(some: Rows) -> Scores:
                 return scores_of(real[some], base)
@@ -262,8 +261,9 @@ def _binary(
 ) -> Iterator[Stored]:
     """Yield binary codes, searched by Hamming distance alone and with the embeddings behind it."""
     query, base, length = held
-    index = FlatIndex(length, store_vectors="embeddings", learns_classes=labels)
-    index.add(base, vectors=question.base.embeddings[question.base.rows])
+    # Only a second stage looks at the embeddings.
+    index = FlatIndex(length, store_vectors="embeddings" if counts else "", learns_classes=labels)
+    index.add(base, vectors=question.base.embeddings[question.base.rows] if counts else None)
     size, asked = code_bytes(length), question.query.take(slice(None))
 
     def distances(some: Rows) -> Scores:
