@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -23,10 +24,14 @@ def begin(folder, kind="flat"):
 
 
 class Failing:
-    """Fails at the n-th call of anything that touches the disk, as a full disk or a kill would."""
+    """Fails at the n-th call of anything that touches the disk, as a full disk or a kill would.
+
+    Only in the thread that makes it: a service of another test file may work beside it.
+    """
 
     def __init__(self, monkeypatch, at, error):
         self.calls, self.at, self.error = 0, at, error
+        self.thread = threading.get_ident()
         for name in ("os.fsync", "os.replace", "os.open", "pathlib.Path.open", "pathlib.Path.unlink"):
             self.wrap(monkeypatch, name)
 
@@ -36,9 +41,10 @@ class Failing:
         original = getattr(owner, attribute)
 
         def wrapped(*arguments, **options):
-            self.calls += 1
-            if self.calls == self.at:
-                raise self.error
+            if threading.get_ident() == self.thread:
+                self.calls += 1
+                if self.calls == self.at:
+                    raise self.error
             return original(*arguments, **options)
 
         monkeypatch.setattr(owner, attribute, wrapped)
