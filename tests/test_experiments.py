@@ -10,7 +10,7 @@ import pytest
 from benchmarks.experiments import centers_effect, centers_table, methods_table
 
 from lbhash.centers.targets import centers_fingerprint
-from lbhash.reproduce.results import Interval
+from lbhash.trials.intervals import Interval
 from lbhash.utils.parallel import read_run, run_missing, write_run
 
 

@@ -22,7 +22,7 @@ from lbhash.reproduce.distributions import (
     product_of_marginals,
     random_joint,
 )
-from lbhash.reproduce.results import Interval, Result
+from lbhash.reproduce.results import Result
 from lbhash.reproduce.results.write import as_csv, as_json, as_markdown
 from lbhash.reproduce.runs.sources import Source
 from lbhash.reproduce.scores import random_truth
@@ -35,6 +35,7 @@ from lbhash.reproduce.surrogate_fit import (
     stretched,
 )
 from lbhash.training.schedule import Schedule
+from lbhash.trials.intervals import Interval
 from lbhash.utils import parallel
 from reproduce_tools import check_files, check_written, columns_of
 

@@ -16,10 +16,11 @@ from lbhash.evaluation.bound import bound
 from lbhash.evaluation.recognition import classifier_predict
 from lbhash.hasher import Hasher
 from lbhash.reproduce import Settings, curves, experiments, paper, tsne
-from lbhash.reproduce.results import Interval, Regression, lift_counts
+from lbhash.reproduce.results import Regression, lift_counts
 from lbhash.reproduce.runs.runner import CODES, SECONDS, TRAJECTORY, RunConfig, complete, outcome
 from lbhash.reproduce.runs.settings import METHODS
 from lbhash.reproduce.runs.sources import Source, UnsuitableData
+from lbhash.trials.intervals import Interval
 from lbhash.utils.parallel import read_run
 from reproduce_tools import check_files, columns_of, split_blobs
 

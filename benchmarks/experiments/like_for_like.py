@@ -39,6 +39,7 @@ from lbhash.reproduce.results import plots
 from lbhash.reproduce.runs.settings import METHODS
 from lbhash.reproduce.runs.sources import Source
 from lbhash.training.setup import full_name
+from lbhash.trials.intervals import bootstrap, holm, p_value
 from lbhash.utils.checksums import read_npz, write_npz
 from lbhash.utils.files import replacing
 from lbhash.utils.parallel import in_processes, print_progress
@@ -50,7 +51,6 @@ OVER = ("none", "bits")
 """The pulls that the guidance is compared with."""
 FORMS = "alone", "pull bits", "guidance"
 KINDS = {name: "with centers" if LOSSES[name].uses_centers else "without centers" for name in METHODS}
-DRAWS = 10_000
 WORDS = ("data", "recipe", "method", "over")
 KEY = (*WORDS, "bits", "epochs", "seeds")
 
@@ -90,33 +90,6 @@ def precision(cell: Cell, pull: str, folder: Path) -> Floats:
     found = precision_of(hasher, cell.source, range(cell.seeds))
     write_npz(file, {"average_precision": found})
     return found
-
-
-def bootstrap(lift: Floats, draws: int = DRAWS, seed: int = 0) -> Floats:
-    """Return means of ``lift`` ``[seeds, queries]`` over seeds and queries that are drawn anew, ``[draws]``."""
-    rng = np.random.default_rng(seed)
-    seeds, queries = lift.shape
-    means = np.empty(draws)
-    for start in range(0, draws, 500):
-        count = min(500, draws - start)
-        of_queries = rng.multinomial(queries, np.full(queries, 1 / queries), count) / queries
-        of_seeds = rng.multinomial(seeds, np.full(seeds, 1 / seeds), count) / seeds
-        means[start : start + count] = ((of_queries @ lift.T) * of_seeds).sum(axis=1)
-    return means
-
-
-def p_value(means: Floats) -> float:
-    """Return the two-sided p-value of a mean of 0, at least 2 / (draws + 1)."""
-    below, above = (means <= 0).sum(), (means >= 0).sum()
-    return float(min(1.0, 2 * (min(below, above) + 1) / (len(means) + 1)))
-
-
-def holm(p: Floats) -> Floats:
-    """Return the p-values corrected by Holm's method."""
-    order = np.argsort(p)
-    corrected = np.empty(len(p))
-    corrected[order] = np.minimum(1, np.maximum.accumulate(p[order] * np.arange(len(p), 0, -1)))
-    return corrected
 
 
 def row(cell: Cell, folder: Path) -> Row:

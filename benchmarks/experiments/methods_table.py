@@ -27,9 +27,10 @@ from benchmarks.experiments.page import check_part, markdown_table, read_csv, re
 from benchmarks.experiments.seeds import fit_seeds
 
 from lbhash.losses import METHODS
-from lbhash.reproduce.results import Interval, plots
+from lbhash.reproduce.results import plots
 from lbhash.reproduce.runs import Source
 from lbhash.training.coders import CODERS, LABEL_FREE
+from lbhash.trials.intervals import Interval
 from lbhash.utils.files import replacing
 from lbhash.utils.parallel import in_processes, print_progress
 from lbhash.utils.plotting import new_panels, palette

@@ -36,9 +36,9 @@ from lbhash.evaluation.held_out import score_codes
 from lbhash.hasher import Hasher
 from lbhash.losses import Task, recommended
 from lbhash.losses.csq import CSQ
-from lbhash.reproduce.results import Interval
 from lbhash.reproduce.runs.sources import Source
 from lbhash.training.confusion import confusion
+from lbhash.trials.intervals import Interval
 from lbhash.utils.labels import one_hot
 from lbhash.utils.parallel import in_processes, print_progress
 

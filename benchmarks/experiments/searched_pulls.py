@@ -22,7 +22,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from benchmarks.experiments.like_for_like import bootstrap, holm, p_value
 from benchmarks.experiments.page import check_part, markdown_table, replace_part
 from benchmarks.experiments.seeds import precision_of
 
@@ -31,6 +30,7 @@ from lbhash.evaluation.held_out import score_codes
 from lbhash.hasher import Hasher
 from lbhash.reproduce.runs.sources import Source
 from lbhash.training.confusion import confusion
+from lbhash.trials.intervals import bootstrap, holm, p_value
 from lbhash.utils.parallel import run_missing
 
 PART = "searched-pulls"

@@ -6,10 +6,11 @@ from dataclasses import replace
 
 from lbhash.centers import class_centers, minimum_distance
 from lbhash.reproduce import paper
-from lbhash.reproduce.results import Interval, Record, Result, plots
+from lbhash.reproduce.results import Record, Result, plots
 from lbhash.reproduce.runs import Settings
 from lbhash.reproduce.runs.runner import RunConfig, completed, grid, with_setting
 from lbhash.reproduce.texts import text
+from lbhash.trials.intervals import Interval
 
 BITS = (16, 32, 48)
 KINDS = ("reed-solomon", "bch", "hadamard", "best")

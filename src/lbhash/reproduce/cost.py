@@ -8,10 +8,11 @@ import numpy as np
 
 from lbhash.reproduce import paper
 from lbhash.reproduce.convergence import BCE, LOSSES, NAMES
-from lbhash.reproduce.results import Interval, Record, Result, plots
+from lbhash.reproduce.results import Record, Result, plots
 from lbhash.reproduce.runs import Settings, Source
 from lbhash.reproduce.runs.runner import BITS, SECONDS, completed, grid, with_setting
 from lbhash.reproduce.texts import text
+from lbhash.trials.intervals import Interval
 
 MOST_EPOCHS = 5
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from lbhash.reproduce.results import Interval, Record, Result, plots
+from lbhash.reproduce.results import Record, Result, plots
 from lbhash.reproduce.runs import Settings
 from lbhash.reproduce.runs.runner import BITS, RunConfig, completed, grid, pairs, with_setting
 from lbhash.reproduce.texts import text
+from lbhash.trials.intervals import Interval
 
 Floats = npt.NDArray[np.float64]
 

@@ -9,10 +9,11 @@ import numpy as np
 import numpy.typing as npt
 
 from lbhash.reproduce import paper
-from lbhash.reproduce.results import Interval, Record, Result, lift_counts, plots
+from lbhash.reproduce.results import Record, Result, lift_counts, plots
 from lbhash.reproduce.runs import METHODS, Settings, Source, UnsuitableData
 from lbhash.reproduce.runs.runner import BITS, RunConfig, completed, grid, pairs, with_setting
 from lbhash.reproduce.texts import text
+from lbhash.trials.intervals import Interval
 
 GROUPS = {"pairwise methods": METHODS[:4], "GreedyHash and CSQ": METHODS[4:], "all methods": METHODS}
 """The methods that learn from pairs of rows, and those that have a target for each row."""

@@ -9,10 +9,11 @@ import numpy as np
 import numpy.typing as npt
 from matplotlib.figure import Figure
 
-from lbhash.reproduce.results import Interval, Record, Regression, Result, plots
+from lbhash.reproduce.results import Record, Regression, Result, plots
 from lbhash.reproduce.runs import Settings
 from lbhash.reproduce.runs.runner import BITS, TRAJECTORY, Done, RunConfig, completed, grid, with_setting
 from lbhash.reproduce.texts import text
+from lbhash.trials.intervals import Interval
 from lbhash.utils.plotting import whole_numbers
 
 MAP, RATIO, RATIO_OF_MOST = "mAP", "ratio", "ratio, 99.9 %"

@@ -11,10 +11,11 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from lbhash.reproduce.ratio import quotients
-from lbhash.reproduce.results import Interval, Record, Regression, Result, plots
+from lbhash.reproduce.results import Record, Regression, Result, plots
 from lbhash.reproduce.runs import Settings
 from lbhash.reproduce.runs.runner import RunConfig, completed, grid, pairs, with_setting
 from lbhash.reproduce.texts import text
+from lbhash.trials.intervals import Interval
 
 BITS = (64,)
 RATIOS = {"max D_intra": ("bound", "ratio"), "99.9 %": ("bound_99.9", "ratio, 99.9 %")}

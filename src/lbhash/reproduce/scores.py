@@ -14,9 +14,10 @@ import numpy.typing as npt
 from matplotlib.figure import Figure
 
 from lbhash.reproduce.distributions import Joint, dirichlet, divergence, knowing_the_prior, random_joint
-from lbhash.reproduce.results import Interval, Record, plots
+from lbhash.reproduce.results import Record, plots
 from lbhash.reproduce.runs import Settings
 from lbhash.training.schedule import Schedule
+from lbhash.trials.intervals import Interval
 from lbhash.utils.formatting import number
 from lbhash.utils.parallel import run_missing
 

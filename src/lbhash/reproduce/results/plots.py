@@ -11,7 +11,8 @@ import numpy.typing as npt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from lbhash.reproduce.results.result import Interval, Regression
+from lbhash.reproduce.results.result import Regression
+from lbhash.trials.intervals import Interval
 from lbhash.utils.plotting import new_grid, palette
 
 Records = Sequence[dict[str, Any]]

@@ -3,56 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
+from lbhash.trials.intervals import Interval
+
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 Floats = npt.NDArray[np.float64]
-
-
-@dataclass(frozen=True)
-class Interval:
-    """A mean ± half the width of its 95 % confidence interval by Student's t, of ``count`` values.
-
-    Both are of the finite values: the mean is infinite if there is none, and ``half``, t₀.₉₇₅(n − 1) · s / √n with
-    standard deviation s, is ``None`` for a single one. ``infinite`` is how many values are infinite.
-    """
-
-    mean: float
-    half: float | None
-    count: int
-    infinite: int = 0
-
-    @classmethod
-    def of(cls, values: Iterable[float]) -> Interval:
-        """Return the interval of one value or more."""
-        given = np.asarray(list(values), np.float64)
-        finite = given[np.isfinite(given)]
-        mean, half = float(finite.mean()) if len(finite) else math.inf, None
-        if len(finite) > 1:
-            from scipy.stats import t
-
-            half = float(t.ppf(0.975, len(finite) - 1) / math.sqrt(len(finite)) * finite.std(ddof=1))
-        return cls(mean, half, len(given), len(given) - len(finite))
-
-    @classmethod
-    def of_known(cls, values: Iterable[float]) -> Interval | None:
-        """Return the interval of the values that are not NaN; ``None`` if all are."""
-        known = [value for value in values if not math.isnan(value)]
-        return cls.of(known) if known else None
-
-    def shown(self, digits: int) -> str:
-        """Return the interval as people read it, with so many digits after the point."""
-        if not math.isfinite(self.mean):
-            return "∞"
-        text = f"{self.mean:.{digits}f}" + (f" ± {self.half:.{digits}f}" if self.half is not None else "")
-        return text + (f" (∞ in {self.infinite} of {self.count})" if self.infinite else "")
 
 
 def lift_counts(lifts: Sequence[Interval]) -> dict[str, int | None]:

@@ -10,7 +10,8 @@ from typing import Any
 
 from matplotlib import rc_context
 
-from lbhash.reproduce.results.result import Cell, Interval, Result
+from lbhash.reproduce.results.result import Cell, Result
+from lbhash.trials.intervals import Interval
 from lbhash.utils.files import replacing, write_text
 
 
