@@ -12,7 +12,7 @@ import torch.distributed as dist
 from conftest import Blobs
 from lbhash.data import EmbeddingSplit
 from lbhash.hasher import Hasher
-from lbhash.training import Watcher, setup, trainer
+from lbhash.training import Watcher, prepare, trainer
 from training_tools import part_of
 
 
@@ -81,8 +81,8 @@ def end_with_the_first_ones_statistics(out):
 
 def train_towards_the_first_ones_centers(out, pull):
     """Each process arranges them by what it computes itself, which may differ between machines."""
-    first, arranged, centers = os.environ["RANK"] == "0", setup.task_centers, []
-    setup.task_centers = lambda *given: arranged(*given)[:: 1 if first else -1].copy()
+    first, arranged, centers = os.environ["RANK"] == "0", prepare.task_centers, []
+    prepare.task_centers = lambda *given: arranged(*given)[:: 1 if first else -1].copy()
     train = trainer.train
 
     def watched(model, objective, *given, **more):

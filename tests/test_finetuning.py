@@ -126,7 +126,8 @@ def test_running_statistics_are_of_more_than_the_last_batch():
 
 def test_the_standardization_is_of_the_untrained_backbones_embeddings(folder, monkeypatch, tmp_path):
     from lbhash.data.images import ImageSplit
-    from lbhash.training.setup import prepare, prepare_images
+    from lbhash.training.fine_tuning import prepare_images
+    from lbhash.training.prepare import prepare
 
     table = load_images(write_stripes(tmp_path / "images", 24))
     backbone = Backbone.from_pretrained(folder)
@@ -140,7 +141,7 @@ def test_the_standardization_is_of_the_untrained_backbones_embeddings(folder, mo
     np.testing.assert_allclose(head.mean.numpy(), embeddings.mean(0), rtol=1e-4, atol=1e-6)
     deviation = np.where(embeddings.std(0) > 0, embeddings.std(0), 1)  # a feature may be 0 in every image
     np.testing.assert_allclose(head.scale.numpy(), deviation, rtol=1e-3, atol=1e-6)
-    monkeypatch.setattr("lbhash.training.setup.STANDARDIZED", 10)
+    monkeypatch.setattr("lbhash.training.fine_tuning.STANDARDIZED", 10)
     prepare_images(setup, backbone, standardize=True)
     rows = np.sort(np.random.default_rng([3, 0, 3]).permutation(24)[:10])
     np.testing.assert_allclose(head.mean.numpy(), embeddings[rows].mean(0), rtol=1e-4, atol=1e-6)
@@ -211,7 +212,7 @@ def test_families_learn_and_are_stored(kind, tmp_path):
 def test_centers_are_arranged_by_the_images_as_the_untrained_backbone_sees_them(folder, monkeypatch, tmp_path, cache):
     table = load_images(write_stripes(tmp_path / "images", 24))
     asked = []
-    monkeypatch.setattr("lbhash.training.setup.confusion", lambda *given: asked.append(given) or confusion(*given))
+    monkeypatch.setattr("lbhash.training.prepare.confusion", lambda *given: asked.append(given) or confusion(*given))
     settings = SETTINGS | {"centers": "arranged", "validation": 0.25}
     hasher = Hasher(**settings, epochs=1, backbone=folder).fit_images(table)
     ((part, classes),) = asked
@@ -433,7 +434,7 @@ def test_bad_images(folder):
     with pytest.raises(ValueError, match=said):
         hasher.fit_images([images[0], b"junk"], labels[:2])
     with pytest.raises(
-        ValueError, match=r"^y is not given, and images has no labels; training needs one for each imag"
+        ValueError, match=r"^method is 'csq', which learns from labels, and there are none; give a label"
     ):
         hasher.fit_images(images)
     with pytest.raises(ValueError, match=r"^images has no image"):

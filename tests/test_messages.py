@@ -20,7 +20,7 @@ from lbhash.evaluation.neighbors import evaluate_neighbors
 from lbhash.evaluation.recognition import knn_predict
 from lbhash.index import build_index, open_index
 from lbhash.index.rerank import rerank
-from lbhash.training.arguments import arguments
+from lbhash.training.settings import arguments
 
 SMALL = {"bits": 8, "epochs": 1, "hidden": 0}
 RNG = np.random.default_rng(0)

@@ -15,9 +15,9 @@ from lbhash import Hasher
 from lbhash.codes.io import CodeTable, read_codes, write_codes
 from lbhash.data import EmbeddingSplit, hold_out, load_dataset, load_table
 from lbhash.losses import Objective
+from lbhash.training.class_posterior import GUESSING
 from lbhash.training.coders.sne import neighbor_loss
 from lbhash.training.partial import WEIGHT, WithNeighbors, with_guesses
-from lbhash.training.posterior import GUESSING
 from lbhash.tuning import search
 from lbhash.utils.labels import UNLABELED, Labels, has_label, read_labels
 from training_tools import Stop

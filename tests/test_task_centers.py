@@ -55,7 +55,7 @@ def test_nothing_is_arranged_for_a_method_that_does_not_look(blobs, monkeypatch,
     assert uses_centers(method, pull) == looks
     assert uses_centers(type("Mine", (METHODS["dch"],), {}), "none")  # it may, though DCH does not
     asked = []
-    monkeypatch.setattr("lbhash.training.setup.confusion", lambda *given: asked.append(1) or confusion(*given))
+    monkeypatch.setattr("lbhash.training.prepare.confusion", lambda *given: asked.append(1) or confusion(*given))
     Hasher(**SETTINGS, method=method, pull=pull).fit(blobs.x, blobs.y)
     assert len(asked) == looks
 
@@ -81,7 +81,7 @@ def test_rows_held_out_of_the_training_have_no_say(blobs, monkeypatch):
     asked = []
     part = EmbeddingSplit(blobs.x, np.arange(len(blobs.x)), blobs.y)
     monkeypatch.setattr(
-        "lbhash.training.setup.confusion", lambda rows, classes: asked.append(len(rows)) or confusion(rows, classes)
+        "lbhash.training.prepare.confusion", lambda rows, classes: asked.append(len(rows)) or confusion(rows, classes)
     )
     hasher = Hasher(**SETTINGS, head="bits", centers="arranged", validation=0.25)
     hasher.fit_split(part, 4)

@@ -15,8 +15,8 @@ from lbhash.cli.app import app
 from lbhash.hasher import Hasher
 from lbhash.losses import Objective
 from lbhash.training import TrainingArguments
-from lbhash.training.arguments import arguments, described
-from lbhash.training.recipes import _without_rest, with_recipe
+from lbhash.training.defaults import _without_rest, completed
+from lbhash.training.settings import arguments, described
 
 OTHERS = {"bits": 12, "method": "dch", "head": "bits", "pull": "none", "epochs": 3, "seed": 9, "hidden": 8}
 OTHERS |= {"dropout": 0.25, "recipe": "tuned", "centers": "best", "batch_size": 16, "lr": 0.02, "schedule": "cosine"}
@@ -81,30 +81,30 @@ def test_every_choice_and_limit_is_checked():
 
 
 def test_a_recipe_fills_in_what_is_not_given():
-    paper = with_recipe(Hasher(lr=0.01, recipe="paper").checked())
+    paper = completed(Hasher(lr=0.01, recipe="paper").checked())
     assert (paper.batch_size, paper.lr, paper.schedule, paper.dropout, paper.options) == (64, 0.01, "step", 0.5, None)
-    tuned = with_recipe(Hasher(16, "hashnet", recipe="tuned", lr=0.01, options={"continuation": 5.0}).checked())
+    tuned = completed(Hasher(16, "hashnet", recipe="tuned", lr=0.01, options={"continuation": 5.0}).checked())
     assert (tuned.batch_size, tuned.lr, tuned.schedule, tuned.dropout) == (256, 0.01, "cosine", 0.47)
     assert tuned.options == {"alpha": 3 / 16, "continuation": 5.0}
     assert tuned.guidance == {"weight": 0.042}
 
 
 def test_recommended_options_may_follow_from_the_length():
-    short, long = (with_recipe(Hasher(bits, "dsdh", pull="none", recipe="tuned").checked()) for bits in (32, 64))
+    short, long = (completed(Hasher(bits, "dsdh", pull="none", recipe="tuned").checked()) for bits in (32, 64))
     assert (short.options, long.options) == ({"mu": 0.2, "nu": 0.012, "eta": 0.45}, {})
     assert (short.batch_size, short.dropout, long.dropout) == (128, 0.28, 0.0)
-    assert with_recipe(Hasher(64, "dch", recipe="tuned").checked()).options == {"gamma": 82.0, "lam": 0.0041}
-    host = with_recipe(Hasher(48, "dch", pull="none", recipe="tuned").checked())
+    assert completed(Hasher(64, "dch", recipe="tuned").checked()).options == {"gamma": 82.0, "lam": 0.0041}
+    host = completed(Hasher(48, "dch", pull="none", recipe="tuned").checked())
     assert (host.batch_size, host.options) == (384, {"gamma": 15.0, "lam": 0.032})
-    assert with_recipe(Hasher(47, "dch", pull="none", recipe="tuned").checked()).batch_size == 256
-    assert with_recipe(Hasher(64, "hashnet", recipe="tuned").checked()).guidance == {"weight": 1.0}
+    assert completed(Hasher(47, "dch", pull="none", recipe="tuned").checked()).batch_size == 256
+    assert completed(Hasher(64, "hashnet", recipe="tuned").checked()).guidance == {"weight": 1.0}
 
 
 @pytest.mark.parametrize(("rows", "batch"), [(None, 256), (5000, 256), (2047, 255), (640, 80), (3, 2)])
 def test_few_rows_have_smaller_batches_than_the_tuned_recipe_s(rows, batch):
-    assert with_recipe(Hasher(method="csq_d", recipe="tuned").checked(), rows).batch_size == batch
-    assert with_recipe(Hasher(method="csq_d", recipe="tuned", batch_size=500).checked(), rows).batch_size == 500
-    assert with_recipe(Hasher(method="csq", recipe="paper").checked(), rows).batch_size == 64
+    assert completed(Hasher(method="csq_d", recipe="tuned").checked(), rows).batch_size == batch
+    assert completed(Hasher(method="csq_d", recipe="tuned", batch_size=500).checked(), rows).batch_size == 500
+    assert completed(Hasher(method="csq", recipe="paper").checked(), rows).batch_size == 64
 
 
 @given(st.integers(40, 600), st.integers(8, 20), st.integers(0, 600))
@@ -124,7 +124,7 @@ def test_a_rest_of_few_rows_is_spread_over_the_other_batches(batch, number, rest
 )
 def test_a_method_that_weighs_pairs_has_no_small_last_batch(method, batch):
     pull = "surrogate" if method.endswith("_d") else "none"
-    assert with_recipe(Hasher(32, method, pull=pull, recipe="tuned").checked(), 10_000).batch_size == batch
+    assert completed(Hasher(32, method, pull=pull, recipe="tuned").checked(), 10_000).batch_size == batch
 
 
 class Custom(Objective):
@@ -132,11 +132,11 @@ class Custom(Objective):
 
 
 def test_without_a_recipe_a_method_has_its_own_settings_if_there_are_any_and_no_backbone_learns():
-    assert vars(with_recipe(Hasher().checked())) == vars(with_recipe(Hasher(recipe="tuned").checked()))
-    without = vars(with_recipe(Hasher().checked(), images=True))
-    assert without == vars(with_recipe(Hasher(recipe="paper").checked()))
-    assert with_recipe(Hasher(method=Custom).checked()).recipe == "paper"
-    assert with_recipe(Hasher(recipe="tuned").checked(), images=True).batch_size == 256
+    assert vars(completed(Hasher().checked())) == vars(completed(Hasher(recipe="tuned").checked()))
+    without = vars(completed(Hasher().checked(), images=True))
+    assert without == vars(completed(Hasher(recipe="paper").checked()))
+    assert completed(Hasher(method=Custom).checked()).recipe == "paper"
+    assert completed(Hasher(recipe="tuned").checked(), images=True).batch_size == 256
 
 
 @pytest.mark.parametrize(
@@ -157,14 +157,14 @@ def test_without_a_recipe_a_method_has_its_own_settings_if_there_are_any_and_no_
     ],
 )
 def test_what_is_taken_where_head_and_pull_are_not_said(settings, images, head, pull):
-    found = with_recipe(Hasher(**settings).checked(), images=images)
+    found = completed(Hasher(**settings).checked(), images=images)
     assert (found.head, found.pull) == (head, pull)
 
 
 def test_what_a_method_does_not_name_is_as_in_the_recipe_paper():
     named = type("Named", (Custom,), {"recommended": {"none": {"lr": 0.002}}})
-    assert vars(with_recipe(Hasher(method=named, pull="none").checked(), 1000)) == {
-        **vars(with_recipe(Hasher(method=named, pull="none", recipe="paper").checked())),
+    assert vars(completed(Hasher(method=named, pull="none").checked(), 1000)) == {
+        **vars(completed(Hasher(method=named, pull="none", recipe="paper").checked())),
         "recipe": "tuned",
         "lr": 0.002,
     }
@@ -175,11 +175,11 @@ def test_a_pull_may_have_the_settings_of_the_recipe_paper_at_one_length_or_at_al
     lengths = {"recommended": {"none": paper, "surrogate": own}, "recommended_long": {"none": own, "surrogate": paper}}
     named = type("Named", (Custom,), lengths)
     for pull, bits in product(("none", "surrogate"), (32, 64)):
-        found = vars(with_recipe(Hasher(bits, named, pull=pull).checked(), 1000))
-        as_paper = vars(with_recipe(Hasher(bits, named, pull=pull, recipe="paper").checked())) | {"recipe": "tuned"}
+        found = vars(completed(Hasher(bits, named, pull=pull).checked(), 1000))
+        as_paper = vars(completed(Hasher(bits, named, pull=pull, recipe="paper").checked())) | {"recipe": "tuned"}
         assert found == as_paper | (own if (pull == "surrogate") == (bits == 32) else {})
 
 
 def test_a_method_without_settings_of_its_own_has_no_tuned_recipe():
     with pytest.raises(ValueError, match=r"^recipe is 'tuned', for which method 'custom' has no settings; it must be"):
-        with_recipe(Hasher(method=Custom, recipe="tuned").checked())
+        completed(Hasher(method=Custom, recipe="tuned").checked())

@@ -19,7 +19,7 @@ from lbhash.evaluation.bound import bound
 from lbhash.hasher import Hasher
 from lbhash.losses import CSQ
 from lbhash.training.checkpoints import write_checkpoint
-from lbhash.training.monitor import EncodedRows, evaluate_epoch, packed
+from lbhash.training.epoch_metrics import EncodedRows, evaluate_epoch, packed
 from training_tools import Recorder, Stop, log_of, part_of
 
 SETTINGS = {"bits": 12, "hidden": 16, "epochs": 8, "batch_size": 32, "seed": 3, "lr": 0.01}

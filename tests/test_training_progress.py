@@ -7,10 +7,10 @@ import re
 import numpy as np
 import pytest
 
-import lbhash.training.progress
+import lbhash.training.epoch_bar
 from lbhash.hasher import Hasher
 from lbhash.training import Watcher
-from lbhash.training.progress import EpochBar
+from lbhash.training.epoch_bar import EpochBar
 from training_tools import Stop, part_of
 
 SETTINGS = {"bits": 12, "hidden": 16, "epochs": 3, "batch_size": 32, "seed": 3}
@@ -32,7 +32,7 @@ def said_by(bar):
 
 
 def test_the_bar_moves_with_the_steps(blobs, monkeypatch):
-    monkeypatch.setattr(lbhash.training.progress, "_SECONDS", 0)
+    monkeypatch.setattr(lbhash.training.epoch_bar, "_SECONDS", 0)
     with EpochBar("csq_d") as bar:
         look = Look(bar)
         Hasher(**SETTINGS).fit_split(part_of(blobs), 4, watchers=[bar, look])

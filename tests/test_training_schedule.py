@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from lbhash.losses import Task, build_objective
 from lbhash.models.hash_model import HashModel
 from lbhash.training import TrainingArguments, train
-from lbhash.training.arguments import ScheduleName
 from lbhash.training.batches import DistributedBatchSampler, ShuffledBatches
 from lbhash.training.optimizers import Adam
 from lbhash.training.schedule import Schedule
+from lbhash.training.settings import ScheduleName
 from training_tools import by_hand, part_of
 
 

@@ -207,7 +207,7 @@ def test_too_few_rows():
 
 def test_the_confusion_is_computed_once_for_all_trials(blobs, monkeypatch):
     asked = []
-    for module in ("lbhash.training.setup", "lbhash.tuning.tuner"):
+    for module in ("lbhash.training.prepare", "lbhash.tuning.tuner"):
         monkeypatch.setattr(f"{module}.confusion", lambda *given: asked.append(given) or confusion(*given))
     part = EmbeddingSplit(blobs.x, np.arange(len(blobs.x)), blobs.y)
     search(Hasher(8, epochs=1, hidden=4), part, 4, trials=3, prune=False)

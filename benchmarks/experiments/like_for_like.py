@@ -38,7 +38,7 @@ from lbhash.losses import recommended
 from lbhash.reproduce.results import plots
 from lbhash.reproduce.runs.settings import METHODS
 from lbhash.reproduce.runs.sources import Source
-from lbhash.training.setup import full_name
+from lbhash.training.defaults import full_name
 from lbhash.trials.intervals import bootstrap, holm, p_value
 from lbhash.utils.checksums import read_npz, write_npz
 from lbhash.utils.files import replacing

@@ -29,7 +29,8 @@ from benchmarks.experiments.seeds import fit_seeds
 from lbhash.losses import METHODS
 from lbhash.reproduce.results import plots
 from lbhash.reproduce.runs import Source
-from lbhash.training.coders import CODERS, LABEL_FREE
+from lbhash.training.coders import CODERS
+from lbhash.training.settings import LABEL_FREE
 from lbhash.trials.intervals import Interval
 from lbhash.utils.files import replacing
 from lbhash.utils.parallel import in_processes, print_progress

@@ -18,7 +18,7 @@ from lbhash.data import EmbeddingSplit, Split, check_embeddings
 from lbhash.data.images import ImageSplit, ImageTable, ListedImages
 from lbhash.models.encoder import load_encoder
 from lbhash.models.folder import check_model_folder
-from lbhash.training.arguments import METHOD, TrainingArguments, arguments, described
+from lbhash.training.settings import METHOD, TrainingArguments, arguments, described
 from lbhash.utils.arrays import as_matrix, check_unmasked, held
 from lbhash.utils.files import check_folder
 from lbhash.utils.formatting import shown
@@ -183,8 +183,9 @@ class Hasher(TrainingArguments):
         """
         check_packages("fit_images", "train", *TRAINING)
         from lbhash.data.images.corrupt import check_images
-        from lbhash.training.coders import learns_classes
-        from lbhash.training.setup import check_partly
+        from lbhash.training.coders import coder_of
+        from lbhash.training.defaults import method_for
+        from lbhash.training.prepare import check_partly
 
         if not isinstance(images, ImageTable):
             images = ImageTable(ListedImages(_check_images(images)), None, "images")
@@ -195,9 +196,8 @@ class Hasher(TrainingArguments):
         elif images.labels is not None:
             split, used = split.compact()
             classes = class_array([images.class_names[one] for one in used.tolist()])
-        elif learns_classes(self.method or METHOD):
-            raise ValueError(f"y is not given, and {images.name} has no labels; training needs one for each image")
-        if learns_classes(self.method or METHOD):
+        method = method_for(self.method, has_labels=split.labels is not None, images=True)
+        if coder_of(method) is None:
             check_partly(split)  # before the work of decoding
         check_images(images, workers=self.workers, progress=self.progress)
         self.fit_split(split, len(classes), **training)
@@ -241,8 +241,7 @@ class Hasher(TrainingArguments):
     def name(self) -> str:
         """The method with its pull: ``csq``, the paper's ``csq_d``, or ``csq+bits``."""
         from lbhash.training.coders import coder_of
-        from lbhash.training.recipes import pull_of
-        from lbhash.training.setup import full_name
+        from lbhash.training.defaults import full_name, pull_of
 
         if hasattr(self, "model_"):
             return full_name(self.method_, self.model_.metadata.get("pull"))

@@ -8,7 +8,7 @@ from typing import Any, Literal, NamedTuple
 import typer
 from typer.core import TyperCommand
 
-from lbhash.training.arguments import arguments
+from lbhash.training.settings import arguments
 
 
 class Rule(NamedTuple):

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 class Neighborhood(nn.Module):
     """share · ℓ + W (x − mean): what a network has learned of its classes, and what the embedding knows of any class.
 
-    ``lbhash.training.neighborhood`` fits W, and brings both to one scale.
+    ``lbhash.training.heads`` fits W, and brings both to one scale.
     """
 
     share: Tensor

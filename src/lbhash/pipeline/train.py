@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 
 from lbhash.data import Dataset
 from lbhash.evaluation.neighbors import evaluate_neighbors
@@ -56,12 +57,9 @@ def train_files(
     The arguments are the options of ``lbhash train``. If ``freeze``, images are embedded once, and the backbone is not
     fine-tuned. If None, ``threads`` are 1 for embeddings, and all cores for images that are trained on.
     """
-    from lbhash.training.distributed import is_main_process
-
     # Before images or texts are embedded, which may take hours.
     check_out(out, resume=training.get("resume", False), overwrite=training.get("overwrite", False))
-    backbone = None if images is None else images.backbone
-    if freeze or backbone is None:
+    if freeze or images is None or images.backbone is None:
         files = {"base": base, "query": query, "labels": labels}
         files |= {"embedding_column": embedding_column, "label_column": label_column}
         dataset, metadata = open_embedded(
@@ -76,14 +74,24 @@ def train_files(
             )
         threads = 1 if threads is None else threads
         return train_model(dataset, out, split_seed=split_seed, metadata=metadata, threads=threads, **training)
+    from lbhash.models.backbone import check_backbone_name
+
+    training["backbone"] = check_backbone_name(images.backbone)
+    threads = cores_of_each_process() if threads is None else threads
+    dataset = _checked_images(data, protocol, split_seed, images, training)
+    return train_model(dataset, out, split_seed=split_seed, threads=threads, **training)
+
+
+def _checked_images(
+    data: str, protocol: str | None, split_seed: int, images: ImageOptions, training: dict[str, Any]
+) -> Dataset:
+    """Return a data set of images that can all be decoded."""
     from lbhash.data.images import load_images
     from lbhash.data.images.corrupt import check_images
-    from lbhash.models.backbone import check_backbone_name
     from lbhash.training.coders import coder_of
-    from lbhash.training.setup import check_partly
+    from lbhash.training.distributed import is_main_process
+    from lbhash.training.prepare import check_partly
 
-    assert images is not None
-    backbone = check_backbone_name(backbone)
     table = load_images(data)
     dataset = table.dataset(protocol, split_seed)
     dataset.check_several_classes()  # before the work of decoding
@@ -91,9 +99,7 @@ def train_files(
         check_partly(dataset.train)
     workers = training.get("workers", 0)
     table = check_images(table, damaged=images.damaged, workers=workers, progress=is_main_process())
-    threads = cores_of_each_process() if threads is None else threads
-    training |= {"backbone": backbone, "threads": threads}
-    return train_model(table.dataset(protocol, split_seed), out, split_seed=split_seed, **training)
+    return table.dataset(protocol, split_seed)
 
 
 def cores_of_each_process() -> int:
@@ -146,8 +152,7 @@ def train_model(
     if resume and not resumable and is_main_process():
         print(f"{out} has no checkpoint to resume from; training begins anew", file=sys.stderr)
     started = time.perf_counter()
-    unlabeled = dataset.train.labels is None
-    part, classes = (dataset.train, np.arange(0)) if unlabeled else dataset.train.compact()
+    part, classes = (dataset.train, np.arange(0)) if dataset.train.labels is None else dataset.train.compact()
     dataset.check_several_classes()
     hasher.fit_split(part, len(classes), directory=folder, resume=resume)
     seconds = time.perf_counter() - started
@@ -159,26 +164,6 @@ def train_model(
         print(f"{hasher.name} has no settings of its own: trained with those of --recipe paper", file=sys.stderr)
     # Without it a resumed run has the metrics of one that was never interrupted.
     rate = None if training is None else training.pop("rows_per_second")
-    asked = dataset.query.labeled()
-    new: Any = dataset.base
-    if unlabeled:  # whose neighbors the embeddings tell
-        figures = _neighbors(dataset, hasher, "embedding" if progress else "")
-    else:
-        query = hasher.encode_split(asked)
-        new_base = ~dataset.trained_base()
-        figures = figures_of(dataset, new_base, hasher, query, top_k)
-        if figures["new_rows"] is not None:
-            new = new.where(new_base)
-        new = new.labeled()
-    if baselines and not new.needs_backbone:
-        from lbhash.pipeline.alternatives import alternatives
-
-        figures["alternatives"] = alternatives(dataset, hasher, new, seconds, top_k)
-    recognized = None
-    seen = np.isin(asked.labels, classes)
-    if hasher.model_.classifier is not None and not dataset.multi_label and seen.any():
-        found = classes[classifier_predict(query, hasher.model_.classifier)]
-        recognized = float(np.mean(found == asked.labels))
     source = {"data": dataset.name, "protocol": dataset.protocol}
     metrics = {
         **source,
@@ -191,14 +176,44 @@ def train_model(
         "training": training,
         "posterior": hasher.model_.metadata.get("posterior"),
         **(_of_images(rate) if dataset.train.needs_backbone else {}),
-        **figures,
-        "classifier_accuracy": recognized,  # of the method's own classifier, where it has one
+        **_figures(dataset, hasher, classes, top_k, seconds if baselines else None, "embedding" if progress else ""),
     }
     hasher.classes_ = class_array([dataset.class_names[one] for one in classes.tolist()])
     hasher.model_.metadata |= {**source, "split_seed": split_seed, **(metadata or {})}
     hasher.save_pretrained(folder)
     write_json(folder / "metrics.json", metrics)
     return metrics
+
+
+def _figures(
+    dataset: Dataset,
+    hasher: Hasher,
+    classes: npt.NDArray[np.int64],
+    top_k: int | None,
+    seconds: float | None,
+    bar: str,
+) -> dict[str, Any]:
+    """Return what the codes are worth, and beside them what else could be stored, unless ``seconds`` are None."""
+    new: Any = dataset.base
+    recognized = None
+    if dataset.train.labels is None:  # whose neighbors the embeddings tell
+        figures = _neighbors(dataset, hasher, bar)
+    else:
+        asked = dataset.query.labeled()
+        query = hasher.encode_split(asked)
+        new_base = ~dataset.trained_base()
+        figures = figures_of(dataset, new_base, hasher, query, top_k)
+        if figures["new_rows"] is not None:
+            new = new.where(new_base)
+        new = new.labeled()
+        if hasher.model_.classifier is not None and not dataset.multi_label and np.isin(asked.labels, classes).any():
+            found = classes[classifier_predict(query, hasher.model_.classifier)]
+            recognized = float(np.mean(found == asked.labels))
+    if seconds is not None and not new.needs_backbone:
+        from lbhash.pipeline.alternatives import alternatives
+
+        figures["alternatives"] = alternatives(dataset, hasher, new, seconds, top_k)
+    return figures | {"classifier_accuracy": recognized}  # of the method's own classifier, where it has one
 
 
 def check_out(out: str | Path, *, resume: bool, overwrite: bool) -> bool:

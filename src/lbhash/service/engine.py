@@ -28,7 +28,7 @@ from lbhash.service.decoding import Decoder
 from lbhash.service.errors import ServiceError, blame_request
 from lbhash.service.rows import GrayRows, ImageRows, Rows, Usual, open_rows
 from lbhash.service.settings import MAX_BATCH, MAX_BODY, MAX_JSON, MAX_K, MAX_PIXELS, QUEUE_SECONDS, Settings
-from lbhash.training.arguments import PULL_MARKS
+from lbhash.training.settings import PULL_MARKS
 from lbhash.utils.files import LockedError
 from lbhash.utils.formatting import one_line
 from lbhash.utils.serialization import json_value

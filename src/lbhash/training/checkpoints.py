@@ -10,8 +10,8 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
+from lbhash.training.epoch_metrics import Monitor, is_better
 from lbhash.training.loop import Training
-from lbhash.training.monitor import Monitor, is_better
 from lbhash.utils.checksums import add_checksum, check_file
 from lbhash.utils.files import replacing
 from lbhash.utils.validation import refusing

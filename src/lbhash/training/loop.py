@@ -12,14 +12,21 @@ from torch.utils.data import DataLoader
 
 from lbhash.losses import Objective
 from lbhash.losses.base import check_loss
-from lbhash.training.arguments import TrainingArguments
 from lbhash.training.batches import DistributedBatchSampler, ShuffledBatches, TrainingRows, batch_loader, in_order
 from lbhash.training.batches import labels_of as tensor_labels
 from lbhash.training.distributed import Place, gather_outputs, parallel, share_buffers, share_object
+from lbhash.training.epoch_metrics import (
+    CodeBuffer,
+    EncodedRows,
+    EpochMetrics,
+    evaluate_epoch,
+    monitored_name,
+    numpy_labels,
+)
 from lbhash.training.hardware import draw_from
-from lbhash.training.monitor import CodeBuffer, EncodedRows, EpochMetrics, evaluate_epoch, monitored_name, numpy_labels
 from lbhash.training.optimizers import Adam
 from lbhash.training.schedule import Schedule
+from lbhash.training.settings import TrainingArguments
 
 _NUMBERS = {"32": None, "bf16": torch.bfloat16, "16": torch.float16}
 

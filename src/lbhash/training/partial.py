@@ -8,8 +8,8 @@ from torch import Tensor
 from lbhash.data.split import EmbeddingSplit
 from lbhash.losses import Objective
 from lbhash.losses.base import Wrapped
+from lbhash.training.class_posterior import guessed_labels
 from lbhash.training.coders.sne import first_sharpness, neighbor_loss
-from lbhash.training.posterior import guessed_labels
 from lbhash.utils.labels import has_label
 
 WEIGHT = 0.1

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, fields
 
 from lbhash.losses import PAPER
-from lbhash.training.arguments import ScheduleName, TrainingArguments
+from lbhash.training.settings import ScheduleName, TrainingArguments
 
 BACKBONE_SHARE = 0.1
 """The default learning rate of a backbone, as a share of the head's."""

@@ -12,15 +12,15 @@ import torch
 from torch import nn
 
 from lbhash.losses import Objective
-from lbhash.training.arguments import Monitor, TrainingArguments
 from lbhash.training.batches import TrainingRows, labels_of
 from lbhash.training.checkpoints import MonitorState, RunCheckpoints, checkpoint_to_resume, has_checkpoint
 from lbhash.training.distributed import from_torchrun, processes, whole_batch_norms
+from lbhash.training.epoch_log import EpochLog
+from lbhash.training.epoch_metrics import check_map_has_rows
 from lbhash.training.hardware import check_precision, cpu_settings, quiet_pytorch, training_device
-from lbhash.training.log import EpochLog
 from lbhash.training.loop import Training, Watcher
-from lbhash.training.monitor import check_map_has_rows
 from lbhash.training.schedule import Schedule
+from lbhash.training.settings import Monitor, TrainingArguments
 
 
 @dataclass(frozen=True)
@@ -104,24 +104,7 @@ def train(
         training = Training(model, objective, rows, validation, given, place, state.epochs)
         if held is not None:
             training.load_state_dict(held)
-        if place.first:
-            keeper.remove_unfinished()
-        try:
-            for epoch in range(state.epochs, schedule.epochs):
-                if keeper.out_of_patience:
-                    break
-                training.run_epoch(epoch, watchers)
-                training.evaluate()
-                if log is not None:  # before the checkpoint: a run that is killed in between would lack the line
-                    log.add(training)
-                keeper.keep(training)
-                for watcher in watchers:
-                    watcher.epoch_ended(training)
-        except KeyboardInterrupt:
-            raise KeyboardInterrupt(_interrupted(keeper, schedule.epochs)) from None
-        finally:
-            training.close()
-        keeper.restore_best(training)
+        _run(training, keeper, log, watchers)
         model.cpu().eval()
         objective.cpu().eval().end_training()
     state = keeper.state
@@ -133,6 +116,28 @@ def train(
         stopped_early=keeper.out_of_patience and state.epochs < schedule.epochs,
         rows_per_second=len(rows) * len(training.times) / sum(training.times) if training.times else None,
     )
+
+
+def _run(training: Training, keeper: RunCheckpoints, log: EpochLog | None, watchers: Sequence[Watcher]) -> None:
+    """Run the epochs that are left, and take the best one's weights."""
+    if training.place.first:
+        keeper.remove_unfinished()
+    try:
+        for epoch in range(keeper.state.epochs, training.epochs):
+            if keeper.out_of_patience:
+                break
+            training.run_epoch(epoch, watchers)
+            training.evaluate()
+            if log is not None:  # before the checkpoint: a run that is killed in between would lack the line
+                log.add(training)
+            keeper.keep(training)
+            for watcher in watchers:
+                watcher.epoch_ended(training)
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt(_interrupted(keeper, training.epochs)) from None
+    finally:
+        training.close()
+    keeper.restore_best(training)
 
 
 def _interrupted(keeper: RunCheckpoints, epochs: int) -> str:

@@ -129,7 +129,7 @@ def network(train: EmbeddingSplit, bits: int, seed: int, epochs: int) -> Iterato
     """
     from lbhash.models.hash_model import HashModel
     from lbhash.training.fit import join
-    from lbhash.training.neighborhood import neighborhood
+    from lbhash.training.heads import neighborhood
 
     classes = count_classes(train)
     hasher, began = Hasher(bits, head="bits", seed=seed, epochs=epochs), time.perf_counter()
@@ -156,7 +156,7 @@ def hashed(train: EmbeddingSplit, hasher: Hasher, **more: Any) -> Iterator[Store
 def logistic(train: EmbeddingSplit, hasher: Hasher, *, class_number: bool, **more: Any) -> Iterator[Store]:
     """Yield the codes of a logistic regression and, if asked for, the class that it finds for each row."""
     from lbhash.models.hash_model import HashModel
-    from lbhash.training.posterior import predicted
+    from lbhash.training.class_posterior import predicted
 
     model, seconds = _fitted(train, hasher)
     take, size = f"lbhash train --bits {hasher.bits} --method logistic", 1 if count_classes(train) <= 256 else 2

@@ -16,7 +16,7 @@ from sklearn.base import clone
 from lbhash.hasher import Hasher
 from lbhash.losses import PULLS, Objective, Task, build_objective, find_method, method_name
 from lbhash.models.hash_model import HashModel
-from lbhash.training.recipes import pull_of, with_recipe
+from lbhash.training.defaults import completed, pull_of
 from lbhash.utils.files import existing_file
 from lbhash.utils.system import check_packages
 from lbhash.utils.validation import check_float
@@ -148,7 +148,7 @@ def checked_space(space: Space, hasher: Hasher, classes: int) -> dict[str, BaseD
 
 def _build(hasher: Hasher, classes: int) -> Objective:
     """Build what a hasher builds before it trains, as far as that is quick, and return the objective."""
-    given = with_recipe(hasher.checked())
+    given = completed(hasher.checked())
     assert given.dropout is not None
     assert given.pull is not None
     with torch.random.fork_rng(devices=[]):
@@ -160,7 +160,7 @@ def _build(hasher: Hasher, classes: int) -> Objective:
 def _own_value(hasher: Hasher, name: str) -> Any:
     """Return the value that a setting has if it is not searched."""
     group, _, own = name.rpartition(".")
-    given = with_recipe(hasher.checked())
+    given = completed(hasher.checked())
     value = (getattr(given, group) or {}).get(own) if group else getattr(given, own)
     return _default(hasher, name) if value is None else value
 
@@ -168,7 +168,7 @@ def _own_value(hasher: Hasher, name: str) -> Any:
 def _default(hasher: Hasher, name: str) -> Any:
     """Return a setting's default; None if the objective derives it from others and does not hold it by its name."""
     group, _, own = name.rpartition(".")
-    given = with_recipe(hasher.checked())
+    given = completed(hasher.checked())
     if not group:  # the recipe has it
         return getattr(given, own)
     assert given.pull is not None

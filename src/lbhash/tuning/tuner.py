@@ -20,9 +20,9 @@ from lbhash.models.encoder import Encoder
 from lbhash.models.hash_model import HashModel
 from lbhash.training.coders import coder_of
 from lbhash.training.confusion import confusion
+from lbhash.training.defaults import completed, pull_of
 from lbhash.training.hardware import training_device
 from lbhash.training.loop import Training, Watcher
-from lbhash.training.recipes import pull_of, with_recipe
 from lbhash.tuning import space as spaces
 from lbhash.tuning.space import Space, import_optuna, with_params
 from lbhash.tuning.study import Study
@@ -107,7 +107,7 @@ def search(
         raise ValueError(
             f"method is {hasher.method!r}, which fits a model by itself; a search is for methods with epochs"
         )
-    given = with_recipe(hasher.checked())
+    given = completed(hasher.checked())
     # Trials are of the network's bits where nothing else is said, since these are what the settings change.
     own_head = hasher.head or "bits"
     hasher = clone(hasher).set_params(method=given.method, pull=given.pull, head=given.head)
@@ -118,7 +118,7 @@ def search(
     space = spaces.checked_space(space, hasher, count)
     # What tells a search from others, by the names that a study stores.
     settings = {
-        name: value for name, value in asdict(with_recipe(hasher.checked())).items() if name not in _NOT_OF_THE_SEARCH
+        name: value for name, value in asdict(completed(hasher.checked())).items() if name not in _NOT_OF_THE_SEARCH
     }
     settings |= {"by": by, "percentile": percentiles[0], "inter_percentile": percentiles[1], "top_k": top_k}
     settings |= {"compare": compare, "held_out": held_out, "prune": prune}

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_type_hi
 
 import typer
 
-from lbhash.training.arguments import TrainingArguments, arguments
+from lbhash.training.settings import TrainingArguments, arguments
 
 if TYPE_CHECKING:
     from lbhash.pipeline.embeddings import ImageOptions, TextOptions

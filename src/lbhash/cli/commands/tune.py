@@ -18,7 +18,7 @@ from lbhash.cli.commands.options import (
     print_json,
     with_options,
 )
-from lbhash.training.arguments import Pull, Recipe
+from lbhash.training.settings import Pull, Recipe
 
 if TYPE_CHECKING:
     from lbhash.tuning import Trial, Tuning

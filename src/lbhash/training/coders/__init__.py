@@ -28,9 +28,6 @@ CODERS: dict[str, type[Coder]] = {
 }
 """The coders by the name that ``method`` takes, those that need no labels first."""
 
-LABEL_FREE = "sne"
-"""The coder of rows without labels that are too few to compare coders on (``lbhash.training.choice``)."""
-
 
 def coder_of(method: Any) -> type[Coder] | None:
     """Return the coder of that name; None if the method is a loss, by name or a custom one."""
@@ -43,4 +40,4 @@ def learns_classes(method: Any) -> bool:
     return coder is None or coder.needs_labels
 
 
-__all__ = ["CODERS", "LABEL_FREE", "Coder", "coder_of", "learns_classes"]
+__all__ = ["CODERS", "Coder", "coder_of", "learns_classes"]

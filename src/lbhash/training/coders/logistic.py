@@ -5,8 +5,8 @@ from __future__ import annotations
 from lbhash.data.holdout import hold_out
 from lbhash.data.split import EmbeddingSplit
 from lbhash.models.posterior import ClassPosterior
+from lbhash.training.class_posterior import HELD_OUT, choose, class_posterior
 from lbhash.training.coders.base import Coder
-from lbhash.training.posterior import HELD_OUT, choose, class_posterior
 
 
 class Logistic(Coder):

@@ -1,4 +1,4 @@
-"""A hash model of a coder: its linear map as a head without a hidden layer, its class posterior, or its own head."""
+"""Fits a coder: its linear map is a head without a hidden layer; or it has a class posterior, or a head of its own."""
 
 from __future__ import annotations
 
@@ -14,49 +14,21 @@ from threadpoolctl import threadpool_limits
 from lbhash.centers.targets import task_centers
 from lbhash.data.images import ImageSplit
 from lbhash.data.split import Split
-from lbhash.losses import METHODS, find_method, method_name
 from lbhash.models.hash_model import HashModel
 from lbhash.models.posterior import ClassPosterior
-from lbhash.training.arguments import METHOD, TrainingArguments, arguments
-from lbhash.training.coders import CODERS, LABEL_FREE, coder_of
+from lbhash.training.coders import CODERS
 from lbhash.training.coders.base import MOST_ROWS, MOST_TRAINED, LinearMap
 from lbhash.training.confusion import confusion
 from lbhash.training.hardware import cpu_settings
-from lbhash.training.setup import augmentation_of, labeled, model_metadata, open_backbone, stored_augmentation
+from lbhash.training.prepare import labeled, model_metadata
+from lbhash.training.settings import TrainingArguments, arguments
 from lbhash.utils.serialization import plain
-from lbhash.utils.validation import did_you_mean
 
 if TYPE_CHECKING:
     from lbhash.models.backbone import Backbone
 
 _OF_IMAGES = {"backbone", "augment"}
 """The settings that a coder of images has besides."""
-
-
-def fitted_method(method: Any, has_labels: bool) -> Any:
-    """Return the method that fits rows with or without labels: the one that is named or, if None, the default.
-
-    Raises:
-        ValueError: the method needs labels and there are none, or there is no such method.
-    """
-    if method is None:
-        return METHOD if has_labels else LABEL_FREE
-    coder = coder_of(method)
-    if coder is None:
-        try:
-            find_method(method)
-        except ValueError as error:
-            if ":" in str(method):  # a class of the user's own, which is not there
-                raise
-            hint = did_you_mean(str(method), [*METHODS, *CODERS])
-            raise ValueError(f"{error}, or of the coders: {', '.join(CODERS)}{hint}") from None
-    if has_labels or (coder is not None and not coder.needs_labels):
-        return method if coder is None else method.lower()
-    free = ", ".join(name for name, kind in CODERS.items() if not kind.needs_labels)
-    raise ValueError(
-        f"method is {method_name(method)!r}, which learns from labels, and there are none; give a label for each row, "
-        f"leave method out, or name one that needs none ({free})"
-    )
 
 
 def fit_coder(
@@ -94,6 +66,8 @@ def fit_coder(
             raise ValueError(f"{one.name} is {value!r} and {why}; leave {one.name} out")
     backbone = views = centers = None
     if isinstance(split, ImageSplit):
+        from lbhash.training.fine_tuning import augmentation_of, open_backbone, stored_augmentation
+
         backbone = open_backbone(given)
         images = split.subsample(MOST_TRAINED, given.seed)
         how: dict[str, Any] = {"workers": given.workers, "progress": "embedding" if given.progress else ""}

@@ -1,9 +1,9 @@
-"""Fits the class posterior that a hash model's bits are joined with, and weighs it, on rows held out of training.
+"""The class posterior of embeddings, a logistic regression; how held-out rows weigh it beside a model's bits.
 
-The posterior is that of a logistic regression with a squared penalty on the directions of embeddings from their mean.
-Held-out rows choose its penalty by their cross-entropy, and its weight λ and the strength s of its dither by the mAP of
-their codes, each a query to the others: of all λ within ``MARGIN`` of the best the smallest, since the network that has
-seen all rows is better than the one that has not. Then all rows are fitted.
+It has a squared penalty on the directions of embeddings from their mean. Held-out rows choose its penalty by their
+cross-entropy, and its weight λ and the strength s of its dither by the mAP of their codes, each a query to the others:
+of all λ within ``MARGIN`` of the best the smallest, since the network that has seen all rows is better than the one
+that has not. Then all rows are fitted.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ MOST_ROWS, _MOST_CHOSEN_BY = 100_000, 20_000  # that are fitted, and by which th
 Floats = npt.NDArray[np.float32]
 
 
-class Choice(NamedTuple):
-    """What the held-out rows have chosen: scikit-learn's C, λ and s, and the mAP that they had."""
+class Joined(NamedTuple):
+    """How a class posterior is joined: scikit-learn's C, λ and s, and the mAP that held-out rows had with them."""
 
     strength: float
     weight: float
@@ -61,7 +61,7 @@ class Choice(NamedTuple):
 
 def choose(
     fitted: EmbeddingSplit, held_out: EmbeddingSplit, outputs: Floats | None, centers: npt.NDArray[np.int8]
-) -> Choice:
+) -> Joined:
     """Return what is best for the held-out rows.
 
     Args:
@@ -89,16 +89,16 @@ def choose(
         with torch.inference_mode():
             joined = weighted(model, centers, weight, dither)(x).numpy() + (0 if bits is None else bits)
         found = leave_one_out_map(pack(joined), held_out.labels, centers.shape[1])
-        tried.append(Choice(strength, weight, dither, found))
+        tried.append(Joined(strength, weight, dither, found))
     highest = max(one.map for one in tried)
     weight = min(one.weight for one in tried if one.map >= highest - MARGIN)
     return max((one for one in tried if one.weight == weight), key=lambda one: one.map)
 
 
-def class_posterior(rows: EmbeddingSplit, centers: npt.NDArray[np.int8], choice: Choice) -> ClassPosterior:
+def class_posterior(rows: EmbeddingSplit, centers: npt.NDArray[np.int8], joined: Joined) -> ClassPosterior:
     """Return the branch of labeled rows, all of which are fitted, with what ``choose`` has found."""
-    *_, (_, model) = _fits(rows, centers, [one for one in STRENGTHS if one <= choice.strength])
-    return weighted(model, centers, choice.weight, choice.dither)
+    *_, (_, model) = _fits(rows, centers, [one for one in STRENGTHS if one <= joined.strength])
+    return weighted(model, centers, joined.weight, joined.dither)
 
 
 def guessed_labels(rows: EmbeddingSplit, labeled: EmbeddingSplit, classes: int) -> npt.NDArray[np.int64]:

@@ -10,9 +10,9 @@ import numpy as np
 from lbhash.data.split import EmbeddingSplit
 from lbhash.evaluation.metrics import recall_at
 from lbhash.evaluation.neighbors import nearest_by_cosine, neighbor_rankings
-from lbhash.training.arguments import TrainingArguments
-from lbhash.training.closed_form import fit_coder
 from lbhash.training.coders.base import MOST_TRAINED
+from lbhash.training.fit_coder import fit_coder
+from lbhash.training.settings import TrainingArguments
 
 COMPARED = ("signs", "lsh", "itq", "sne")
 NEAREST = 10

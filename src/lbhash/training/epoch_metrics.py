@@ -17,7 +17,7 @@ from torch import Tensor
 
 from lbhash.codes import PackedCodes
 from lbhash.evaluation.bound import bound
-from lbhash.training.arguments import Monitor
+from lbhash.training.settings import Monitor
 from lbhash.utils.labels import Numbers
 
 VALIDATION_SHARE = 0.1

@@ -1,7 +1,8 @@
 """The settings of a training, each written down once: its default, its range and one line of help.
 
 ``Hasher`` is constructed from these, ``train`` takes them, ``lbhash train`` has an option for each, and a model's
-configuration stores them. Nothing heavy is imported here, so that ``lbhash train --help`` is quick.
+configuration stores them. Nothing heavy is imported here, so that ``lbhash train --help`` is quick. ``defaults.py``
+says what is taken where a setting is None.
 """
 
 from __future__ import annotations
@@ -76,8 +77,8 @@ def _check_centers(value: Any, name: str) -> str:
 PULL_MARKS: dict[str | None, str] = {"surrogate": "_d", "bits": "+bits"}
 """What a pull adds to the name of a method: csq is ``csq_d`` with the paper's guidance."""
 
-METHOD = "csq"
-"""The host method of rows with labels, where none is chosen."""
+METHOD, LABEL_FREE = "csq", "sne"
+"""The methods of rows with and without labels, where none is named. Of many rows without, several are compared."""
 
 
 @dataclass(eq=False, repr=False)

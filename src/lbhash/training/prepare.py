@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,40 +11,33 @@ import torch
 
 from lbhash.centers.targets import ARRANGED, DESIGNED, Confusion, task_centers
 from lbhash.data.holdout import validation_rows
-from lbhash.data.split import Split, SplitT, TrainingRows
+from lbhash.data.split import Split, SplitT
 from lbhash.losses import (
     Objective,
     Task,
     build_objective,
     check_method,
-    method_name,
     stored_method,
     uses_centers,
 )
 from lbhash.models.backbone import Backbone
 from lbhash.models.encoder import Encoder, load_encoder
 from lbhash.models.hash_model import HashModel
-from lbhash.training.arguments import PULL_MARKS, TrainingArguments, arguments
 from lbhash.training.batches import labels_of
-from lbhash.training.coders import coder_of
 from lbhash.training.confusion import MOST_ROWS, confusion
+from lbhash.training.defaults import completed, full_name
 from lbhash.training.distributed import is_main_process
+from lbhash.training.epoch_metrics import check_validation
 from lbhash.training.hardware import cpu_settings, draw_from
-from lbhash.training.monitor import check_validation
 from lbhash.training.partial import WithNeighbors, with_guesses
-from lbhash.training.recipes import with_recipe
+from lbhash.training.settings import TrainingArguments, arguments
 from lbhash.utils.labels import check_numbers, has_label
 from lbhash.utils.serialization import plain
-from lbhash.utils.validation import check_same_rows, check_type
+from lbhash.utils.validation import check_same_rows
 from lbhash.utils.version import __version__
 
 if TYPE_CHECKING:
-    from lbhash.training.images import Augmentation, ImageModel
-
-STANDARDIZED = 2000
-"""Training images from which mean and deviation of the embeddings are computed."""
-
-_STANDARDIZATION = 3  # keeps this sample apart from the others of a seed
+    pass
 
 
 @dataclass(frozen=True)
@@ -93,20 +86,17 @@ def prepare(
     Raises:
         TypeError, ValueError: a setting is not as it must be, or the labels do not fit the rows.
     """
-    given = with_recipe(settings.checked(), len(split), images=backbone is not None)
-    kind = given.centers
-    share = check_validation(given.validation, given.monitor)
-    pull = given.pull
-    assert pull is not None
+    given = completed(settings.checked(), len(split), images=backbone is not None)
     options, guidance = plain(given.options, "options"), plain(given.guidance, "guidance")
+    given = replace(given, options=options, guidance=guidance)
+    assert given.pull is not None
+    share = check_validation(given.validation, given.monitor)
     # What can be wrong is found before the confusion, which takes longest.
-    check_method(given.method, pull, guidance=guidance, options=options)
+    check_method(given.method, given.pull, guidance=guidance, options=options)
     start = _start(given, split)
-    asked = settings.head and given.head  # None where the default chose it
-    partly = check_partly(split, asked)
+    partly = check_partly(split, settings.head and given.head)  # None where the default chose it
     if partly:
         given = replace(given, head="bits")
-    assert given.dropout is not None
     checked = labeled(split.labeled(), classes)
     split = split if partly else checked
     fitted, validation = split, None
@@ -116,34 +106,12 @@ def prepare(
     if partly:
         with cpu_settings(given.threads):
             fitted = with_guesses(fitted.embedded(), classes)
-    if not uses_centers(given.method, pull) and kind == ARRANGED:
-        kind = DESIGNED
-
-    def ask() -> npt.NDArray[np.floating]:
-        if known_confusion is not None and validation is None:
-            return known_confusion()
-        bar = "embedding" if given.progress and is_main_process() else ""
-        sample = fitted.subsample(MOST_ROWS).embedded(backbone, workers=given.workers, progress=bar)
-        return confusion(sample, classes)
-
-    centers = task_centers(kind, classes, given.bits, given.seed, ask)
-    labels = labels_of(fitted)
-    task = Task(given.bits, classes, labels, torch.from_numpy(centers).float(), given.epochs, given.seed)
-    with torch.random.fork_rng():
-        draw_from(given.seed, 0)
-        objective = build_objective(given.method, task, pull, guidance=guidance, options=options)
-        if partly:
-            objective = WithNeighbors(objective, fitted.embedded())
-        has_classifier = objective.class_scores(task.centers[:1]) is not None
-        metadata = model_metadata(given, len(fitted)) | {"options": options, "guidance": guidance}
-        draw_from(given.seed, 1)  # so that a host and its guided form start from the same weights
-        dim = split.input_dim(backbone)
-        model = HashModel(
-            dim, given.bits, given.hidden, given.dropout, classes if has_classifier else 0, metadata=metadata
-        )
-    identity = {"method": full_name(given.method, pull), "dim": dim, "classes": classes}
+    centers = _centers(given, fitted, classes, backbone, None if validation is not None else known_confusion)
+    dim = split.input_dim(backbone)
+    model, objective = _model(given, fitted, dim, centers, partly=partly)
+    identity = {"method": full_name(given.method, given.pull), "dim": dim, "classes": classes}
     identity |= {name: getattr(given, name) for name in ("bits", "hidden", "dropout")}
-    identity |= {"pull": pull, "centers": str(given.centers)}  # as a checkpoint can store them
+    identity |= {"pull": given.pull, "centers": str(given.centers)}  # as a checkpoint can store them
     identity |= {"options": options, "guidance": guidance, "validation": share}
     if start is not None:
         model.head.load_state_dict(HashModel.of(start).head.state_dict())
@@ -151,60 +119,42 @@ def prepare(
     return Setup(given, model, objective, split, fitted, validation, centers, identity)
 
 
-def prepare_images(
-    setup: Setup, backbone: Backbone, *, standardize: bool
-) -> tuple[ImageModel, TrainingRows, TrainingRows | None]:
-    """Return backbone and head, the training images, augmented, and the validation images, if there are any.
+def _centers(
+    given: TrainingArguments, fitted: Split, classes: int, backbone: Backbone | None, known: Confusion | None
+) -> npt.NDArray[np.int8]:
+    """Return the class centers; for a method that has no use for them, those that need no confusion matrix."""
 
-    The settings of images are added to the run's identity and the model's metadata. The head's standardization is of
-    what the backbone makes of up to 2,000 training images before it learns anything.
+    def confusion_of_rows() -> npt.NDArray[np.floating]:
+        bar = "embedding" if given.progress and is_main_process() else ""
+        sample = fitted.subsample(MOST_ROWS).embedded(backbone, workers=given.workers, progress=bar)
+        return confusion(sample, classes)
 
-    Args:
-        setup: what ``prepare`` made, with this backbone.
-        backbone: its model is trained in place.
-        standardize: whether to set the head's standardization; a resumed run has it from its checkpoint.
-    """
-    from lbhash.training.images import ImageModel, ImageRows
-
-    given = setup.arguments
-    said = {"image_size": given.image_size, "batch_norm": given.batch_norm, "augment": stored_augmentation(given)}
-    setup.model.metadata |= said
-    setup.identity.update(said, backbone=backbone.fingerprint())
-    model = ImageModel(backbone.model, setup.model, given.batch_norm)
-    fitted: Any = setup.fitted  # images, and so are those held out
-    held_out: Any = setup.validation
-    rows = ImageRows(fitted, backbone, augmentation=augmentation_of(given), seed=given.seed)
-    validation = None if held_out is None else ImageRows(held_out, backbone)
-    if standardize:
-        sample = setup.fitted.subsample(STANDARDIZED, [given.seed, 0, _STANDARDIZATION])
-        bar = "measuring" if given.progress and is_main_process() else ""
-        embeddings = sample.embedded(backbone, workers=given.workers, progress=bar).embeddings.astype(np.float64)
-        setup.model.set_standardization(embeddings.mean(axis=0), embeddings.std(axis=0))
-    return model, rows, validation
+    assert given.pull is not None
+    used = uses_centers(given.method, given.pull)
+    kind = DESIGNED if given.centers == ARRANGED and not used else given.centers
+    return task_centers(kind, classes, given.bits, given.seed, known or confusion_of_rows)
 
 
-def augmentation_of(settings: TrainingArguments) -> Augmentation | None:
-    """Return how training images are augmented; None if they are not."""
-    from lbhash.training.images import Augmentation
-
-    augment = Augmentation() if settings.augment is True else settings.augment
-    return check_type(augment, "augment", (bool, Augmentation), "True, False or an Augmentation") or None
-
-
-def stored_augmentation(settings: TrainingArguments) -> Any:
-    """Return how training images are augmented, as a model stores it; False if they are not."""
-    augment = augmentation_of(settings)
-    return plain(asdict(augment), "augment") if augment else False
-
-
-def open_backbone(settings: TrainingArguments) -> Backbone:
-    """Return the backbone of images, as it is before it learns."""
-    from lbhash.training.images import resized
-
-    if settings.backbone is None:
-        raise ValueError("backbone is not given; images need one: a folder or Hub id of a vision model")
-    backbone = Backbone.from_pretrained(settings.backbone, device=settings.device)
-    return backbone if settings.image_size is None else resized(backbone, settings.image_size)
+def _model(
+    given: TrainingArguments, fitted: Split, dim: int, centers: npt.NDArray[np.int8], *, partly: bool
+) -> tuple[HashModel, Objective]:
+    """Return model and loss with the weights that they start from; a host and its guided form start from equal ones."""
+    classes = len(centers)
+    task = Task(
+        given.bits, classes, labels_of(fitted), torch.from_numpy(centers).float(), epochs=given.epochs, seed=given.seed
+    )
+    assert given.pull is not None
+    assert given.dropout is not None
+    with torch.random.fork_rng():
+        draw_from(given.seed, 0)
+        objective = build_objective(given.method, task, given.pull, guidance=given.guidance, options=given.options)
+        if partly:
+            objective = WithNeighbors(objective, fitted.embedded())
+        has_classifier = objective.class_scores(task.centers[:1]) is not None
+        metadata = model_metadata(given, len(fitted)) | {"options": given.options, "guidance": given.guidance}
+        draw_from(given.seed, 1)
+        outputs = classes if has_classifier else 0
+        return HashModel(dim, given.bits, given.hidden, given.dropout, outputs, metadata=metadata), objective
 
 
 def _start(given: TrainingArguments, split: Split) -> Encoder | None:
@@ -253,11 +203,6 @@ def labeled(split: SplitT, classes: int) -> SplitT:
     labels = check_numbers(split.labels, classes, "labels of split")
     check_same_rows(labels, "labels of split", split, "split")
     return split.with_rows(split.rows, labels)
-
-
-def full_name(method: Any, pull: str | None) -> str:
-    """Return the method with its pull: ``csq``, the paper's ``csq_d``, or ``csq+bits``; a coder is never pulled."""
-    return method_name(method) + ("" if coder_of(method) is not None else PULL_MARKS.get(pull, ""))
 
 
 def model_metadata(given: TrainingArguments, rows: int) -> dict[str, Any]:

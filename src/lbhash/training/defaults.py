@@ -6,14 +6,44 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from lbhash.losses import PAPER, find_method, method_name, names_surrogate, recommended, uses_centers
-from lbhash.training.arguments import METHOD, Pull, TrainingArguments
+from lbhash.losses import METHODS, PAPER, find_method, method_name, names_surrogate, recommended, uses_centers
+from lbhash.training.coders import CODERS, coder_of
+from lbhash.training.settings import LABEL_FREE, METHOD, PULL_MARKS, Pull, TrainingArguments
+from lbhash.utils.validation import did_you_mean
 
 LEAST_STEPS = 8
 """Steps of an epoch that "tuned" leaves: its batches were found on thousands of rows, and hundreds need smaller."""
 
 
-def with_recipe(given: TrainingArguments, rows: int | None = None, *, images: bool = False) -> TrainingArguments:
+def method_for(method: Any, *, has_labels: bool, images: bool = False) -> Any:
+    """Return the method that fits rows with or without labels: the one that is named or, if None, the default.
+
+    Raises:
+        ValueError: the method needs labels and there are none, or there is no such method.
+    """
+    if method is None:
+        if not has_labels and not images:
+            return LABEL_FREE
+        method = METHOD
+    coder = coder_of(method)
+    if coder is None:
+        try:
+            find_method(method)
+        except ValueError as error:
+            if ":" in str(method):  # a class of the user's own, which is not there
+                raise
+            hint = did_you_mean(str(method), [*METHODS, *CODERS])
+            raise ValueError(f"{error}, or of the coders: {', '.join(CODERS)}{hint}") from None
+    if has_labels or (coder is not None and not coder.needs_labels):
+        return method if coder is None else method.lower()
+    free = ", ".join(name for name, kind in CODERS.items() if not kind.needs_labels)
+    raise ValueError(
+        f"method is {method_name(method)!r}, which learns from labels, and there are none; give a label for each row, "
+        f"or name one that needs none ({free})"
+    )
+
+
+def completed(given: TrainingArguments, rows: int | None = None, *, images: bool = False) -> TrainingArguments:
     """Return the settings with a method, head and pull, and with those of the recipe in the place of what is None.
 
     Args:
@@ -68,3 +98,8 @@ def pull_of(given: TrainingArguments, *, images: bool = False) -> Pull:
 def _without_rest(batch: int, rows: int) -> int:
     """Return a batch size with which the last batch of an epoch is no small rest: the rest goes to the others."""
     return batch if not 0 < rows % batch < batch / 8 else -(-rows // (rows // batch))
+
+
+def full_name(method: Any, pull: str | None) -> str:
+    """Return the method with its pull: ``csq``, the paper's ``csq_d``, or ``csq+bits``; a coder is never pulled."""
+    return method_name(method) + ("" if coder_of(method) is not None else PULL_MARKS.get(pull, ""))
