@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import math
+import re
 from importlib.resources import files
 
 import numpy as np
@@ -155,12 +156,10 @@ def test_posterior_8(tmp_path, capsys, in_this_process):
         pairs = [(random_truth(8, seed), np.array(of_seed[name])) for seed, of_seed in enumerate(of_seeds)]
         assert back.mean == pytest.approx(np.mean([divergence(found, truth) for truth, found in pairs]), rel=1e-4)
         assert there.mean == pytest.approx(np.mean([divergence(truth, found) for truth, found in pairs]), rel=1e-4)
-    said = capsys.readouterr().err
-    assert "[4/4] posterior-8-" in said
-    assert ": KL of marginals 0." in said
+    assert re.search("estimating .* 4/4 runs", capsys.readouterr().err)
     runs[1].unlink()
     posterior_8.run(settings, **small)
-    assert "[1/1] posterior-8-" in capsys.readouterr().err
+    assert runs[1].exists()
 
 
 def test_posterior_16(tmp_path, in_this_process):

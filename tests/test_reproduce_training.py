@@ -17,9 +17,9 @@ from lbhash.evaluation.recognition import classifier_predict
 from lbhash.hasher import Hasher
 from lbhash.reproduce import Settings, curves, experiments, paper, tsne
 from lbhash.reproduce.results import Regression, lift_counts
-from lbhash.reproduce.runs.runner import CODES, SECONDS, TRAJECTORY, RunConfig, complete, outcome
-from lbhash.reproduce.runs.settings import METHODS
+from lbhash.reproduce.runs.experiment_settings import METHODS
 from lbhash.reproduce.runs.sources import Source, UnsuitableData
+from lbhash.reproduce.runs.trained import CODES, SECONDS, TRAJECTORY, RunConfig, complete, outcome
 from lbhash.trials.intervals import Interval
 from lbhash.utils.parallel import read_run
 from reproduce_tools import check_files, columns_of, split_blobs
@@ -63,7 +63,7 @@ def small(file):
 
 def read(run, seed, folder):
     """What a run left with a seed."""
-    return read_run(run.file(seed, folder))
+    return read_run(folder / f"{run.name(seed)}.json")
 
 
 def wanting(run, *wanted):
@@ -136,7 +136,6 @@ def test_a_run_is_named_after_all_that_matters(file, labels_file):
         RunConfig(source, "csq", bits=8, centers="bch"),
         RunConfig(source, "csq", bits=8, epochs=3),
         RunConfig(source, "csq", bits=8, hidden=8),
-        RunConfig(source, "csq", bits=8, batch_size=32),
         RunConfig(source, "csq", bits=8, lr=0.1),
     ]
     assert len({cell.name(0) for cell in (base, *others)} | {base.name(1)}) == len(others) + 2
@@ -194,30 +193,29 @@ def test_recognition_is_by_the_methods_own_classifier(small):
 def test_what_is_there_is_not_run_again(small, tmp_path, capsys):
     two = Settings(seeds=2, workers=1, runs=tmp_path)
     complete([small], two)
-    assert "[1/1] blobs, csq_d, 8 bits, 2 epochs, 2 seeds: mAP 0." in capsys.readouterr().err
+    assert re.search("training .* 2/2 runs", capsys.readouterr().err)
     written = {file: file.stat().st_mtime_ns for file in tmp_path.iterdir()}
     assert len(written) == 2
     complete([small], two)
     assert {file: file.stat().st_mtime_ns for file in tmp_path.iterdir()} == written
     assert capsys.readouterr().err == ""
-    assert [small.is_done(seed, tmp_path) for seed in (0, 1, 2)] == [True, True, False]
-    assert not wanting(small, CODES).is_done(0, tmp_path)
-    before = read(small, 0, tmp_path)["report"]
+    before = [read(small, seed, tmp_path) for seed in (0, 1)]
+    complete([wanting(small, SECONDS)], replace(two, seeds=1))
     complete([small, wanting(small, CODES), wanting(small, TRAJECTORY)], replace(two, seeds=1))
-    assert [wanting(small, CODES, TRAJECTORY).is_done(seed, tmp_path) for seed in (0, 1)] == [True, False]
-    assert read(small, 0, tmp_path)["report"] == before
-    assert np.shape(read(small, 0, tmp_path)[CODES]) == (40, 1)
+    after, other = (read(small, seed, tmp_path) for seed in (0, 1))
+    assert other == before[1]
+    assert after["report"] == before[0]["report"]
+    assert np.shape(after[CODES]) == (40, 1)
+    assert len(after[TRAJECTORY]) == len(after[SECONDS]) == 2
 
 
-def test_kinds_with_the_same_centers_are_one_run(file, tmp_path, capsys):
+def test_kinds_with_the_same_centers_are_one_run(file, tmp_path):
     kinds = [
         RunConfig(Source("blobs", file), "csq", bits=8, epochs=1, hidden=4, centers=kind)
         for kind in ("best", "levenshtein")
     ]
-    assert kinds[0].name(0) == kinds[1].name(0)
-    complete([wanting(kinds[0], CODES), kinds[1]], Settings(seeds=1, workers=1, runs=tmp_path))
-    assert "[1/1]" in capsys.readouterr().err
-    assert wanting(kinds[0], CODES).is_done(0, tmp_path)
+    found = complete([wanting(kinds[0], CODES), kinds[1]], Settings(seeds=1, workers=1, runs=tmp_path))
+    assert [CODES in held for held in found.values()] == [True]
 
 
 # Statistics

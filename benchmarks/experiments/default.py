@@ -94,7 +94,7 @@ def main(arguments: list[str] | None = None) -> None:
         f"{source.name}-{fit}-{bits}bits-seed{seed}": (source.file, given.held_out, fit, bits, seed)
         for source, bits, seed, fit in keys
     }
-    results, _ = run_missing(runs, execute, given.out, given.workers, said)
+    results = run_missing(runs, execute, given.out, given.workers)
     lines = []
     for source, bits, way in product(given.data, given.bits, WAYS):
         names = [f"{source.name}-{WAYS[way]}-{bits}bits-seed{seed}" for seed in range(given.seeds)]
@@ -111,11 +111,6 @@ def main(arguments: list[str] | None = None) -> None:
         rounded = [line | {"map": round(line["map"], 5), "seconds": round(line["seconds"], 1)} for line in lines]
         write_csv(given.page.with_name("default.csv"), rounded)
         draw(lines, given.page.with_name("default.png"))
-
-
-def said(result: Run) -> str:
-    """Say what a run found."""
-    return ", ".join(f"{way} {one['map']:.4f} in {one['seconds']:.1f} s" for way, one in result.items())
 
 
 def table(lines: list[Run]) -> str:

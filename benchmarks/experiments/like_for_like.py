@@ -36,7 +36,7 @@ from lbhash.hasher import Hasher
 from lbhash.losses import METHODS as LOSSES
 from lbhash.losses import recommended
 from lbhash.reproduce.results import plots
-from lbhash.reproduce.runs.settings import METHODS
+from lbhash.reproduce.runs.experiment_settings import METHODS
 from lbhash.reproduce.runs.sources import Source
 from lbhash.training.setup import full_name
 from lbhash.trials.intervals import bootstrap, holm, p_value

@@ -372,17 +372,17 @@ def flip_study(run: Run) -> None:
 
 @attack("flip-runs", "damaged finished runs of `reproduce`, read again", 200)
 def flip_runs(run: Run) -> None:
-    from lbhash.reproduce.runs import Source
-    from lbhash.reproduce.runs.runner import CODES, TRAJECTORY, RunConfig, execute
+    from lbhash.reproduce.runs import Settings, Source
+    from lbhash.reproduce.runs.trained import CODES, TRAJECTORY, RunConfig, complete
     from lbhash.utils.parallel import read_run
 
     material = Material(run)
     wanted = frozenset((CODES, TRAJECTORY))
     config = RunConfig(Source("blobs", str(material.data)), "csq", "plain", BITS, epochs=1, hidden=4, wanted=wanted)
-    done = material.program.call(execute, config, [0], run.folder / "runs")
+    done = material.program.call(complete, [config], Settings(seeds=1, workers=1, runs=run.folder / "runs"))
     assert done.status == 0, done.err
 
     def read(there: str) -> Any:
-        return read_run(config.file(0, Path(there)))
+        return read_run(Path(there) / f"{config.name(0)}.json")
 
     flip_all(run, material.program, [Reader(run.folder / "runs", ("*",), (read,))])

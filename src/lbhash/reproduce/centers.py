@@ -8,7 +8,7 @@ from lbhash.centers import class_centers, minimum_distance
 from lbhash.reproduce import paper
 from lbhash.reproduce.results import Record, Result, plots
 from lbhash.reproduce.runs import Settings
-from lbhash.reproduce.runs.runner import RunConfig, completed, grid, with_setting
+from lbhash.reproduce.runs.trained import RunConfig, completed, grid, with_setting
 from lbhash.reproduce.texts import text
 from lbhash.trials.intervals import Interval
 

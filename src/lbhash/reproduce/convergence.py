@@ -7,7 +7,7 @@ import numpy as np
 from lbhash.reproduce.ratio import MAP, Course, at_epoch, by_epoch, course_of, epochs_figure
 from lbhash.reproduce.results import Record, Result
 from lbhash.reproduce.runs import Settings
-from lbhash.reproduce.runs.runner import TRAJECTORY, RunConfig, completed, grid, with_setting
+from lbhash.reproduce.runs.trained import TRAJECTORY, RunConfig, completed, grid, with_setting
 from lbhash.reproduce.texts import text
 from lbhash.trials.intervals import Interval
 

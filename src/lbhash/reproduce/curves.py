@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from lbhash.reproduce.results import Record, Result, plots
 from lbhash.reproduce.runs import Settings
-from lbhash.reproduce.runs.runner import BITS, RunConfig, completed, grid, pairs, with_setting
+from lbhash.reproduce.runs.trained import BITS, RunConfig, completed, grid, pairs, with_setting
 from lbhash.reproduce.texts import text
 from lbhash.trials.intervals import Interval
 

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from lbhash.reproduce import paper
 from lbhash.reproduce.results import Record, Result, lift_counts, plots
 from lbhash.reproduce.runs import METHODS, Settings, Source, UnsuitableData
-from lbhash.reproduce.runs.runner import BITS, RunConfig, completed, grid, pairs, with_setting
+from lbhash.reproduce.runs.trained import BITS, RunConfig, completed, grid, pairs, with_setting
 from lbhash.reproduce.texts import text
 from lbhash.trials.intervals import Interval
 

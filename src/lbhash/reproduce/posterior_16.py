@@ -34,11 +34,11 @@ def run(
     schedule: Schedule = fit.PAPER_SCHEDULE,
 ) -> Result:
     """Return the table of all estimates at ``samples``, and of those without training at each number of ``curve``."""
-    trials = {
-        n: [scores.Trial(n, seed, lasting(schedule, n) if n in samples else None) for seed in settings.all_seeds()]
+    draws = {
+        n: [scores.Draw(n, seed, lasting(schedule, n) if n in samples else None) for seed in settings.all_seeds()]
         for n in dict.fromkeys([*samples, *curve])
     }
-    there, back, _ = scores.complete_trials(BITS, trials, estimates, settings)
+    there, back, _ = scores.complete_draws(BITS, draws, estimates, settings)
     records: list[Record] = []
     for name in there[samples[0]]:
         record: Record = {"estimate": name}
@@ -66,7 +66,7 @@ def lasting(schedule: Schedule, samples: int) -> Schedule:
 
 
 def estimates(
-    trial: scores.Trial, truth: Joint, seen: Joint, outcomes: npt.NDArray[np.int64], rng: np.random.Generator
+    draw: scores.Draw, truth: Joint, seen: Joint, outcomes: npt.NDArray[np.int64], rng: np.random.Generator
 ) -> dict[str, Joint]:
     """Return products of marginals and of blocks, and if there is a schedule, the surrogate's P."""
     found = {
@@ -74,9 +74,9 @@ def estimates(
         FLOOR: independent_blocks(truth, BLOCK),
         BLOCKS: independent_blocks(seen, BLOCK),
     }
-    if trial.schedule is not None:
+    if draw.schedule is not None:
         outputs = fit.raw_outputs(outcomes, BITS, rng)
-        surrogate = fit.fit_surrogate(outputs, trial.seed, trial.schedule)
+        surrogate = fit.fit_surrogate(outputs, draw.seed, draw.schedule)
         first, second = fit.mean_of_blocks(surrogate, outputs)
         found |= {OF_BLOCKS: np.outer(second, first).ravel(), OF_PRODUCTS: fit.mean_of_products(surrogate, outputs)}
     return found

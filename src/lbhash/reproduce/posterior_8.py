@@ -36,23 +36,23 @@ def run(
     schedule: Schedule = fit.PAPER_SCHEDULE,
 ) -> Result:
     """Return the table of all estimates at ``samples``, and of five of them at each number of ``curve``."""
-    trials = {}
+    draws = {}
     for n in sorted({samples, *curve}):
         settled = fit.stretched(schedule, n, SAMPLES), fresh if n == samples else ()
-        trials[n] = [scores.Trial(n, seed, *settled) for seed in settings.all_seeds()]
-    there, back, found = scores.complete_trials(BITS, trials, estimates, settings)
+        draws[n] = [scores.Draw(n, seed, *settled) for seed in settings.all_seeds()]
+    there, back, found = scores.complete_draws(BITS, draws, estimates, settings)
     records: list[Record] = [
         {"estimate": name, scores.THERE: value, scores.BACK: back[samples][name], "paper": PAPER.get(name)}
         for name, value in there[samples].items()
     ]
     cells: list[Record] = [
-        {"samples": n, **{name: there[n][name] for name in IN_CURVE}, "255 / (2n)": 255 / (2 * n)} for n in trials
+        {"samples": n, **{name: there[n][name] for name in IN_CURVE}, "255 / (2n)": 255 / (2 * n)} for n in draws
     ]
     about = text("posterior-8-samples", seeds=settings.seeds, samples=SAMPLES)
     lines = partial(scores.samples_figure, cells)
     more = Result.of(f"{scores.THERE} against the number of samples", cells, about, lines, digits=4)
     kls = scores.divergence_records({samples: there[samples]}, back, PAPER)
-    truth, first = scores.random_truth(BITS, settings.seed), found[trials[samples][0].name(BITS)]["joints"]
+    truth, first = scores.random_truth(BITS, settings.seed), found[draws[samples][0].name(BITS)]["joints"]
     known = {"seeds": settings.seeds, "expected": 255 / (2 * samples)}
     about = text("posterior-8", samples=samples, schedule=schedule, **known)
     title = f"8 bits, 256 random joint probabilities, {samples:,} samples"
@@ -61,17 +61,17 @@ def run(
 
 
 def estimates(
-    trial: scores.Trial, truth: Joint, seen: Joint, outcomes: npt.NDArray[np.int64], rng: np.random.Generator
+    draw: scores.Draw, truth: Joint, seen: Joint, outcomes: npt.NDArray[np.int64], rng: np.random.Generator
 ) -> dict[str, Joint]:
-    """Return the product of the marginals and the surrogate's P; its variants unless ``trial.fresh`` is empty."""
-    assert trial.schedule is not None
+    """Return the product of the marginals and the surrogate's P; its variants unless ``draw.fresh`` is empty."""
+    assert draw.schedule is not None
     outputs = fit.raw_outputs(outcomes, BITS, rng)
-    surrogate = fit.fit_surrogate(outputs, trial.seed, trial.schedule)
+    surrogate = fit.fit_surrogate(outputs, draw.seed, draw.schedule)
     found = {scores.MARGINALS: independent_bits(seen), SURROGATE: fit.mean_of_blocks(surrogate, outputs)[0]}
-    if trial.fresh:
-        others = fit.raw_outputs(rng.choice(len(truth), max(trial.fresh), p=truth), BITS, rng)
-        found["surrogate, dropout"] = fit.mean_with_dropout(surrogate, outputs, trial.seed)[0]
-        for count in trial.fresh:
+    if draw.fresh:
+        others = fit.raw_outputs(rng.choice(len(truth), max(draw.fresh), p=truth), BITS, rng)
+        found["surrogate, dropout"] = fit.mean_with_dropout(surrogate, outputs, draw.seed)[0]
+        for count in draw.fresh:
             found[NEW.format(count)] = fit.mean_of_blocks(surrogate, others[:count])[0]
     return found
 

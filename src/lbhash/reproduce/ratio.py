@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 from lbhash.reproduce.results import Record, Regression, Result, plots
 from lbhash.reproduce.runs import Settings
-from lbhash.reproduce.runs.runner import BITS, TRAJECTORY, Done, RunConfig, completed, grid, with_setting
+from lbhash.reproduce.runs.trained import BITS, TRAJECTORY, Done, RunConfig, completed, grid, with_setting
 from lbhash.reproduce.texts import text
 from lbhash.trials.intervals import Interval
 from lbhash.utils.plotting import whole_numbers

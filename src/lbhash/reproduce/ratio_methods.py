@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from lbhash.reproduce.ratio import quotients
 from lbhash.reproduce.results import Record, Regression, Result, plots
 from lbhash.reproduce.runs import Settings
-from lbhash.reproduce.runs.runner import RunConfig, completed, grid, pairs, with_setting
+from lbhash.reproduce.runs.trained import RunConfig, completed, grid, pairs, with_setting
 from lbhash.reproduce.texts import text
 from lbhash.trials.intervals import Interval
 

@@ -15,7 +15,7 @@ from lbhash.utils.validation import did_you_mean
 
 if TYPE_CHECKING:
     from lbhash.reproduce.results.result import Result
-    from lbhash.reproduce.runs.runner import RunConfig
+    from lbhash.reproduce.runs.trained import RunConfig
 
 TRAINS = ("sources", "epochs", "lr", "bits")
 METHODS = (*TRAINS, "methods")
@@ -133,7 +133,7 @@ def run_all(settings: Settings, out: str | Path) -> dict[str, Result | str]:
     Returns:
         The results by name; if the data do not suit an experiment, the line that says what it needs instead.
     """
-    from lbhash.reproduce.runs.runner import complete
+    from lbhash.reproduce.runs.trained import complete
 
     check_folder(out, "out")
     check_folder(settings.runs, "runs")

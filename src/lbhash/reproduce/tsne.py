@@ -11,7 +11,7 @@ from lbhash.codes import unpack
 from lbhash.data import EmbeddingSplit
 from lbhash.reproduce.results import Record, Result, plots
 from lbhash.reproduce.runs import Settings
-from lbhash.reproduce.runs.runner import CODES, RunConfig, completed, grid, pairs, with_setting
+from lbhash.reproduce.runs.trained import CODES, RunConfig, completed, grid, pairs, with_setting
 from lbhash.reproduce.texts import text
 
 BITS = (64,)

@@ -14,8 +14,7 @@ from lbhash.data import EmbeddingSplit
 from lbhash.trials.questions import Question, Values
 from lbhash.trials.stored import Stored, Way
 from lbhash.trials.ways import Fit
-from lbhash.utils.parallel import in_processes, read_run, write_run
-from lbhash.utils.progress import counted
+from lbhash.utils.parallel import run_missing
 
 
 @dataclass(frozen=True)
@@ -76,17 +75,9 @@ def run_trials(
         workers: processes that run at the same time, with a thread each.
         progress: show a bar on standard error.
     """
-    files = {} if folder is None else {name: folder / f"{name}.json" for name in trials}
-    results = {name: read_run(file) for name, file in files.items() if file.exists()}
-    missing = {name: (trial,) for name, trial in trials.items() if name not in results}
-    here = ((name, execute(*given)) for name, given in missing.items())
-    with counted("comparing", len(trials), "fits", done=len(results), show=progress) as advance:
-        for name, found in in_processes(missing, execute, workers) if workers > 1 else here:
-            results[name] = found
-            if name in files:
-                write_run(files[name], found)
-            advance(1)
-    return {name: [_from_json(one) for one in results[name]] for name in trials}
+    tasks = {name: (trial,) for name, trial in trials.items()}
+    found = run_missing(tasks, execute, folder, workers, title="comparing", progress=progress)
+    return {name: [_from_json(one) for one in held] for name, held in found.items()}
 
 
 def execute(trial: Trial) -> list[dict[str, Any]]:
