@@ -354,20 +354,19 @@ def flip_cache(
     flip_all(run, program, [Reader(whole, files, (command,), look)])
 
 
-@attack("flip-study", "a damaged study, read by `tune --resume`", 200)
-def flip_study(run: Run) -> None:
-    warm_more("optuna", "sqlalchemy", "sqlalchemy.dialects.sqlite", "lbhash.tuning")
+@attack("flip-search", "damaged trials, read by `tune`", 200)
+def flip_search(run: Run) -> None:
+    warm_more("optuna", "lbhash.tuning")
     material = Material(run)
     tuning = ("tune", "--data", material.data, "--bits", BITS, "--epochs", 1, "--trials", 2, "--json", "--out", HERE)
-    material.program.must(*tuning, here=run.folder / "study")
+    material.program.must(*tuning, here=run.folder / "search")
 
     def look(there: Path) -> Any:
         lines = (there / "best.json").read_text().splitlines()
         same = [line for line in lines if "seconds" not in line]  # a trial that was lost is tried again
         return same, (there / "model" / "model.safetensors").read_bytes()
 
-    resume = ((*tuning, "--resume"),)
-    flip_all(run, material.program, [Reader(run.folder / "study", ("study.db",), resume, look, printed=False)])
+    flip_all(run, material.program, [Reader(run.folder / "search", ("runs/*",), (tuning,), look, printed=False)])
 
 
 @attack("flip-runs", "damaged finished runs of `reproduce`, read again", 200)

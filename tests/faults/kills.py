@@ -224,3 +224,15 @@ def kill_reproduce(run: Run) -> None:
         return {file.name: file.read_bytes() for file in folder.glob("*.*")}
 
     kill_all(run, material.program, None, command, look_at, command)
+
+
+@attack("kill-tune", "kill -9 of `tune`; then the same command, trial for trial", ENOUGH)
+def kill_tune(run: Run) -> None:
+    material = Material(run)
+    command = ("tune", "--data", material.data, "--bits", BITS, "--epochs", 1, "--trials", 3, "--json", "--out", HERE)
+
+    def look_at(folder: Path) -> Any:
+        best = [line for line in (folder / "best.json").read_text().splitlines() if "seconds" not in line]
+        return best, (folder / "model" / "model.safetensors").read_bytes(), sorted(map(str, folder.rglob("*.tmp")))
+
+    kill_all(run, material.program, None, command, look_at, command)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from functools import cache, partial
 from pathlib import Path
-from typing import Any, cast, get_args
+from typing import TYPE_CHECKING, Any, cast, get_args
 
 import numpy as np
 from sklearn.base import clone
@@ -23,13 +23,22 @@ from lbhash.training.confusion import confusion
 from lbhash.training.hardware import training_device
 from lbhash.training.loop import Training, Watcher
 from lbhash.training.recipes import pull_of, with_recipe
+from lbhash.trials.trial import kept_folder
 from lbhash.tuning import space as spaces
+from lbhash.tuning.found import Tuning, best_trial, state_of
 from lbhash.tuning.space import Space, import_optuna, with_params
-from lbhash.tuning.study import Study
-from lbhash.tuning.trials import State, Trial, Tuning, best_trial
 from lbhash.utils.formatting import one_line, shown
-from lbhash.utils.labels import check_numbers, class_array
+from lbhash.utils.labels import Numbers, check_numbers, class_array
+from lbhash.utils.parallel import read_run, write_run
 from lbhash.utils.validation import check_choice, check_float, check_int
+
+if TYPE_CHECKING:
+    from optuna.study import Study
+    from optuna.trial import FrozenTrial
+    from optuna.trial import Trial as Asked
+
+STARTUP = 5
+"""Random trials, before there is something to learn from them or a median to fall below."""
 
 _NOT_OF_THE_SEARCH = ("recipe", "device", "threads", "workers", "progress")
 
@@ -66,8 +75,7 @@ def search(
     space: Space | None = None,
     prune: bool = True,
     folder: Path | None = None,
-    resume: bool = False,
-    after_trial: Callable[[Trial], None] | None = None,
+    after_trial: Callable[[FrozenTrial], None] | None = None,
 ) -> Tuning:
     """Search settings by the codes of validation rows, which are held out of the training split.
 
@@ -77,7 +85,7 @@ def search(
         hasher: what is not searched: method, bits, epochs, seed … It is not fitted itself.
         data: a data set, of which only the train split is used, or a training split.
         classes: C, the number of classes; only with a split.
-        trials: how many settings to try; those of a resumed search count.
+        trials: how many settings to try; those in the folder count.
         by: "ratio", D_inter / D_intra of the validation rows' codes, or "map", their mean average precision.
         percentile: the percentile of D_intra in the ratio, from 0 to 100; 100 is the maximum.
         inter_percentile: the percentile of D_inter in the ratio, from 0 to 100; 0 is the minimum.
@@ -86,106 +94,175 @@ def search(
         held_out: the share of every class's rows that are validation rows, above 0 and below 1.
         space: what is searched. If None, ``default_space``.
         prune: whether to end a trial whose value is below the median of the trials before, at the same epoch.
-        folder: where the trials are stored, so that a killed search can be resumed. If None, nothing is stored.
-        resume: whether to resume the folder's search. The result is the same as if it had not been killed.
-        after_trial: called after every trial, also for those of a resumed search.
+        folder: keeps a file of each trial. A search that was interrupted goes on with those that are missing, and finds
+            what it would have found. If None, nothing is kept.
+        after_trial: called after every trial, also for those that were kept.
 
     Returns:
         What was found; its ``hasher`` has the best settings and is not fitted. An argument that is not as above, a
         folder with another search, or a search of which no trial is complete, is a ``TypeError`` or ``ValueError``.
     """
+    trials = check_int(trials, "trials", 1)
+    criterion = Criterion(
+        by=check_choice(by, "by", get_args(By)),
+        percentile=check_float(percentile, "percentile", 0, 100),
+        inter_percentile=check_float(inter_percentile, "inter_percentile", 0, 100),
+        top_k=None if top_k is None else check_int(top_k, "top_k", 1),
+        compare=compare,
+    )
+    hasher, head = _searchable(hasher), getattr(hasher, "head", None) or "bits"
+    split, count, _ = _training_rows(data, classes)
+    fitted, validation = hold_out(split, held_out, hasher.seed)
+    given = with_recipe(hasher.checked())
+    space = spaces.default_space(given.method, pull_of(given), hasher.bits) if space is None else space
+    space = spaces.checked_space(space, hasher, count)
+    about = {name: value for name, value in asdict(given).items() if name not in _NOT_OF_THE_SEARCH}
+    about |= {**asdict(criterion), "held_out": held_out, "prune": prune, "space": space, "rows": split.fingerprint()}
+    files = None if folder is None else kept_folder(folder, about, "search")
+    labels, shared = check_numbers(validation.labels, count), cache(partial(confusion, fitted, count))
+    study = _new_study(hasher.epochs, prune=prune)
+    own = Search(hasher, head, count, fitted, validation, labels, criterion, space, study, prune, shared)
+    done = []
+    for number in range(trials):
+        done.append(own.trial(number, None if files is None else files / f"{number}.json"))
+        if after_trial is not None:
+            after_trial(done[-1])
+    diagnostics = diagnose_rows(labels, count, percentile)
+    if by == "ratio":
+        diagnostics += diagnose_values([trial.value or 0.0 for trial in done if state_of(trial) == "complete"])
+    best = with_params(hasher, best_trial(done, by).params)
+    return Tuning(by, percentile, inter_percentile, best, tuple(done), len(validation), tuple(diagnostics))
+
+
+def _searchable(hasher: Hasher) -> Hasher:
+    """Return the hasher as it is with what its recipe gives it; raise unless its settings can be searched."""
     if not isinstance(hasher, Hasher):
         raise TypeError(f"hasher is {shown(hasher)}; it must be a Hasher")
-    trials = check_int(trials, "trials", 1)
-    by = check_choice(by, "by", get_args(By))
-    percentiles = (
-        check_float(percentile, "percentile", 0, 100),
-        check_float(inter_percentile, "inter_percentile", 0, 100),
-    )
-    top_k = None if top_k is None else check_int(top_k, "top_k", 1)
     if coder_of(hasher.method) is not None:
         raise ValueError(
             f"method is {hasher.method!r}, which fits a model by itself; a search is for methods with epochs"
         )
     given = with_recipe(hasher.checked())
-    # Trials are of the network's bits where nothing else is said, since these are what the settings change.
-    own_head = hasher.head or "bits"
-    hasher = clone(hasher).set_params(method=given.method, pull=given.pull, head=given.head)
     training_device(hasher.device)
-    split, count, _ = _training_rows(data, classes)
-    fitted, validation = hold_out(split, held_out, hasher.seed)
-    space = spaces.default_space(given.method, pull_of(given), hasher.bits) if space is None else space
-    space = spaces.checked_space(space, hasher, count)
-    # What tells a search from others, by the names that a study stores.
-    settings = {
-        name: value for name, value in asdict(with_recipe(hasher.checked())).items() if name not in _NOT_OF_THE_SEARCH
-    }
-    settings |= {"by": by, "percentile": percentiles[0], "inter_percentile": percentiles[1], "top_k": top_k}
-    settings |= {"compare": compare, "held_out": held_out, "prune": prune}
-    settings |= {"space": space, "fingerprint of the rows": split.fingerprint()}
-    told = {name: str(value) for name, value in settings.items()}
-    start = spaces.starting_point(hasher, space)
-    study = Study(space, hasher.seed, start, hasher.epochs, prune=prune, settings=told, folder=folder, resume=resume)
-    labels = check_numbers(validation.labels, count)
+    return clone(hasher).set_params(method=given.method, pull=given.pull, head=given.head)
 
-    def score(model: Encoder, with_map: bool) -> Score:
-        codes = np.concatenate([model.encode(chunk) for chunk in validation.chunks()])
-        return score_codes(codes, labels, count, hasher.bits, *percentiles, with_map=with_map, top_k=top_k)
 
-    shared = cache(partial(confusion, fitted, count))  # computed once for all trials
-    done = study.trials()[:trials]
-    for number in range(trials):
-        if number == len(done):
-            asked, params = study.ask(number)
-            watch, own = _Watch(score, by, asked, prune), with_params(hasher, {**params, "head": own_head})
-            train = partial(own.fit_split, fitted, count, known_confusion=shared, watchers=[watch])
-            done.append(_try(train, watch, by == "map" or compare, number, params))
-            study.tell(asked, done[-1], done[-1].value(by))
-        if after_trial is not None:
-            after_trial(done[number])
-    diagnostics = diagnose_rows(labels, count, percentiles[0])
-    if by == "ratio":
-        diagnostics += diagnose_values([trial.value(by) or 0.0 for trial in done if trial.state == "complete"])
-    best = with_params(hasher, best_trial(done, by).params)
-    return Tuning(by, *percentiles, best, tuple(done), len(validation), tuple(diagnostics))
+def _new_study(epochs: int, *, prune: bool) -> Study:
+    optuna = import_optuna()
+    # No trial is pruned in the first quarter of the epochs.
+    median = optuna.pruners.MedianPruner(n_startup_trials=STARTUP, n_warmup_steps=max(1, epochs // 4))
+    verbosity = optuna.logging.get_verbosity()
+    optuna.logging.set_verbosity(optuna.logging.WARNING)  # it would print that a study is new
+    try:
+        return optuna.create_study(direction="maximize", pruner=median if prune else optuna.pruners.NopPruner())
+    finally:
+        optuna.logging.set_verbosity(verbosity)
+
+
+@dataclass(frozen=True)
+class Criterion:
+    """What a search wants to be large, as ``search`` takes it."""
+
+    by: By
+    percentile: float
+    inter_percentile: float
+    top_k: int | None
+    compare: bool
+
+
+@dataclass(frozen=True)
+class Search:
+    """What all trials of a search share: the hasher that they change, the rows, the criterion and Optuna's study.
+
+    A setting follows from the seed, the trial's number and the trials before it. So a search that goes on from the
+    files of its trials finds what it would have found, and the trial that was running is tried again. ``head`` is that
+    of the trials: the bits where nothing else is said, since these are what the settings change.
+    """
+
+    hasher: Hasher
+    head: str
+    classes: int
+    fitted: EmbeddingSplit
+    validation: EmbeddingSplit
+    labels: Numbers
+    criterion: Criterion
+    space: Space
+    study: Study
+    prune: bool
+    confusion: Callable[[], Any]
+
+    def trial(self, number: int, file: Path | None) -> FrozenTrial:
+        """Return a trial from its file, or make it and write the file."""
+        optuna = import_optuna()
+        if file is not None and file.exists():
+            held = read_run(file)
+            held |= {"state": optuna.trial.TrialState[held["state"]], "distributions": dict(self.space)}
+            held["intermediate_values"] = {int(epoch): value for epoch, value in held["intermediate_values"].items()}
+            self.study.add_trial(optuna.trial.create_trial(**held))
+            return self.study.trials[-1]
+        seed = int(np.random.SeedSequence([self.hasher.seed, number]).generate_state(1)[0])
+        self.study.sampler = optuna.samplers.TPESampler(n_startup_trials=STARTUP, seed=seed)
+        if number == 0:
+            self.study.enqueue_trial(spaces.starting_point(self.hasher, self.space))
+        self._try(self.study.ask(dict(self.space)))
+        made = self.study.trials[-1]
+        if file is not None:
+            names = ("value", "params", "intermediate_values", "user_attrs")
+            write_run(file, {"state": made.state.name, **{name: getattr(made, name) for name in names}})
+        return made
+
+    def _try(self, asked: Asked) -> None:
+        """Train once. A setting that cannot be trained fails this trial, and not the search."""
+        optuna, by = import_optuna(), self.criterion.by
+        states = optuna.trial.TrialState
+        watch, own = _Watch(self, asked), with_params(self.hasher, {**asked.params, "head": self.head})
+        state, why, score, started = states.COMPLETE, "", None, time.perf_counter()
+        try:
+            model = own.fit_split(self.fitted, self.classes, known_confusion=self.confusion, watchers=[watch]).model_
+        except optuna.TrialPruned:
+            state, model = states.PRUNED, watch.model
+        except ValueError as error:
+            state, why = states.FAIL, one_line(error)
+        seconds = round(time.perf_counter() - started, 3)
+        if state != states.FAIL:
+            with_map = state == states.COMPLETE and (by == "map" or self.criterion.compare)
+            score = self.score(model, with_map=with_map)
+        told = {"score": score and asdict(score), "epochs": watch.epochs, "seconds": seconds, "why": why}
+        for name, value in told.items():
+            asked.set_user_attr(name, value)
+        self.study.tell(asked, score.by(by) if score and state == states.COMPLETE else None, state)
+
+    def score(self, model: Encoder, *, with_map: bool) -> Score:
+        """Score the codes of the validation rows."""
+        codes = np.concatenate([model.encode(chunk) for chunk in self.validation.chunks()])
+        of = self.criterion
+        options: dict[str, Any] = {"percentile": of.percentile, "inter_percentile": of.inter_percentile}
+        return score_codes(
+            codes, self.labels, self.classes, self.hasher.bits, **options, with_map=with_map, top_k=of.top_k
+        )
 
 
 class _Watch(Watcher):
     """Counts the epochs; if trials are pruned, reports the criterion after each and ends a trial that lags behind."""
 
-    def __init__(self, score: Callable[[Encoder, bool], Score], by: By, asked: Any, prune: bool) -> None:
-        self.score, self.by, self.asked, self.prune, self.epochs = score, by, asked, prune, 0
+    def __init__(self, search: Search, asked: Asked) -> None:
+        self.search, self.asked, self.epochs = search, asked, 0
         self.model: Encoder
 
     def value(self) -> float:
         """Return the criterion of the validation rows, which the pruner compares."""
-        return self.score(self.model, self.by == "map").by(self.by)
+        by = self.search.criterion.by
+        return self.search.score(self.model, with_map=by == "map").by(by)
 
     def epoch_ended(self, training: Training) -> None:
         """Evaluate the validation rows."""
         self.model = cast(HashModel, training.model).encoder()
         self.epochs = training.epoch + 1
-        if not self.prune:
+        if not self.search.prune:
             return
         self.asked.report(self.value(), training.epoch)
         if self.epochs < training.epochs and self.asked.should_prune():
             raise import_optuna().TrialPruned
-
-
-def _try(train: Callable[[], Hasher], watch: _Watch, with_map: bool, number: int, params: dict[str, Any]) -> Trial:
-    """Train once. A setting that cannot be trained fails this trial, and not the search."""
-    state: State = "complete"
-    why, score, started = "", None, time.perf_counter()
-    try:
-        model = train().model_
-    except import_optuna().TrialPruned:
-        state, model = "pruned", watch.model
-    except ValueError as error:
-        state, why = "failed", one_line(error)
-    seconds = round(time.perf_counter() - started, 3)
-    if state != "failed":
-        score = watch.score(model, with_map and state == "complete")
-    return Trial(number, params, state, score, watch.epochs, seconds, why)
 
 
 def _training_rows(data: Dataset | EmbeddingSplit, classes: int | None) -> tuple[EmbeddingSplit, int, Any]:
