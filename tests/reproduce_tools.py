@@ -30,12 +30,8 @@ def check_written(name, result, out, command):
         assert image[..., :3].std() > 0.02
         with (out / f"{part}.csv").open(newline="") as lines:
             rows = list(csv.reader(lines))
-        assert len(rows) == len(table.rows) + 1
+        assert len(rows) == len(table.table) + 1
         assert {len(row) for row in rows} == {len(rows[0])}
-
-
-def columns_of(result):
-    return dict(zip(result.columns, zip(*result.rows, strict=True), strict=True))
 
 
 def split_blobs(blobs, **labels):

@@ -414,10 +414,7 @@ def test_a_killed_search_goes_on_as_if_nothing_had_happened(train, found, tmp_pa
     with pytest.raises(KeyboardInterrupt):
         search(small(), train, 4, **options)
     monkeypatch.undo()
-    seen = []
-    again = search(small(), train, 4, **options, after_trial=seen.append)
-    assert outcome(again) == outcome(found)
-    assert [trial.number for trial in seen] == list(range(7))
+    assert outcome(search(small(), train, 4, **options)) == outcome(found)
     (tmp_path / "runs" / "5.json").unlink()
     assert outcome(search(small(), train, 4, **options)) == outcome(found)
 
@@ -425,7 +422,7 @@ def test_a_killed_search_goes_on_as_if_nothing_had_happened(train, found, tmp_pa
 def test_another_search_does_not_go_on(train, tmp_path):
     options = {"trials": 1, "space": SMALL, "folder": tmp_path}
     search(small(), train, 4, **options)
-    with pytest.raises(ValueError, match=r"which holds a search with percentile 75.0, and this one has 90.0"):
+    with pytest.raises(ValueError, match=r"which holds a search with percentile 75.0, and this one has 90;"):
         search(small(), train, 4, **options, percentile=90)
     with pytest.raises(ValueError, match=r"which holds a search with epochs 2, and this one has 3; name another"):
         search(small(epochs=3), train, 4, **options)

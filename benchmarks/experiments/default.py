@@ -127,12 +127,12 @@ def table(lines: list[Run]) -> str:
 
 def draw(lines: list[Run], file: Path) -> None:
     """Draw mAP by length, a panel for each data set, without ridge regression, which is far below on most."""
-    from lbhash.reproduce.results import plots
+    from lbhash.reproduce.results import panels
 
     shown = [
         line | {"bits": str(line["bits"]), "mAP, %": 100 * line["map"]} for line in lines if line["way"] != "ridge"
     ]
-    figure = plots.panel_figure(shown, plots.draw_lines, "bits", "mAP, %", "way", panels=("data",), columns=2)
+    figure = panels.lines(shown, "bits", ["mAP, %"], "way", by=("data",), columns=2)
     with replacing(file) as temporary:
         figure.savefig(temporary, format="png", dpi=110)
 

@@ -221,7 +221,7 @@ def kill_reproduce(run: Run) -> None:
     command += ("--methods", "dch", "--out", HERE, "--json")
 
     def look_at(folder: Path) -> Any:
-        return {file.name: file.read_bytes() for file in folder.glob("*.*")}
+        return {file.name: file.read_bytes() for file in folder.glob("[!.]*.*")}
 
     kill_all(run, material.program, None, command, look_at, command)
 
@@ -233,6 +233,6 @@ def kill_tune(run: Run) -> None:
 
     def look_at(folder: Path) -> Any:
         best = [line for line in (folder / "best.json").read_text().splitlines() if "seconds" not in line]
-        return best, (folder / "model" / "model.safetensors").read_bytes(), sorted(map(str, folder.rglob("*.tmp")))
+        return best, (folder / "model" / "model.safetensors").read_bytes()
 
     kill_all(run, material.program, None, command, look_at, command)

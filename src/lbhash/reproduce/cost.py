@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from lbhash.reproduce import paper
 from lbhash.reproduce.convergence import BCE, LOSSES, NAMES
-from lbhash.reproduce.results import Record, Result, plots
+from lbhash.reproduce.results import Record, Result, panels
 from lbhash.reproduce.runs import Settings, Source
 from lbhash.reproduce.runs.trained import BITS, SECONDS, completed, grid, with_setting
 from lbhash.reproduce.texts import text
@@ -35,6 +35,6 @@ def run(settings: Settings) -> Result:
         record["× BCE"] = Interval.of(np.divide(of_seeds, found[source, bits, BCE]))
         records.append(record | {"× BCE, paper": known and known / paper.SECONDS[BCE][bits]})
     shown = [record | {"seconds, paper": None} for record in records]  # of another machine and a larger model
-    figure = plots.panels(shown, plots.draw_points, "bits", ["seconds", "× BCE"], "loss", panels=["data"])
+    figure = panels.points(shown, ["seconds", "× BCE"], "bits", "loss")
     about = with_setting(text("losses", "cost"), settings)
     return Result.of("Training seconds an epoch", records, about, figure, digits=3)

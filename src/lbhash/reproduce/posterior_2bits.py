@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,7 @@ from matplotlib.figure import Figure
 from lbhash.data import Dataset, EmbeddingSplit
 from lbhash.hasher import Hasher
 from lbhash.reproduce.distributions import Joint, divergence, independent_bits, marginals
-from lbhash.reproduce.results import Record, Result, plots
+from lbhash.reproduce.results import Record, Result, panels
 from lbhash.reproduce.runs import Settings
 from lbhash.reproduce.surrogate_fit import fit_surrogate, mean_of_blocks
 from lbhash.reproduce.texts import text
@@ -46,7 +45,7 @@ def run(settings: Settings, epochs: int = 30, steps: int = 3_000) -> Result:
     known = {"epochs": epochs, "seed": settings.seed, "name": dataset.name, "classes": classes, "steps": steps}
     about = text("posterior-2bits", centers=centers, train=len(train), held_out=len(outputs), **known)
     title = f"Two bits of CSQ on two classes of {dataset.name}"
-    figure = partial(outputs_figure, outputs, labels, classes, joints)
+    figure = outputs_figure(outputs, labels, classes, joints)
     return Result.of(title, table(joints), about, figure, digits=4)
 
 
@@ -118,7 +117,7 @@ def outputs_figure(outputs: Outputs, labels: npt.NDArray, classes: tuple[int, in
         {"class": f"class {classes[label]}", x: first, y: second}
         for label, (first, second) in zip(labels, outputs, strict=True)
     ]
-    plots.draw_dots(left, dots, x, y, "class", plots.looks_of(f"class {number}" for number in classes))
+    panels.draw_dots(left, dots, x, y, "class")
     for line in (left.axhline, left.axvline):
         line(0, color="0.3", linewidth=1)
     left.set(xlabel=x, ylabel=y, title="Raw outputs of held-out rows")
@@ -127,7 +126,7 @@ def outputs_figure(outputs: Outputs, labels: npt.NDArray, classes: tuple[int, in
         for outcome, code in enumerate(OUTCOMES)
         for name, joint in joints.items()
     ]
-    plots.draw_points(right, bits, "code", "probability", "estimate", plots.looks_of(joints))
+    panels.draw_points(right, bits, "probability", "code", "estimate")
     right.set(xlabel="joint probability", title="Joint probabilities of the two bits", xlim=(0, None))
     for axes in (left, right):
         axes.legend()

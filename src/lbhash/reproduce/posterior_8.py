@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -12,7 +11,7 @@ from matplotlib.figure import Figure
 from lbhash.reproduce import scores
 from lbhash.reproduce import surrogate_fit as fit
 from lbhash.reproduce.distributions import Joint, independent_bits
-from lbhash.reproduce.results import Record, Result, plots
+from lbhash.reproduce.results import Record, Result, panels
 from lbhash.reproduce.runs import Settings
 from lbhash.reproduce.texts import text
 from lbhash.training.schedule import Schedule
@@ -49,14 +48,14 @@ def run(
         {"samples": n, **{name: there[n][name] for name in IN_CURVE}, "255 / (2n)": 255 / (2 * n)} for n in draws
     ]
     about = text("posterior-8-samples", seeds=settings.seeds, samples=SAMPLES)
-    lines = partial(scores.samples_figure, cells)
+    lines = scores.samples_figure(cells)
     more = Result.of(f"{scores.THERE} against the number of samples", cells, about, lines, digits=4)
     kls = scores.divergence_records({samples: there[samples]}, back, PAPER)
     truth, first = scores.random_truth(BITS, settings.seed), found[draws[samples][0].name(BITS)]["joints"]
     known = {"seeds": settings.seeds, "expected": 255 / (2 * samples)}
     about = text("posterior-8", samples=samples, schedule=schedule, **known)
     title = f"8 bits, 256 random joint probabilities, {samples:,} samples"
-    figure = partial(truth_figure, truth, first, kls)
+    figure = truth_figure(truth, first, kls)
     return Result.of(title, records, about, figure, {"samples": more}, digits=4)
 
 
@@ -85,7 +84,7 @@ def truth_figure(truth: Joint, first: Mapping[str, Sequence[float]], kls: Sequen
         left.plot(places, np.array(first[name])[order], marker, markersize=3.5, label=name)
     left.set(xlabel="outcome, by its true probability", ylabel="joint probability", title="A truth and two estimates")
     left.legend()
+    panels.draw_points(right, kls, "KL", "estimate", "direction")
     right.set(xscale="log", xlabel="nats", title="All estimates")
-    plots.draw_points(right, kls, "estimate", "KL", "direction", plots.looks_of([scores.THERE, scores.BACK]))
     right.legend()
     return figure

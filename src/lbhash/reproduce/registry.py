@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from importlib import import_module
 from pathlib import Path
@@ -14,8 +14,7 @@ from lbhash.utils.files import check_folder
 from lbhash.utils.validation import did_you_mean
 
 if TYPE_CHECKING:
-    from lbhash.reproduce.results.result import Result
-    from lbhash.reproduce.runs.trained import RunConfig
+    from lbhash.reproduce.results.experiment_result import Result
 
 TRAINS = ("sources", "epochs", "lr", "bits")
 METHODS = (*TRAINS, "methods")
@@ -27,7 +26,7 @@ class Experiment:
     """One table or figure of the paper, with a line that says what it shows, and which of ``METHODS`` it can use.
 
     It takes several sets of data, or only ``one``, of one label a row. Its ``module``, by default of its name, has
-    ``run(settings, **options)``, and ``configs`` with the same arguments if other experiments can use its runs.
+    ``run(settings, **options)``.
     """
 
     name: str
@@ -39,7 +38,8 @@ class Experiment:
 
     def run(self, settings: Settings) -> Result:
         """Return the table and the figure; it may take minutes."""
-        return self._module().run(settings, **self.options)
+        module = import_module(f"lbhash.reproduce.{self.module or self.name.replace('-', '_')}")
+        return module.run(settings, **self.options)
 
     def run_and_write(self, settings: Settings, out: str | Path) -> Result:
         """Run it, and write its tables and figures as files of its name."""
@@ -48,17 +48,6 @@ class Experiment:
         result = self.run(settings)
         write_result(self.name, result, out, command_line(self.name, settings))
         return result
-
-    def configs(self, settings: Settings) -> Sequence[RunConfig]:
-        """Return its runs with the settings that it can use; none if it has none, or the data do not suit it."""
-        make = getattr(self._module(), "configs", None)
-        try:
-            return () if make is None else make(self.suited(settings), **self.options)
-        except UnsuitableData:
-            return ()
-
-    def _module(self) -> Any:
-        return import_module(f"lbhash.reproduce.{self.module or self.name.replace('-', '_')}")
 
     def check(self, settings: Settings) -> None:
         """Raise ``ValueError`` if there is a setting that the experiment cannot use."""
@@ -106,6 +95,10 @@ _ALL = (
 )
 
 
+LEAVE_MORE = ("ratio", "convergence", "tsne")
+"""Experiments whose runs leave more than a report. They come first, so that others find these runs."""
+
+
 def experiments() -> dict[str, Experiment]:
     """Return all experiments by name."""
     return {experiment.name: experiment for experiment in _ALL}
@@ -128,24 +121,21 @@ def run_experiment(name: str, settings: Settings, out: str | Path) -> Result:
 def run_all(settings: Settings, out: str | Path) -> dict[str, Result | str]:
     """Run every experiment with the settings that it can use, and write each one's files.
 
-    The runs of all experiments are completed first, each once. An interrupted call goes on with what is missing.
+    They share their runs. An interrupted call goes on with what is missing.
 
     Returns:
         The results by name; if the data do not suit an experiment, the line that says what it needs instead.
     """
-    from lbhash.reproduce.runs.trained import complete
-
     check_folder(out, "out")
     check_folder(settings.runs, "runs")
     known = experiments()
     for source in settings.all_sources():
         source.dataset()  # an error in the data comes first
-    complete([config for experiment in known.values() for config in experiment.configs(settings)], settings)
     found: dict[str, Result | str] = {}
-    for name, experiment in known.items():
-        print(f"{name}: {experiment.summary}", file=sys.stderr, flush=True)
+    for name in sorted(known, key=lambda name: name not in LEAVE_MORE):
+        print(f"{name}: {known[name].summary}", file=sys.stderr, flush=True)
         try:
-            found[name] = experiment.run_and_write(experiment.suited(settings), out)
+            found[name] = known[name].run_and_write(known[name].suited(settings), out)
         except UnsuitableData as error:
             found[name] = str(error)
-    return found
+    return {name: found[name] for name in known}

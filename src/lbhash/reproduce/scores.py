@@ -14,7 +14,7 @@ import numpy.typing as npt
 from matplotlib.figure import Figure
 
 from lbhash.reproduce.distributions import Joint, dirichlet, divergence, knowing_the_prior, random_joint
-from lbhash.reproduce.results import Record, plots
+from lbhash.reproduce.results import Record, panels
 from lbhash.reproduce.runs import Settings
 from lbhash.training.hardware import cpu_settings
 from lbhash.training.schedule import Schedule
@@ -113,9 +113,14 @@ def divergence_records(there: Intervals, back: Intervals, paper: Mapping[str, fl
 
 def samples_figure(records: Sequence[Record], reported: float | None = None) -> Figure:
     """Draw the KL of each estimate against the number of samples, both logarithmic, and the paper's as a line."""
-    kls = plots.long_records(records, ["samples"], "estimate", THERE)
+    kls = [
+        {"samples": record["samples"], "estimate": name, THERE: kl}
+        for record in records
+        for name, kl in record.items()
+        if name != "samples"
+    ]
     scales: dict[str, Any] = {"xscale": "log", "yscale": "log", "ylabel": f"{THERE}, nats"}
-    figure = plots.panel_figure(kls, plots.draw_lines, "samples", THERE, "estimate", panels=(), **scales)
+    figure = panels.lines(kls, "samples", [THERE], "estimate", by=(), **scales)
     if reported is not None:
         figure.axes[0].axhline(reported, color="black", linewidth=1, linestyle=":")
     return figure

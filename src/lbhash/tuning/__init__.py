@@ -5,6 +5,6 @@
 
 from lbhash.tuning.found import Tuning
 from lbhash.tuning.space import Space, default_space, read_space
-from lbhash.tuning.tuner import search, tune
+from lbhash.tuning.tuner import SearchOptions, search, tune
 
-__all__ = ["Space", "Tuning", "default_space", "read_space", "search", "tune"]
+__all__ = ["SearchOptions", "Space", "Tuning", "default_space", "read_space", "search", "tune"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from functools import cache, partial
 from pathlib import Path
@@ -28,8 +27,9 @@ from lbhash.tuning import space as spaces
 from lbhash.tuning.found import Tuning, best_trial, state_of
 from lbhash.tuning.space import Space, import_optuna, with_params
 from lbhash.utils.formatting import one_line, shown
-from lbhash.utils.labels import Numbers, check_numbers, class_array
+from lbhash.utils.labels import check_numbers, class_array
 from lbhash.utils.parallel import read_run, write_run
+from lbhash.utils.progress import counted
 from lbhash.utils.validation import check_choice, check_float, check_int
 
 if TYPE_CHECKING:
@@ -40,51 +40,14 @@ if TYPE_CHECKING:
 STARTUP = 5
 """Random trials, before there is something to learn from them or a median to fall below."""
 
-_NOT_OF_THE_SEARCH = ("recipe", "device", "threads", "workers", "progress")
+_NOT_OF_THE_SEARCH = ("recipe", "device", "threads", "workers", "progress", "trials", "folder")
 
 
-def tune(hasher: Hasher, data: Dataset | EmbeddingSplit, classes: int | None = None, **search_options: Any) -> Tuning:
-    """Search settings by ``search``, whose arguments these are, then fit its ``hasher`` on the whole training split.
+@dataclass(frozen=True)
+class SearchOptions:
+    """How to search.
 
-    >>> from lbhash import Hasher
-    >>> from lbhash.data import load_dataset
-    >>> found = tune(Hasher(bits=16, epochs=1, hidden=16), load_dataset("digits"), trials=1)
-    >>> found.hasher.encode_split(load_dataset("digits").query).shape
-    (200, 2)
-    """
-    found = search(hasher, data, classes, **search_options)
-    split, count, values = _training_rows(data, classes)
-    found.hasher.fit_split(split, count)
-    if values is not None:
-        found.hasher.classes_ = values
-    return found
-
-
-def search(
-    hasher: Hasher,
-    data: Dataset | EmbeddingSplit,
-    classes: int | None = None,
-    *,
-    trials: int = 20,
-    by: By = "ratio",
-    percentile: float = PERCENTILE,
-    inter_percentile: float = INTER_PERCENTILE,
-    top_k: int | None = None,
-    compare: bool = False,
-    held_out: float = 0.2,
-    space: Space | None = None,
-    prune: bool = True,
-    folder: Path | None = None,
-    after_trial: Callable[[FrozenTrial], None] | None = None,
-) -> Tuning:
-    """Search settings by the codes of validation rows, which are held out of the training split.
-
-    The first trial is the hasher as it is, so that no setting is chosen that is worse by the criterion.
-
-    Args:
-        hasher: what is not searched: method, bits, epochs, seed … It is not fitted itself.
-        data: a data set, of which only the train split is used, or a training split.
-        classes: C, the number of classes; only with a split.
+    Attributes:
         trials: how many settings to try; those in the folder count.
         by: "ratio", D_inter / D_intra of the validation rows' codes, or "map", their mean average precision.
         percentile: the percentile of D_intra in the ratio, from 0 to 100; 100 is the maximum.
@@ -96,104 +59,117 @@ def search(
         prune: whether to end a trial whose value is below the median of the trials before, at the same epoch.
         folder: keeps a file of each trial. A search that was interrupted goes on with those that are missing, and finds
             what it would have found. If None, nothing is kept.
-        after_trial: called after every trial, also for those that were kept.
+        progress: show a progress bar.
+    """
+
+    trials: int = 20
+    by: By = "ratio"
+    percentile: float = PERCENTILE
+    inter_percentile: float = INTER_PERCENTILE
+    top_k: int | None = None
+    compare: bool = False
+    held_out: float = 0.2
+    space: Space | None = None
+    prune: bool = True
+    folder: Path | None = None
+    progress: bool = False
+
+    def __post_init__(self) -> None:
+        check_int(self.trials, "trials", 1)
+        check_choice(self.by, "by", get_args(By))
+        check_float(self.percentile, "percentile", 0, 100)
+        check_float(self.inter_percentile, "inter_percentile", 0, 100)
+        if self.top_k is not None:
+            check_int(self.top_k, "top_k", 1)
+
+
+def tune(hasher: Hasher, data: Dataset | EmbeddingSplit, classes: int | None = None, **options: Any) -> Tuning:
+    """Search settings by ``search``, whose arguments these are, then fit its ``hasher`` on the whole training split.
+
+    >>> from lbhash import Hasher
+    >>> from lbhash.data import load_dataset
+    >>> found = tune(Hasher(bits=16, epochs=1, hidden=16), load_dataset("digits"), trials=1)
+    >>> found.hasher.encode_split(load_dataset("digits").query).shape
+    (200, 2)
+    """
+    found = search(hasher, data, classes, **options)
+    split, count, values = _training_rows(data, classes)
+    found.hasher.fit_split(split, count)
+    if values is not None:
+        found.hasher.classes_ = values
+    return found
+
+
+def search(hasher: Hasher, data: Dataset | EmbeddingSplit, classes: int | None = None, **options: Any) -> Tuning:
+    """Search settings by the codes of validation rows, which are held out of the training split.
+
+    The first trial is the hasher as it is, so that no setting is chosen that is worse by the criterion.
+
+    Args:
+        hasher: what is not searched: method, bits, epochs, seed … It is not fitted itself.
+        data: a data set, of which only the train split is used, or a training split.
+        classes: C, the number of classes; only with a split.
+        options: those of ``SearchOptions``.
 
     Returns:
         What was found; its ``hasher`` has the best settings and is not fitted. An argument that is not as above, a
         folder with another search, or a search of which no trial is complete, is a ``TypeError`` or ``ValueError``.
     """
-    trials = check_int(trials, "trials", 1)
-    criterion = Criterion(
-        by=check_choice(by, "by", get_args(By)),
-        percentile=check_float(percentile, "percentile", 0, 100),
-        inter_percentile=check_float(inter_percentile, "inter_percentile", 0, 100),
-        top_k=None if top_k is None else check_int(top_k, "top_k", 1),
-        compare=compare,
-    )
-    hasher, head = _searchable(hasher), getattr(hasher, "head", None) or "bits"
+    given = SearchOptions(**options)
     split, count, _ = _training_rows(data, classes)
-    fitted, validation = hold_out(split, held_out, hasher.seed)
-    given = with_recipe(hasher.checked())
-    space = spaces.default_space(given.method, pull_of(given), hasher.bits) if space is None else space
-    space = spaces.checked_space(space, hasher, count)
-    about = {name: value for name, value in asdict(given).items() if name not in _NOT_OF_THE_SEARCH}
-    about |= {**asdict(criterion), "held_out": held_out, "prune": prune, "space": space, "rows": split.fingerprint()}
-    files = None if folder is None else kept_folder(folder, about, "search")
-    labels, shared = check_numbers(validation.labels, count), cache(partial(confusion, fitted, count))
-    study = _new_study(hasher.epochs, prune=prune)
-    own = Search(hasher, head, count, fitted, validation, labels, criterion, space, study, prune, shared)
-    done = []
-    for number in range(trials):
-        done.append(own.trial(number, None if files is None else files / f"{number}.json"))
-        if after_trial is not None:
-            after_trial(done[-1])
-    diagnostics = diagnose_rows(labels, count, percentile)
-    if by == "ratio":
-        diagnostics += diagnose_values([trial.value or 0.0 for trial in done if state_of(trial) == "complete"])
-    best = with_params(hasher, best_trial(done, by).params)
-    return Tuning(by, percentile, inter_percentile, best, tuple(done), len(validation), tuple(diagnostics))
+    own = _Search(hasher, split, count, given)
+    trials = []
+    with counted("searching", given.trials, "trials", show=given.progress) as advance:
+        for number in range(given.trials):
+            trials.append(own.trial(number))
+            advance(1)
+    warnings = diagnose_rows(own.labels, count, given.percentile)
+    if given.by == "ratio":
+        warnings += diagnose_values([trial.value or 0.0 for trial in trials if state_of(trial) == "complete"])
+    best = with_params(own.hasher, best_trial(trials, given.by).params)
+    criterion = given.by, given.percentile, given.inter_percentile
+    return Tuning(*criterion, best, tuple(trials), len(own.validation), tuple(warnings))
 
 
-def _searchable(hasher: Hasher) -> Hasher:
-    """Return the hasher as it is with what its recipe gives it; raise unless its settings can be searched."""
-    if not isinstance(hasher, Hasher):
-        raise TypeError(f"hasher is {shown(hasher)}; it must be a Hasher")
-    if coder_of(hasher.method) is not None:
-        raise ValueError(
-            f"method is {hasher.method!r}, which fits a model by itself; a search is for methods with epochs"
-        )
-    given = with_recipe(hasher.checked())
-    training_device(hasher.device)
-    return clone(hasher).set_params(method=given.method, pull=given.pull, head=given.head)
-
-
-def _new_study(epochs: int, *, prune: bool) -> Study:
-    optuna = import_optuna()
-    # No trial is pruned in the first quarter of the epochs.
-    median = optuna.pruners.MedianPruner(n_startup_trials=STARTUP, n_warmup_steps=max(1, epochs // 4))
-    verbosity = optuna.logging.get_verbosity()
-    optuna.logging.set_verbosity(optuna.logging.WARNING)  # it would print that a study is new
-    try:
-        return optuna.create_study(direction="maximize", pruner=median if prune else optuna.pruners.NopPruner())
-    finally:
-        optuna.logging.set_verbosity(verbosity)
-
-
-@dataclass(frozen=True)
-class Criterion:
-    """What a search wants to be large, as ``search`` takes it."""
-
-    by: By
-    percentile: float
-    inter_percentile: float
-    top_k: int | None
-    compare: bool
-
-
-@dataclass(frozen=True)
-class Search:
-    """What all trials of a search share: the hasher that they change, the rows, the criterion and Optuna's study.
+class _Search:
+    """What all trials share: the hasher that they change, the rows, what is searched, and Optuna's study.
 
     A setting follows from the seed, the trial's number and the trials before it. So a search that goes on from the
-    files of its trials finds what it would have found, and the trial that was running is tried again. ``head`` is that
-    of the trials: the bits where nothing else is said, since these are what the settings change.
+    files of its trials finds what it would have found, and the trial that was running is tried again.
     """
 
-    hasher: Hasher
-    head: str
-    classes: int
-    fitted: EmbeddingSplit
-    validation: EmbeddingSplit
-    labels: Numbers
-    criterion: Criterion
-    space: Space
-    study: Study
-    prune: bool
-    confusion: Callable[[], Any]
+    def __init__(self, hasher: Hasher, split: EmbeddingSplit, classes: int, options: SearchOptions) -> None:
+        if not isinstance(hasher, Hasher):
+            raise TypeError(f"hasher is {shown(hasher)}; it must be a Hasher")
+        if coder_of(hasher.method) is not None:
+            raise ValueError(
+                f"method is {hasher.method!r}, which fits a model by itself; a search is for methods with epochs"
+            )
+        training_device(hasher.device)
+        given = with_recipe(hasher.checked())
+        # Trials are of the network's bits where nothing else is said, since these are what the settings change.
+        self.head = hasher.head or "bits"
+        self.hasher = clone(hasher).set_params(method=given.method, pull=given.pull, head=given.head)
+        self.options, self.classes = options, classes
+        self.fitted, self.validation = hold_out(split, options.held_out, hasher.seed)
+        self.labels = check_numbers(self.validation.labels, classes)
+        self.confusion = cache(partial(confusion, self.fitted, classes))
+        space = options.space
+        if space is None:
+            space = spaces.default_space(given.method, pull_of(given), hasher.bits)
+        self.space = spaces.checked_space(space, self.hasher, classes)
+        self.study = _new_study(hasher.epochs, prune=options.prune)
+        self.folder = None
+        if options.folder is not None:
+            about = {name: value for name, value in asdict(given).items() if name not in _NOT_OF_THE_SEARCH}
+            about |= {name: value for name, value in vars(options).items() if name not in _NOT_OF_THE_SEARCH}
+            about |= {"space": self.space, "rows": split.fingerprint()}
+            self.folder = kept_folder(options.folder, about, "search")
 
-    def trial(self, number: int, file: Path | None) -> FrozenTrial:
+    def trial(self, number: int) -> FrozenTrial:
         """Return a trial from its file, or make it and write the file."""
         optuna = import_optuna()
+        file = None if self.folder is None else self.folder / f"{number}.json"
         if file is not None and file.exists():
             held = read_run(file)
             held |= {"state": optuna.trial.TrialState[held["state"]], "distributions": dict(self.space)}
@@ -213,19 +189,20 @@ class Search:
 
     def _try(self, asked: Asked) -> None:
         """Train once. A setting that cannot be trained fails this trial, and not the search."""
-        optuna, by = import_optuna(), self.criterion.by
+        optuna, by = import_optuna(), self.options.by
         states = optuna.trial.TrialState
         watch, own = _Watch(self, asked), with_params(self.hasher, {**asked.params, "head": self.head})
         state, why, score, started = states.COMPLETE, "", None, time.perf_counter()
         try:
-            model = own.fit_split(self.fitted, self.classes, known_confusion=self.confusion, watchers=[watch]).model_
+            own.fit_split(self.fitted, self.classes, known_confusion=self.confusion, watchers=[watch])
+            model = own.model_
         except optuna.TrialPruned:
             state, model = states.PRUNED, watch.model
         except ValueError as error:
             state, why = states.FAIL, one_line(error)
         seconds = round(time.perf_counter() - started, 3)
         if state != states.FAIL:
-            with_map = state == states.COMPLETE and (by == "map" or self.criterion.compare)
+            with_map = state == states.COMPLETE and (by == "map" or self.options.compare)
             score = self.score(model, with_map=with_map)
         told = {"score": score and asdict(score), "epochs": watch.epochs, "seconds": seconds, "why": why}
         for name, value in told.items():
@@ -235,30 +212,40 @@ class Search:
     def score(self, model: Encoder, *, with_map: bool) -> Score:
         """Score the codes of the validation rows."""
         codes = np.concatenate([model.encode(chunk) for chunk in self.validation.chunks()])
-        of = self.criterion
-        options: dict[str, Any] = {"percentile": of.percentile, "inter_percentile": of.inter_percentile}
-        return score_codes(
-            codes, self.labels, self.classes, self.hasher.bits, **options, with_map=with_map, top_k=of.top_k
-        )
+        names = ("percentile", "inter_percentile", "top_k")
+        options: dict[str, Any] = {name: getattr(self.options, name) for name in names}
+        return score_codes(codes, self.labels, self.classes, self.hasher.bits, with_map=with_map, **options)
+
+
+def _new_study(epochs: int, *, prune: bool) -> Study:
+    optuna = import_optuna()
+    # No trial is pruned in the first quarter of the epochs.
+    median = optuna.pruners.MedianPruner(n_startup_trials=STARTUP, n_warmup_steps=max(1, epochs // 4))
+    verbosity = optuna.logging.get_verbosity()
+    optuna.logging.set_verbosity(optuna.logging.WARNING)  # it would print that a study is new
+    try:
+        return optuna.create_study(direction="maximize", pruner=median if prune else optuna.pruners.NopPruner())
+    finally:
+        optuna.logging.set_verbosity(verbosity)
 
 
 class _Watch(Watcher):
     """Counts the epochs; if trials are pruned, reports the criterion after each and ends a trial that lags behind."""
 
-    def __init__(self, search: Search, asked: Asked) -> None:
+    def __init__(self, search: _Search, asked: Asked) -> None:
         self.search, self.asked, self.epochs = search, asked, 0
         self.model: Encoder
 
     def value(self) -> float:
         """Return the criterion of the validation rows, which the pruner compares."""
-        by = self.search.criterion.by
+        by = self.search.options.by
         return self.search.score(self.model, with_map=by == "map").by(by)
 
     def epoch_ended(self, training: Training) -> None:
         """Evaluate the validation rows."""
         self.model = cast(HashModel, training.model).encoder()
         self.epochs = training.epoch + 1
-        if not self.search.prune:
+        if not self.search.options.prune:
             return
         self.asked.report(self.value(), training.epoch)
         if self.epochs < training.epochs and self.asked.should_prune():

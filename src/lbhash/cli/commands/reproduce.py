@@ -70,7 +70,7 @@ def reproduce(
     if as_json:
         print_json(write.as_json(name, result))
     else:
-        write.print_result(result)
+        typer.echo(write.as_text(result))
         typer.echo(f"{name}.md and its files are in {out}")
 
 

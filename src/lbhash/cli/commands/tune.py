@@ -21,8 +21,6 @@ from lbhash.cli.commands.options import (
 from lbhash.training.arguments import Pull, Recipe
 
 if TYPE_CHECKING:
-    from optuna.trial import FrozenTrial
-
     from lbhash.tuning import Tuning
 
 By = Literal["ratio", "map"]
@@ -80,8 +78,7 @@ def tune(
     hasher = Hasher(bits, method, epochs, seed, pull=pull, options=own, recipe=recipe, device=device)
     options: dict[str, Any] = {"by": by, "percentile": percentile, "inter_percentile": inter_percentile, "top_k": top_k}
     options |= {"compare": compare, "held_out": held_out, "space": searched, "prune": prune}
-    options |= {"after_trial": lambda trial: typer.echo(_trial_line(trial, trials), err=True)}
-    found = search(hasher, loaded, trials=trials, folder=out, **options)
+    found = search(hasher, loaded, trials=trials, folder=out, progress=not as_json, **options)
     found.save(out)
     settings = found.hasher.get_params() | {"progress": not as_json, "split_seed": source["split_seed"]}
     metrics = train_model(loaded, out / "model", top_k=top_k, overwrite=True, metadata=metadata, **settings)
@@ -93,31 +90,13 @@ def tune(
     typer.echo(f"trials.csv, best.json and model are in {out}")
 
 
-def _trial_line(trial: FrozenTrial, trials: int) -> str:
-    """Return the line that is printed after a trial."""
-    from lbhash.tuning.found import score_of, state_of
-    from lbhash.utils.formatting import number
-
-    score, told = score_of(trial), trial.user_attrs
-    value = f"failed: {told['why']}" if score is None else f"ratio {number(score.by('ratio'), 3)}"
-    value += "" if score is None or score.map is None else f", mAP {score.map:.4f}"
-    pruned = f", pruned after {told['epochs']} epochs" if state_of(trial) == "pruned" else ""
-    return f"[{trial.number + 1}/{trials}] trial {trial.number}: {value}{pruned}, {told['seconds']:.1f} s"
-
-
 def print_tuning(found: Tuning) -> None:
     """Print a line for each trial, with a star for the chosen one, and the warnings."""
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
-
-    from lbhash.cli.tables import Console
+    from lbhash.cli.tables import print_table
     from lbhash.tuning.found import score_of, state_of
     from lbhash.utils.formatting import number
 
-    title = f"{len(found.trials)} trials by {found.by}, {found.held_out:,} validation rows"
-    columns = ("trial", "ratio", "D_inter", "D_intra", "min / max", "mAP", "codes", "epochs", "warnings")
-    table = Table(*columns, title=title, title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
-    best = found.best
+    best, rows = found.best, []
     for trial in found.trials:
         score, told = score_of(trial), trial.user_attrs
         cells, warnings = ["–"] * 6, told["why"]
@@ -127,8 +106,10 @@ def print_tuning(found: Tuning) -> None:
             warnings = ", ".join(diagnostic.kind for diagnostic in score.diagnostics)
         star = " *" if trial.number == best.number else ""
         pruned = " (pruned)" if state_of(trial) == "pruned" else ""
-        table.add_row(f"{trial.number}{star}", *cells, f"{told['epochs']}{pruned}", warnings)
-    Console().print(table)
+        rows.append([f"{trial.number}{star}", *cells, f"{told['epochs']}{pruned}", warnings])
+    title = f"{len(found.trials)} trials by {found.by}, {found.held_out:,} validation rows"
+    columns = ("trial", "ratio", "D_inter", "D_intra", "min / max", "mAP", "codes", "epochs", "warnings")
+    print_table(columns, rows, title)
     values = {name: f"{value:.4g}" if isinstance(value, float) else value for name, value in best.params.items()}
     chosen = ", ".join(f"{name} {value}" for name, value in values.items())
     typer.echo(f"* trial {best.number}: {chosen}")
