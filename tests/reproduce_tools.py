@@ -18,7 +18,7 @@ def check_files(name, result, out):
 def check_written(name, result, out, command):
     """All files are there, the images are images, and the tables hold the rows."""
     parts = result.tables(name)
-    expected = {f"{name}.md"} | {f"{part}.{kind}" for part in parts for kind in ("csv", "png", "svg")}
+    expected = {f"{name}.md"} | {f"{part}.{kind}" for part in parts for kind in ("csv", "png")}
     assert {file.name for file in out.iterdir()} == expected
     page = (out / f"{name}.md").read_text()
     assert f"Made by `{command}`." in page

@@ -272,7 +272,6 @@ def test_the_list_is_that_of_the_registry(command):
         ([], "name is missing; there are several experiments: give name, or list"),
         (["theory", "--data", "a.npy"], "data is 'a.npy', and theory makes its own; leave it out"),
         (["ratio", "--methods", "csq"], "methods is csq, and ratio has no use for it"),
-        (["posterior-2bits", "--data", "digits", "--data", "a"], "data is given 2 times, and posterior-2bits takes"),
         (["imagenet"], "imagenet needs data of 1,000 classes, and digits has 10; give embeddings of ILSVRC"),
         (["all", "--data", "no.parquet"], "no.parquet"),
     ],

@@ -19,7 +19,7 @@ from lbhash.reproduce import Settings, curves, experiments, paper, tsne
 from lbhash.reproduce.results import Regression, lift_counts
 from lbhash.reproduce.runs.experiment_settings import METHODS
 from lbhash.reproduce.runs.sources import Source, UnsuitableData
-from lbhash.reproduce.runs.trained import CODES, SECONDS, TRAJECTORY, RunConfig, complete, outcome
+from lbhash.reproduce.runs.trained import CODES, SECONDS, TRAJECTORY, RunConfig, completed, outcome
 from lbhash.trials.intervals import Interval
 from lbhash.utils.parallel import read_run
 from reproduce_tools import check_files, split_blobs
@@ -192,30 +192,28 @@ def test_recognition_is_by_the_methods_own_classifier(small):
 
 def test_what_is_there_is_not_run_again(small, tmp_path, capsys):
     two = Settings(seeds=2, workers=1, runs=tmp_path)
-    complete([small], two)
+    (before,) = completed(two, [small])
     assert re.search("training .* 2/2 runs", capsys.readouterr().err)
     written = {file: file.stat().st_mtime_ns for file in tmp_path.iterdir()}
     assert len(written) == 2
-    complete([small], two)
+    completed(two, [small])
     assert {file: file.stat().st_mtime_ns for file in tmp_path.iterdir()} == written
     assert capsys.readouterr().err == ""
-    before = [read(small, seed, tmp_path) for seed in (0, 1)]
-    complete([wanting(small, SECONDS)], replace(two, seeds=1))
-    complete([small, wanting(small, CODES), wanting(small, TRAJECTORY)], replace(two, seeds=1))
-    after, other = (read(small, seed, tmp_path) for seed in (0, 1))
-    assert other == before[1]
-    assert after["report"] == before[0]["report"]
-    assert np.shape(after[CODES]) == (40, 1)
-    assert len(after[TRAJECTORY]) == len(after[SECONDS]) == 2
+    completed(replace(two, seeds=1), [wanting(small, SECONDS)])
+    completed(replace(two, seeds=1), [wanting(small, CODES, TRAJECTORY)])
+    (after,) = completed(two, [small])
+    assert after.finals[1] == before.finals[1]
+    assert after.finals[0]["report"] == before.finals[0]["report"]
+    assert np.shape(after.finals[0][CODES]) == (40, 1)
+    assert len(after.finals[0][TRAJECTORY]) == len(after.finals[0][SECONDS]) == 2
 
 
 def test_kinds_with_the_same_centers_are_one_run(file, tmp_path):
-    kinds = [
-        RunConfig(Source("blobs", file), "csq", bits=8, epochs=1, hidden=4, centers=kind)
-        for kind in ("best", "levenshtein")
-    ]
-    found = complete([wanting(kinds[0], CODES), kinds[1]], Settings(seeds=1, workers=1, runs=tmp_path))
-    assert [CODES in held for held in found.values()] == [True]
+    small = {"bits": 8, "epochs": 1, "hidden": 4}
+    kinds = [RunConfig(Source("blobs", file), "csq", centers=kind, **small) for kind in ("best", "levenshtein")]
+    best, other = completed(Settings(seeds=1, workers=1, runs=tmp_path), kinds)
+    assert best.finals == other.finals
+    assert len(list(tmp_path.iterdir())) == 1
 
 
 # Statistics
@@ -427,8 +425,9 @@ def test_tsne(settings, labels_file, tmp_path):
     assert tsne.silhouette(signs, np.zeros(6, int)) is None
     same = np.ones((12, 8), np.int8)
     assert np.isfinite(tsne.principal_components(same)).all()
-    with pytest.raises(UnsuitableData, match="tsne needs data with one label a row"):
-        experiments()["tsne"].run(replace(settings, sources=(Source("mosaic", labels_file),)))
+    for name in ("tsne", "posterior-2bits"):
+        with pytest.raises(UnsuitableData, match=f"{name} needs data with one label a row"):
+            experiments()[name].run(replace(settings, sources=(Source("mosaic", labels_file),)))
 
 
 def test_tsne_takes_few_rows_of_few_classes():

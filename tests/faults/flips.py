@@ -372,13 +372,13 @@ def flip_search(run: Run) -> None:
 @attack("flip-runs", "damaged finished runs of `reproduce`, read again", 200)
 def flip_runs(run: Run) -> None:
     from lbhash.reproduce.runs import Settings, Source
-    from lbhash.reproduce.runs.trained import CODES, TRAJECTORY, RunConfig, complete
+    from lbhash.reproduce.runs.trained import CODES, TRAJECTORY, RunConfig, completed
     from lbhash.utils.parallel import read_run
 
     material = Material(run)
     wanted = frozenset((CODES, TRAJECTORY))
     config = RunConfig(Source("blobs", str(material.data)), "csq", "plain", BITS, epochs=1, hidden=4, wanted=wanted)
-    done = material.program.call(complete, [config], Settings(seeds=1, workers=1, runs=run.folder / "runs"))
+    done = material.program.call(completed, Settings(seeds=1, workers=1, runs=run.folder / "runs"), [config])
     assert done.status == 0, done.err
 
     def read(there: str) -> Any:

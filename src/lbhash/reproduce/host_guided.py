@@ -40,7 +40,7 @@ def suitable(settings: Settings, name: str) -> Sequence[Source]:
     return sources
 
 
-def run(settings: Settings, name: str = "map") -> Result:
+def run(settings: Settings, name: str) -> Result:
     """Return the mean lifts, and a table of all cells for each set of data; ``name`` is the experiment's."""
     metric, reported, keys = "mAP", paper.MAP, ["report", "map"]
     if name == RECOGNITION:

@@ -25,10 +25,7 @@ PAPER = (0.079, 0.446, 0.394, 0.081)
 
 def run(settings: Settings, epochs: int = 30, steps: int = 3_000) -> Result:
     """Return the table of marginals and joint probabilities, and the scatter plot of ℓ."""
-    source = settings.all_sources()[0]
-    dataset = source.dataset()
-    if dataset.multi_label:
-        raise ValueError(f"data is {source.file!r}, whose rows have several labels; it must have one a row")
+    dataset = settings.single_label("posterior-2bits")[0].dataset()
     classes = nearest_classes(dataset.train)
     train, held_out = two_classes(dataset.train, classes), held_out_rows(dataset, classes)
     options: Any = {"epochs": epochs, "seed": settings.seed, "recipe": "paper", "centers": "best", "device": "cpu"}

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd  # type: ignore[import-untyped]
-from matplotlib import rc_context
 
 from lbhash.reproduce.results.experiment_result import Cell, Result
 from lbhash.trials.intervals import Interval
@@ -15,15 +14,13 @@ from lbhash.utils.files import replacing, write_text
 
 
 def write_result(name: str, result: Result, folder: str | Path, command: str) -> None:
-    """Write ``NAME.md``, which names the ``command``, and ``.csv``, ``.png`` and ``.svg`` files of each table."""
+    """Write ``NAME.md``, which names the ``command``, and a ``.csv`` and a ``.png`` file of each table."""
     out = Path(folder)
     for file, one in result.tables(name).items():
         write_text(out / f"{file}.csv", as_csv(one.table))
         assert one.figure is not None
-        for kind in ("png", "svg"):
-            with replacing(out / f"{file}.{kind}") as temporary, rc_context({"svg.hashsalt": "lbhash"}):
-                date = {"Date": None} if kind == "svg" else None  # the same figure gives the same bytes
-                one.figure.savefig(temporary, format=kind, dpi=150, metadata=date)
+        with replacing(out / f"{file}.png") as temporary:
+            one.figure.savefig(temporary, format="png", dpi=150)
     write_text(out / f"{name}.md", as_markdown(name, result, command))
 
 

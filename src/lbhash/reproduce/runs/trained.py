@@ -142,24 +142,16 @@ def _each(found: Any, key: str) -> Any:
 
 def completed(settings: Settings, configs: Iterable[RunConfig]) -> list[Done]:
     """Return what the runs left with each seed, after those that are missing were run."""
-    configs = list(configs)
-    found = complete(configs, settings)
-    return [Done(config, [found[config.name(seed)] for seed in settings.all_seeds()]) for config in configs]
-
-
-def complete(configs: Iterable[RunConfig], settings: Settings) -> dict[str, dict[str, Any]]:
-    """Run what is missing, each once, and return what the runs left by their names."""
-    tasks: dict[str, tuple[RunConfig, int]] = {}
-    for seed, config in product(settings.all_seeds(), configs):  # this reads the data, so that their errors come first
-        name = config.name(seed)  # two kinds of centers may be the same runs
-        known = tasks.get(name, (config, seed))[0].wanted
-        tasks[name] = replace(config, wanted=config.wanted | known), seed
+    configs, seeds = list(configs), settings.all_seeds()
+    # This reads the data, so that their errors come first. Two kinds of centers may be the same runs.
+    tasks = {config.name(seed): (config, seed) for seed, config in product(seeds, configs)}
     for name, (config, seed) in tasks.items():
         file = settings.runs / f"{name}.json"
         if config.wanted and file.exists() and (lacks := config.wanted - (held := read_run(file)).keys()):
             tasks[name] = replace(config, wanted=lacks | (held.keys() & {TRAJECTORY, CODES, SECONDS})), seed
             file.unlink()  # the run is made again, with all that it had
-    return run_missing(tasks, outcome, settings.runs, settings.all_workers(), title="training")
+    found = run_missing(tasks, outcome, settings.runs, settings.all_workers(), title="training")
+    return [Done(config, [found[config.name(seed)] for seed in seeds]) for config in configs]
 
 
 def outcome(config: RunConfig, seed: int) -> dict[str, Any]:
