@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd  # type: ignore[import-untyped]
 from matplotlib.figure import Figure
 
 from lbhash.data import Dataset, EmbeddingSplit
@@ -110,10 +111,8 @@ def outputs_figure(outputs: Outputs, labels: npt.NDArray, classes: tuple[int, in
     """Draw ℓ of the held-out rows, and the joint probabilities."""
     figure, (left, right) = new_figure(12, 5, 1, 1)
     x, y = "ℓ, first bit", "ℓ, second bit"
-    dots = [
-        {"class": f"class {classes[label]}", x: first, y: second}
-        for label, (first, second) in zip(labels, outputs, strict=True)
-    ]
+    names = [f"class {classes[label]}" for label in labels]
+    dots = pd.DataFrame({"class": names, x: outputs[:, 0], y: outputs[:, 1]}).sort_values("class")
     panels.draw_dots(left, dots, x, y, "class")
     for line in (left.axhline, left.axvline):
         line(0, color="0.3", linewidth=1)
