@@ -18,7 +18,7 @@ def check_files(name, result, out):
 def check_written(name, result, out, command):
     """All files are there, the images are images, and the tables hold the rows."""
     parts = result.tables(name)
-    expected = {f"{name}.md"} | {f"{part}.{kind}" for part in parts for kind in ("csv", "png", "svg")}
+    expected = {f"{name}.md"} | {f"{part}.{kind}" for part in parts for kind in ("csv", "png")}
     assert {file.name for file in out.iterdir()} == expected
     page = (out / f"{name}.md").read_text()
     assert f"Made by `{command}`." in page
@@ -30,12 +30,8 @@ def check_written(name, result, out, command):
         assert image[..., :3].std() > 0.02
         with (out / f"{part}.csv").open(newline="") as lines:
             rows = list(csv.reader(lines))
-        assert len(rows) == len(table.rows) + 1
+        assert len(rows) == len(table.table) + 1
         assert {len(row) for row in rows} == {len(rows[0])}
-
-
-def columns_of(result):
-    return dict(zip(result.columns, zip(*result.rows, strict=True), strict=True))
 
 
 def split_blobs(blobs, **labels):

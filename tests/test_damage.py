@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import sqlite3
-from contextlib import closing
 
 import numpy as np
 import pyarrow as pa
@@ -198,35 +196,6 @@ def test_results_of_runs(tmp_path):
     file.write_text(json.dumps(result))
     with pytest.raises(ValueError, match=r"run.json is damaged \(its checksum is wrong or missing\); delete it"):
         read_run(file)
-
-
-def test_a_search_of_settings(tmp_path):
-    pytest.importorskip("optuna")
-    from optuna.distributions import FloatDistribution
-
-    from lbhash.tuning.study import DATABASE, Study
-    from lbhash.tuning.trials import Trial
-
-    def study():
-        space, first = {"lr": FloatDistribution(0.01, 1.0)}, {"lr": 0.5}
-        return Study(space, 0, first, 4, prune=False, settings={"a": "1"}, folder=tmp_path, resume=True)
-
-    first = study()
-    for number in range(2):
-        asked, params = first.ask(number)
-        first.tell(asked, Trial(number, params, "complete", None, 4, 1.5), 0.25 + number)
-    for change in (
-        "UPDATE trial_values SET value = 0.75 WHERE trial_id = 1",
-        "UPDATE trial_params SET param_value = 0.125 WHERE trial_id = 1",
-        "UPDATE trial_user_attributes SET value_json = replace(value_json, '1.5', '1.25')",
-    ):
-        assert len(study().trials()) == 2
-        whole = (tmp_path / DATABASE).read_bytes()
-        with closing(sqlite3.connect(tmp_path / DATABASE)) as held, held:
-            held.execute(change)
-        with pytest.raises(ValueError, match=r"^the search in .* is damaged .*; give another folder$"):
-            study().trials()
-        (tmp_path / DATABASE).write_bytes(whole)
 
 
 # ---------------------------------------------------------------------------------------------------------- checksums

@@ -18,15 +18,15 @@ def execute(number: int, factor: int) -> dict[str, int]:
     return {"product": number * factor, "process": os.getpid()}
 
 
-def test_only_missing_runs_are_run_each_in_a_process(tmp_path, capsys):
+def test_only_missing_runs_are_run(tmp_path, capsys):
     write_run(tmp_path / "b.json", {"product": -1, "process": 0})
     runs = {"a": (2, 3), "b": (4, 5), "c": (6, 7)}
-    done, minutes = run_missing(runs, execute, tmp_path, 1, lambda result: f"product {result['product']}")
+    done = run_missing(runs, execute, tmp_path, 2)
     assert {name: result["product"] for name, result in done.items()} == {"a": 6, "b": -1, "c": 42}
-    assert minutes is None
     assert os.getpid() not in {result["process"] for result in done.values()}
     assert read_run(tmp_path / "c.json") == done["c"]
-    assert "[1/2] a: product 6" in capsys.readouterr().err
+    assert "3/3 runs" in capsys.readouterr().err
+    assert run_missing({"d": (1, 1)}, execute, None, progress=False) == {"d": {"product": 1, "process": os.getpid()}}
 
 
 def test_centers_have_a_fingerprint():

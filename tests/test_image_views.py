@@ -100,8 +100,8 @@ def test_images_without_labels(folder, tmp_path):
         ({"method": "sne"}, r"^method is 'sne', which takes embeddings and trains no backbone; embed the images first"),
         ({"method": "cibhash", "image_size": 20}, r"^image_size is 20 and the method is 'cibhash', which has its own"),
         ({"method": "cibhash", "backbone": None}, r"^backbone is not given; images need one"),
-        ({"method": "csq"}, r"^y is not given, and images has no labels"),
-        ({"method": "ridge"}, r"^y is not given, and images has no labels"),
+        ({"method": "csq"}, r"^method is 'csq', which learns from labels, .* \(cibhash\), or embed the images first"),
+        ({"method": "ridge"}, r"^method is 'ridge', which learns from labels, and there are none"),
     ],
 )
 def test_what_images_without_labels_do_not_take(folder, settings, said):

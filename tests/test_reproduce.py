@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import math
+import re
 from importlib.resources import files
 
 import numpy as np
@@ -37,7 +38,7 @@ from lbhash.reproduce.surrogate_fit import (
 from lbhash.training.schedule import Schedule
 from lbhash.trials.intervals import Interval
 from lbhash.utils import parallel
-from reproduce_tools import check_files, check_written, columns_of
+from reproduce_tools import check_files, check_written
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -142,25 +143,23 @@ def test_posterior_8(tmp_path, capsys, in_this_process):
     new = ("surrogate, 100 new outputs", "surrogate, 4,000 new outputs")
     plain = ("frequencies", "Dirichlet", "known prior")
     names = ["marginals", "surrogate", "surrogate, dropout", *new, *plain]
-    assert [row[0] for row in result.rows] == names
-    found = {row[0]: row[1].mean for row in result.rows}
+    assert list(result.table["estimate"]) == names
+    found = {name: kl.mean for name, kl in result.table.iloc[:, :2].to_numpy()}
     assert found["known prior"] < found["surrogate"] < found["marginals"]
-    assert [row[0] for row in result.more["samples"].rows] == [3000, 5000]
+    assert list(result.more["samples"].table["samples"]) == [3000, 5000]
     runs = sorted((tmp_path / "runs").iterdir())
     assert [run.name.rpartition("-")[0] for run in runs] == [
         f"posterior-8-{samples}samples-seed{seed}" for samples in (3000, 5000) for seed in (0, 1)
     ]
     of_seeds = [json.loads(run.read_text())["joints"] for run in runs[2:]]
-    for name, there, back, _ in result.rows:
+    for name, there, back, _ in result.table.to_numpy():
         pairs = [(random_truth(8, seed), np.array(of_seed[name])) for seed, of_seed in enumerate(of_seeds)]
         assert back.mean == pytest.approx(np.mean([divergence(found, truth) for truth, found in pairs]), rel=1e-4)
         assert there.mean == pytest.approx(np.mean([divergence(truth, found) for truth, found in pairs]), rel=1e-4)
-    said = capsys.readouterr().err
-    assert "[4/4] posterior-8-" in said
-    assert ": KL of marginals 0." in said
+    assert re.search("estimating .* 4/4 runs", capsys.readouterr().err)
     runs[1].unlink()
     posterior_8.run(settings, **small)
-    assert "[1/1] posterior-8-" in capsys.readouterr().err
+    assert runs[1].exists()
 
 
 def test_posterior_16(tmp_path, in_this_process):
@@ -169,7 +168,7 @@ def test_posterior_16(tmp_path, in_this_process):
     result = posterior_16.run(settings, samples=(3000,), curve=(3000, 20_000), schedule=BRIEF)
     check_files("posterior-16", result, tmp_path / "out")
     assert len(list((tmp_path / "runs").iterdir())) == 2
-    found = {row[0]: row[1].mean for row in result.rows}
+    found = {name: kl.mean for name, kl in result.table.iloc[:, :2].to_numpy()}
     floor = found["two blocks, exact"]
     assert all(found[name] > floor for name in ("marginals", "two blocks, frequencies", "surrogate, blocks"))
     assert found["frequencies"] == math.inf
@@ -180,7 +179,7 @@ def test_posterior_2bits(tmp_path, blobs, write_parquet):
     file = write_parquet(tmp_path / "blobs.parquet", np.vstack([blobs.x] * 2), label=np.tile(blobs.y, 2))
     result = posterior_2bits.run(Settings(sources=(Source("blobs", str(file)),)), epochs=2, steps=60)
     check_files("posterior-2bits", result, tmp_path / "out")
-    rows = {row[0]: row[1:] for row in result.rows}
+    rows = {name: values for name, *values in result.table.to_numpy()}
     for column in range(4):
         codes = [rows[f"code {name}"][column] for name in posterior_2bits.OUTCOMES]
         assert sum(codes) == pytest.approx(1)
@@ -204,7 +203,7 @@ def test_theory(tmp_path, command):
     assert "duplicated and mixed" in out
     result = theory.run(Settings())
     check_written("theory", result, tmp_path, "lbhash reproduce theory --seeds 5")
-    named = columns_of(result)
+    named = result.table
     for i, lowest in enumerate(named["orders: lowest"]):
         assert named["floor"][i] <= named["worst"][i] + 1e-12
         assert named["worst"][i] <= named["AP"][i] <= named["best"][i] + 1e-12
@@ -212,7 +211,7 @@ def test_theory(tmp_path, command):
             assert named["worst"][i] == pytest.approx(lowest)
             assert named["best"][i] == pytest.approx(named["highest"][i])
             assert named["floor"][i] == pytest.approx(named["all lists"][i])
-    for k, m, floor, found, lists in result.more["curve"].rows:
+    for k, m, floor, found, lists in result.more["curve"].table.to_numpy():
         assert floor == pytest.approx(found) == pytest.approx(float(lowest_average_precision(k, m)))
         assert lists == math.comb(k + m, k)
     assert sorted(theory.orders(["+-", "-", "++-"])) == [
@@ -226,9 +225,9 @@ def test_theory(tmp_path, command):
 
 def test_a_table_of_records():
     records = [{"x": 1.0, "x, paper": 2.0, "y": 3, "y, paper": None, "paper": 4.0}]
-    result = Result.of("T", records, "", lambda: None)
-    assert result.columns == ["x", "x, paper", "y", "paper"]  # the paper has nothing for y
-    assert result.rows == [[1.0, 2.0, 3, 4.0]]
+    table = Result.of("T", records, "", None).table
+    assert list(table) == ["x", "x, paper", "y", "paper"]  # the paper has nothing for y
+    assert table.to_numpy().tolist() == [[1.0, 2.0, 3, 4.0]]
 
 
 def test_every_text_belongs_to_a_table():
@@ -238,9 +237,12 @@ def test_every_text_belongs_to_a_table():
 
 
 def test_tables():
-    rows = [["a", Interval.of([1.0, 2.0]), 0.25, None], ["b", None, math.inf, 1200]]
-    result = Result("T", ("name", "kl", "x", "n"), rows, "Words.", lambda: None)
-    lines = as_csv(result).splitlines()
+    records = [
+        {"name": "a", "kl": Interval.of([1.0, 2.0]), "x": 0.25, "n": None},
+        {"name": "b", "kl": None, "x": math.inf, "n": 1200},
+    ]
+    result = Result.of("T", records, "Words.", None, digits=4)
+    lines = as_csv(result.table).splitlines()
     assert lines[0] == "name,kl,kl ± 95 %,kl infinite,x,n"
     assert lines[1].startswith("a,1.5,6.353")
     assert lines[2] == "b,,,,inf,1200"
@@ -270,7 +272,6 @@ def test_the_list_is_that_of_the_registry(command):
         ([], "name is missing; there are several experiments: give name, or list"),
         (["theory", "--data", "a.npy"], "data is 'a.npy', and theory makes its own; leave it out"),
         (["ratio", "--methods", "csq"], "methods is csq, and ratio has no use for it"),
-        (["posterior-2bits", "--data", "digits", "--data", "a"], "data is given 2 times, and posterior-2bits takes"),
         (["imagenet"], "imagenet needs data of 1,000 classes, and digits has 10; give embeddings of ILSVRC"),
         (["all", "--data", "no.parquet"], "no.parquet"),
     ],

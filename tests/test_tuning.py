@@ -6,27 +6,27 @@ import csv
 import json
 import sys
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import asdict
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
+from optuna.trial import create_trial
 
 from image_tools import write_backbone, write_stripes
 from lbhash import Hasher, bound, evaluate
 from lbhash.codes import pack
-from lbhash.data import EmbeddingSplit
+from lbhash.data import EmbeddingSplit, hold_out
 from lbhash.data.dataset import Dataset
 from lbhash.evaluation.diagnostics import FEW_ROWS, diagnose_rows, diagnose_values
-from lbhash.evaluation.held_out import leave_one_out_map
+from lbhash.evaluation.held_out import leave_one_out_map, score_codes
 from lbhash.losses import METHODS
 from lbhash.training.confusion import confusion
-from lbhash.tuning import default_space, hold_out, read_space, score_codes, search, tune
+from lbhash.tuning import default_space, read_space, search, tune
+from lbhash.tuning.found import as_dict, best_trial, score_of, state_of
 from lbhash.tuning.space import checked_space, from_entry, starting_point, with_params
-from lbhash.tuning.study import Study
-from lbhash.tuning.trials import best_trial
 
 SMALL = {
     "lr": FloatDistribution(1e-4, 1e-1, log=True),
@@ -236,17 +236,17 @@ def test_the_default_spaces_can_be_made_and_hold_the_defaults():
             assert start["options.alpha"] == 10 / 16
 
 
-def test_a_start_that_the_space_does_not_hold_is_sampled_by_the_seed():
+def test_a_start_that_the_space_does_not_hold_is_sampled_by_the_seed(train):
     """The first trial has what the hasher says, and of the rest what Optuna samples."""
     space = SMALL | {"dropout": FloatDistribution(0.6, 0.8)}
     first, again, other = (
-        Study(space, seed, {"hidden": 6}, 2, prune=False, settings={}).ask(0)[1] for seed in (0, 0, 1)
+        search(small(seed=seed, epochs=1), train, 4, trials=1, space=space).trials[0].params for seed in (0, 0, 1)
     )
     assert first == again != other
     assert list(first) == list(space)
     assert first["hidden"] == other["hidden"] == 6
     assert 0.6 <= first["dropout"] <= 0.8
-    assert 1e-4 <= first["lr"] <= 1e-1
+    assert first["lr"] == 1e-3
 
 
 def test_a_custom_method_brings_its_search_space():
@@ -343,7 +343,7 @@ def found(train):
 
 def test_the_best_trial_has_the_largest_ratio(found):
     assert [trial.number for trial in found.trials] == list(range(7))
-    values = {trial.number: trial.score.by("ratio") for trial in found.trials if trial.state == "complete"}
+    values = {trial.number: score_of(trial).by("ratio") for trial in found.trials if state_of(trial) == "complete"}
     assert values[found.best.number] == max(values.values())
     assert found.best_params == found.best.params
     assert all(getattr(found.hasher, name) == found.best_params[name] for name in ("lr", "hidden"))
@@ -360,17 +360,18 @@ def test_the_first_trial_is_the_hasher_as_it_is(found, train):
     fitted, validation = hold_out(train, 0.2, 0)
     codes = small().fit_split(fitted, 4).encode_split(validation)
     again = score_codes(codes, validation.labels, 4, 8, found.percentile, with_map=True)
-    assert (first.score.inter, first.score.intra, first.score.map) == (again.inter, again.intra, again.map)
-    assert first.epochs == 2
+    score = score_of(first)
+    assert (score.inter, score.intra, score.map) == (again.inter, again.intra, again.map)
+    assert first.user_attrs["epochs"] == 2
     assert found.held_out == len(validation)
 
 
 def test_by_map_the_largest_map_is_chosen(train, found):
     by_map = search(small(), train, 4, trials=7, space=SMALL, by="map", prune=False)
-    values = [trial.score.map for trial in by_map.trials]
+    values = [trial.value for trial in by_map.trials]
     assert by_map.best.number == int(np.argmax(values))
-    assert values[0] == found.trials[0].score.map
-    assert {trial.state for trial in by_map.trials} == {"complete"}
+    assert values[0] == score_of(found.trials[0]).map
+    assert {state_of(trial) for trial in by_map.trials} == {"complete"}
 
 
 def test_tune_fits_the_best_on_all_training_rows(train, blobs):
@@ -393,76 +394,58 @@ def test_a_data_set_is_tuned_by_its_train_split_alone(blobs, train):
 
 def outcome(found):
     return [
-        (trial.params, trial.state, trial.score and (trial.score.inter, trial.score.intra, trial.score.distinct))
+        (trial.params, trial.state, trial.value, trial.intermediate_values, score_of(trial).distinct)
         for trial in found.trials
     ]
 
 
-class Killed(BaseException):
-    pass
-
-
-@pytest.mark.parametrize(("moment", "trials"), [("within", 5), ("telling", 7)])
-def test_a_killed_search_goes_on_as_if_nothing_had_happened(train, found, tmp_path, moment, trials, monkeypatch):
+@pytest.mark.parametrize("kept", [0, 3, 6])
+def test_a_killed_search_goes_on_as_if_nothing_had_happened(train, found, tmp_path, kept, monkeypatch):
     """The last two of ``found`` are proposed by what Optuna learned of the five before."""
-
-    def options(**more):
-        return {"trials": trials, "space": SMALL, "compare": True, "folder": tmp_path / "a b%20#c", **more}
-
-    fit, count = Hasher.fit_split, 0
+    fit = Hasher.fit_split
 
     def dies(self, *arguments, **more):
-        nonlocal count
-        count += 1
-        if moment == "within" and count == 4:
-            raise Killed
+        if len(list((tmp_path / "runs").glob("[0-9]*"))) == kept:
+            raise KeyboardInterrupt
         return fit(self, *arguments, **more)
 
-    close, told = Study._close, 0
-
-    def stays_open(self, asked, stored):
-        nonlocal told
-        told += 1
-        if moment == "telling" and told == 6:
-            raise Killed
-        return close(self, asked, stored)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Hasher, "fit_split", dies)
-        patch.setattr(Study, "_close", stays_open)
-        with pytest.raises(Killed):
-            search(small(), train, 4, **options())
-    seen = []
-    again = search(small(), train, 4, **options(resume=True, after_trial=seen.append))
-    assert outcome(again) == outcome(found)[:trials]
-    assert [trial.number for trial in seen] == list(range(trials))
+    options = {"trials": 7, "space": SMALL, "compare": True, "folder": tmp_path}
+    monkeypatch.setattr(Hasher, "fit_split", dies)
+    with pytest.raises(KeyboardInterrupt):
+        search(small(), train, 4, **options)
+    monkeypatch.undo()
+    assert outcome(search(small(), train, 4, **options)) == outcome(found)
+    (tmp_path / "runs" / "5.json").unlink()
+    assert outcome(search(small(), train, 4, **options)) == outcome(found)
 
 
-def test_another_search_is_not_resumed(train, tmp_path):
+def test_another_search_does_not_go_on(train, tmp_path):
     options = {"trials": 1, "space": SMALL, "folder": tmp_path}
     search(small(), train, 4, **options)
-    with pytest.raises(ValueError, match=r"already holds a search; give another folder, or --resume"):
-        search(small(), train, 4, **options)
-    with pytest.raises(ValueError, match=r"percentile is 90.0, and the search in .* was made with "):
-        search(small(), train, 4, **options, percentile=90, resume=True)
-    with pytest.raises(ValueError, match=r"epochs is 3, and the search in .* was made with 2"):
-        search(small(epochs=3), train, 4, **options, resume=True)
+    with pytest.raises(ValueError, match=r"which holds a search with percentile 75.0, and this one has 90;"):
+        search(small(), train, 4, **options, percentile=90)
+    with pytest.raises(ValueError, match=r"which holds a search with epochs 2, and this one has 3; name another"):
+        search(small(epochs=3), train, 4, **options)
     other = part_of(train.embeddings + 1, train.labels)
-    with pytest.raises(ValueError, match="fingerprint of the rows is"):
-        search(small(), other, 4, **options, resume=True)
-    assert len(search(small(), train, 4, **options | {"trials": 2}, resume=True).trials) == 2  # more of the same
+    with pytest.raises(ValueError, match="holds a search with rows "):
+        search(small(), other, 4, **options)
+    assert len(search(small(), train, 4, **options | {"trials": 2}).trials) == 2  # more of the same
+    file = tmp_path / "runs" / "0.json"
+    file.write_text(file.read_text().replace("0.001", "0.002"))
+    with pytest.raises(ValueError, match=r"0.json is damaged .*; delete it, and its run is made anew$"):
+        search(small(), train, 4, **options)
     with pytest.raises(ValueError, match="which is a file; it must be a folder"):
-        search(small(), train, 4, **options | {"folder": tmp_path / "study.db"})
+        search(small(), train, 4, **options | {"folder": file})
 
 
 def test_trials_that_cannot_be_trained_fail_alone(train):
     wild = {"lr": CategoricalDistribution((1e-3, 1e38))}
     some = search(small(pull="none", seed=1), train, 4, trials=6, space=wild)
-    states = {trial.params["lr"]: trial.state for trial in some.trials}
-    assert states == {1e-3: "complete", 1e38: "failed"}
-    failed = next(trial for trial in some.trials if trial.state == "failed")
-    assert "a smaller lr may help" in failed.why
-    assert failed.as_dict()["score"] is None
+    states = {trial.params["lr"]: state_of(trial) for trial in some.trials}
+    assert states == {1e-3: "complete", 1e38: "fail"}
+    failed = next(trial for trial in some.trials if state_of(trial) == "fail")
+    assert "a smaller lr may help" in failed.user_attrs["why"]
+    assert as_dict(failed)["score"] is None
     with pytest.raises(ValueError, match=r"none of 2 trials came to its end: the loss is"):
         search(small(pull="none"), train, 4, trials=2, space={"lr": CategoricalDistribution((1e38,))})
 
@@ -476,15 +459,15 @@ def test_trials_below_the_median_are_ended(train, monkeypatch):
         return search(small(epochs=4), train, 4, trials=7, space=SMALL, **options)
 
     found = searched(compare=True)
-    assert [trial.state for trial in found.trials] == ["complete"] * 6 + ["pruned"]
-    assert [trial.epochs for trial in found.trials] == [4] * 6 + [2]  # the first quarter is not judged
-    assert found.trials[6].score.map is None
-    assert found.trials[6].score.intra >= 0
+    assert [state_of(trial) for trial in found.trials] == ["complete"] * 6 + ["pruned"]
+    assert list(found.table()["epochs"]) == [4] * 6 + [2]  # the first quarter is not judged
+    assert score_of(found.trials[6]).map is None
+    assert score_of(found.trials[6]).intra >= 0
     by_map = searched(by="map")
-    assert by_map.trials[6].state == "pruned"
-    assert by_map.table()[6]["value"] is None
-    assert by_map.best.value("map") == max(trial.score.map for trial in by_map.trials[:6])
-    assert {trial.epochs for trial in searched(prune=False).trials} == {4}
+    assert state_of(by_map.trials[6]) == "pruned"
+    assert by_map.table()["value"][6] == 0.5
+    assert by_map.best.value == max(score_of(trial).map for trial in by_map.trials[:6])
+    assert set(searched(prune=False).table()["epochs"]) == {4}
 
 
 @pytest.mark.parametrize(
@@ -510,16 +493,16 @@ def test_without_optuna_it_says_how_to_get_it(train, monkeypatch):
 
 
 def test_of_equal_ratios_the_papers_decides(found):
-    first = found.trials[0]
-    score = replace(first.score, inter=8.0, intra=1.0, inter_min=4.0, intra_max=8.0)
-    trials = [
-        replace(first, number=number, score=replace(score, inter_min=inter_min, intra_max=intra_max))
-        for number, (inter_min, intra_max) in enumerate([(4.0, 8.0), (6.0, 8.0), (6.0, 8.0), (6.0, 9.0)])
-    ]
-    trials.append(replace(first, number=4, score=replace(score, intra=2.0, inter_min=8.0, intra_max=2.0)))
+    held = asdict(score_of(found.trials[0])) | {"inter": 8.0}
+    distances = [(1.0, 4.0, 8.0), (1.0, 6.0, 8.0), (1.0, 6.0, 8.0), (1.0, 6.0, 9.0), (2.0, 8.0, 2.0)]
+    trials = []
+    for number, values in enumerate(distances):
+        attributes = {"score": held | dict(zip(("intra", "inter_min", "intra_max"), values, strict=True))}
+        trials.append(create_trial(value=8.0 / values[0], user_attrs=attributes))
+        trials[-1].number = number
     assert best_trial(trials, "ratio").number == 1
     assert best_trial(trials[2:], "ratio").number == 2
-    (diagnostic,) = diagnose_values([trial.value("ratio") for trial in trials])
+    (diagnostic,) = diagnose_values([trial.value for trial in trials])
     assert (diagnostic.kind, diagnostic.line.split(", and")[0]) == (
         "ceiling",
         "4 of 5 trials have the largest ratio, 8",
@@ -537,7 +520,7 @@ def space_file(tmp_path_factory):
     return file
 
 
-def test_the_command_leaves_trials_and_a_model(command, succeed, refuse, json_of, tmp_path, space_file):
+def test_the_command_leaves_trials_and_a_model(succeed, refuse, json_of, tmp_path, space_file):
     out = tmp_path / "tuned"
     given = ["--out", out, "--bits", 16, "--epochs", 1, "--space", space_file, "--trials", 2, "--compare"]
     given += ["--option", "lam=0.02"]
@@ -555,15 +538,14 @@ def test_the_command_leaves_trials_and_a_model(command, succeed, refuse, json_of
     stored = Hasher.from_pretrained(out / "model")
     assert (stored.lr, stored.options) == (told["best_params"]["lr"], {"lam": 0.02})
 
-    printed, _ = succeed("tune", *given, "--resume")
+    printed, _ = succeed("tune", *given)
     assert "2 trials by ratio, 160 validation rows" in printed
     assert f"* trial {best['number']}: lr" in printed
     for trial in told["trials"]:
         for warning in trial["warnings"]:
             assert warning["kind"] in printed
-    assert command("tune", *given)[2].startswith("lbhash: error: out is ")
-    errors = refuse("tune", *given[:-1], "lam=0.03", "--resume")
-    assert "options" in errors
+    assert "which holds a search with options" in refuse("tune", *given[:-1], "lam=0.03")
+    assert "--resume is gone; a search goes on with the trials in the folder" in refuse("tune", *given, "--resume")
 
 
 @pytest.mark.parametrize(

@@ -86,7 +86,7 @@ def main() -> None:
     runs: dict[str, tuple[Any, ...]] = {}
     for cell, name in names.items():
         runs.setdefault(name, (cell, files[cell.data], given.epochs))
-    results, _ = run_missing(runs, execute, given.runs, given.workers, lambda result: f"mAP {result['map']:.4f}")
+    results = run_missing(runs, execute, given.runs, given.workers)
     table = {cell: results[name] for cell, name in names.items()}
     replace_part(given.out, "effect", summary(table))
 

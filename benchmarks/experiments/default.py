@@ -94,7 +94,7 @@ def main(arguments: list[str] | None = None) -> None:
         f"{source.name}-{fit}-{bits}bits-seed{seed}": (source.file, given.held_out, fit, bits, seed)
         for source, bits, seed, fit in keys
     }
-    results, _ = run_missing(runs, execute, given.out, given.workers, said)
+    results = run_missing(runs, execute, given.out, given.workers)
     lines = []
     for source, bits, way in product(given.data, given.bits, WAYS):
         names = [f"{source.name}-{WAYS[way]}-{bits}bits-seed{seed}" for seed in range(given.seeds)]
@@ -113,11 +113,6 @@ def main(arguments: list[str] | None = None) -> None:
         draw(lines, given.page.with_name("default.png"))
 
 
-def said(result: Run) -> str:
-    """Say what a run found."""
-    return ", ".join(f"{way} {one['map']:.4f} in {one['seconds']:.1f} s" for way, one in result.items())
-
-
 def table(lines: list[Run]) -> str:
     """Return the table: mAP in percent, means over the lengths, a row's best in bold, and the default's seconds."""
     rows = []
@@ -132,12 +127,12 @@ def table(lines: list[Run]) -> str:
 
 def draw(lines: list[Run], file: Path) -> None:
     """Draw mAP by length, a panel for each data set, without ridge regression, which is far below on most."""
-    from lbhash.reproduce.results import plots
+    from lbhash.reproduce.results import panels
 
     shown = [
         line | {"bits": str(line["bits"]), "mAP, %": 100 * line["map"]} for line in lines if line["way"] != "ridge"
     ]
-    figure = plots.panel_figure(shown, plots.draw_lines, "bits", "mAP, %", "way", panels=("data",), columns=2)
+    figure = panels.lines(shown, "bits", ["mAP, %"], "way", by=("data",), columns=2)
     with replacing(file) as temporary:
         figure.savefig(temporary, format="png", dpi=110)
 

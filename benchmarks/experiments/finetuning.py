@@ -21,7 +21,7 @@ from benchmarks.experiments.page import markdown_table
 
 from lbhash.centers.targets import ARRANGED
 from lbhash.reproduce.results import Regression
-from lbhash.reproduce.runs.settings import LR, METHODS
+from lbhash.reproduce.runs.experiment_settings import LR, METHODS
 from lbhash.training.epoch_metrics import VALIDATION_SHARE
 from lbhash.utils.files import replacing, write_text
 from lbhash.utils.formatting import number

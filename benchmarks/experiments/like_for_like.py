@@ -35,15 +35,14 @@ from benchmarks.experiments.seeds import precision_of
 from lbhash.hasher import Hasher
 from lbhash.losses import METHODS as LOSSES
 from lbhash.losses import recommended
-from lbhash.reproduce.results import plots
-from lbhash.reproduce.runs.settings import METHODS
+from lbhash.reproduce.runs.experiment_settings import METHODS
 from lbhash.reproduce.runs.sources import Source
 from lbhash.training.defaults import full_name
 from lbhash.trials.intervals import bootstrap, holm, p_value
 from lbhash.utils.checksums import read_npz, write_npz
 from lbhash.utils.files import replacing
 from lbhash.utils.parallel import in_processes, print_progress
-from lbhash.utils.plotting import new_grid, palette
+from lbhash.utils.plotting import common_legend, new_grid, palette
 
 PART = "like-for-like"
 RECIPES = ("paper", "tuned")
@@ -199,7 +198,7 @@ def draw(made: list[Row], file: Path) -> None:
                     axes.plot(np.mean(values), -place, marker, color=color, markersize=7, label=form)
         axes.set_yticks([-place for place in range(len(methods))], [method for (method,), _ in methods])
         axes.set(title=data, xlabel="mAP, %, mean over the lengths")
-    plots.common_legend(figure)
+    common_legend(figure)
     with replacing(file) as temporary:
         figure.savefig(temporary, format="png", dpi=110)
 

@@ -27,14 +27,13 @@ from benchmarks.experiments.page import check_part, markdown_table, read_csv, re
 from benchmarks.experiments.seeds import fit_seeds
 
 from lbhash.losses import METHODS
-from lbhash.reproduce.results import plots
 from lbhash.reproduce.runs import Source
 from lbhash.training.coders import CODERS
 from lbhash.training.settings import LABEL_FREE
 from lbhash.trials.intervals import Interval
 from lbhash.utils.files import replacing
 from lbhash.utils.parallel import in_processes, print_progress
-from lbhash.utils.plotting import new_panels, palette
+from lbhash.utils.plotting import common_legend, new_panels, palette
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -243,7 +242,7 @@ def draw(found: Means, file: Path) -> None:
                     axes.errorbar(cell.mean, place, xerr=cell.half, color=color, marker="o", markersize=5, label=label)
         axes.set(title=f"{bits} bits", xlabel="mAP, %, mean over the data sets")
         axes.set_yticks(range(len(order)), order)
-    plots.common_legend(figure)
+    common_legend(figure)
     _save(figure, file)
 
 
@@ -268,7 +267,7 @@ def draw_new(seen: Means, new: Means, file: Path) -> None:
             axes.plot(*point, "o", color=color, markerfacecolor=inside, label=label)
         axes.margins(x=0.12)
         axes.set(title=f"{bits} bits", xlabel="mAP of new classes, %", ylabel="mAP of trained classes, %")
-    plots.common_legend(figure)
+    common_legend(figure)
     _save(figure, file)
 
 

@@ -127,7 +127,7 @@ def main(arguments: list[str] | None = None) -> None:
         for number, setting in enumerate(settings)
         for (method, pull), source in product(forms, given.data)
     }
-    tried, _ = run_missing(tries, try_out, given.out, given.workers, lambda run: f"{run['map']:.4f}")
+    tried = run_missing(tries, try_out, given.out, given.workers)
     best: dict[tuple[str, str], Run] = {}
     for method, pull in forms:
         values = [
@@ -140,7 +140,7 @@ def main(arguments: list[str] | None = None) -> None:
         f"{method}-{pull}-{source.name}": (method, pull, source, best[method, pull])
         for (method, pull), source in product(forms, given.data)
     }
-    asked, _ = run_missing(asks, ask, given.out / f"asked-{given.trials}", given.workers, lambda _: "")
+    asked = run_missing(asks, ask, given.out / f"asked-{given.trials}", given.workers)
     precision = {
         (method, pull, source.name): np.array(asked[f"{method}-{pull}-{source.name}"]["precision"], float)
         for (method, pull), source in product(forms, given.data)

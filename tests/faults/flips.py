@@ -354,35 +354,34 @@ def flip_cache(
     flip_all(run, program, [Reader(whole, files, (command,), look)])
 
 
-@attack("flip-study", "a damaged study, read by `tune --resume`", 200)
-def flip_study(run: Run) -> None:
-    warm_more("optuna", "sqlalchemy", "sqlalchemy.dialects.sqlite", "lbhash.tuning")
+@attack("flip-search", "damaged trials, read by `tune`", 200)
+def flip_search(run: Run) -> None:
+    warm_more("optuna", "lbhash.tuning")
     material = Material(run)
     tuning = ("tune", "--data", material.data, "--bits", BITS, "--epochs", 1, "--trials", 2, "--json", "--out", HERE)
-    material.program.must(*tuning, here=run.folder / "study")
+    material.program.must(*tuning, here=run.folder / "search")
 
     def look(there: Path) -> Any:
         lines = (there / "best.json").read_text().splitlines()
         same = [line for line in lines if "seconds" not in line]  # a trial that was lost is tried again
         return same, (there / "model" / "model.safetensors").read_bytes()
 
-    resume = ((*tuning, "--resume"),)
-    flip_all(run, material.program, [Reader(run.folder / "study", ("study.db",), resume, look, printed=False)])
+    flip_all(run, material.program, [Reader(run.folder / "search", ("runs/*",), (tuning,), look, printed=False)])
 
 
 @attack("flip-runs", "damaged finished runs of `reproduce`, read again", 200)
 def flip_runs(run: Run) -> None:
-    from lbhash.reproduce.runs import Source
-    from lbhash.reproduce.runs.runner import CODES, TRAJECTORY, RunConfig, execute
+    from lbhash.reproduce.runs import Settings, Source
+    from lbhash.reproduce.runs.trained import CODES, TRAJECTORY, RunConfig, completed
     from lbhash.utils.parallel import read_run
 
     material = Material(run)
     wanted = frozenset((CODES, TRAJECTORY))
     config = RunConfig(Source("blobs", str(material.data)), "csq", "plain", BITS, epochs=1, hidden=4, wanted=wanted)
-    done = material.program.call(execute, config, [0], run.folder / "runs")
+    done = material.program.call(completed, Settings(seeds=1, workers=1, runs=run.folder / "runs"), [config])
     assert done.status == 0, done.err
 
     def read(there: str) -> Any:
-        return read_run(config.file(0, Path(there)))
+        return read_run(Path(there) / f"{config.name(0)}.json")
 
     flip_all(run, material.program, [Reader(run.folder / "runs", ("*",), (read,))])

@@ -212,3 +212,27 @@ def kill_encode(run: Run) -> None:
     material = Material(run)
     encode = ("encode", "--model", material.model, "--data", material.data / "base.npz", "--out", f"{HERE}/")
     kill_all(run, material.program, None, (*encode, "--json"), look_at_codes, (*encode, "--json"))
+
+
+@attack("kill-reproduce", "kill -9 of `reproduce`; then the same command, byte for byte", ENOUGH)
+def kill_reproduce(run: Run) -> None:
+    material = Material(run)
+    command = ("reproduce", "map", "--data", material.data, "--bits", BITS, "--epochs", 1, "--seeds", 2, "--workers", 1)
+    command += ("--methods", "dch", "--out", HERE, "--json")
+
+    def look_at(folder: Path) -> Any:
+        return {file.name: file.read_bytes() for file in folder.glob("[!.]*.*")}
+
+    kill_all(run, material.program, None, command, look_at, command)
+
+
+@attack("kill-tune", "kill -9 of `tune`; then the same command, trial for trial", ENOUGH)
+def kill_tune(run: Run) -> None:
+    material = Material(run)
+    command = ("tune", "--data", material.data, "--bits", BITS, "--epochs", 1, "--trials", 3, "--json", "--out", HERE)
+
+    def look_at(folder: Path) -> Any:
+        best = [line for line in (folder / "best.json").read_text().splitlines() if "seconds" not in line]
+        return best, (folder / "model" / "model.safetensors").read_bytes()
+
+    kill_all(run, material.program, None, command, look_at, command)

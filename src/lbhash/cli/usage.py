@@ -42,6 +42,8 @@ FORMER = {
     "--validation": "--monitor holds out a tenth; in Python, validation=SHARE",
     "--verify": "ask /ready, which answers 503 until the index is compared with its checksums",
     "--warmup": "--schedule and --lr set the learning rate",
+    "reproduce --runs": "the trainings are kept in the folder runs of --out",
+    "tune --resume": "a search goes on with the trials in the folder --out",
     "centers --compare": "docs/centers.md compares the kinds",
     "centers --data": "give the number of --classes",
     "index bench": "'lbhash index build --kind ivf' prints what it finds",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import fields
 from functools import partial
@@ -20,12 +19,10 @@ from lbhash.hasher import Hasher
 from lbhash.trials import ways
 from lbhash.trials.questions import NEAREST, Question
 from lbhash.trials.stored import Way
-from lbhash.trials.trial import Measured, Trial, run_trials
+from lbhash.trials.trial import Measured, Trial, kept_folder, run_trials
 from lbhash.trials.ways import Fit
 from lbhash.utils.arrays import as_matrix
-from lbhash.utils.files import check_folder
 from lbhash.utils.labels import read_labels
-from lbhash.utils.parallel import read_run, write_run
 from lbhash.utils.system import TRAINING, check_packages
 from lbhash.utils.validation import check_int, check_ints
 from lbhash.utils.version import __version__
@@ -124,7 +121,7 @@ def compare_dataset(
         "rows": {name: len(split) for name, split in splits.items()},
         "fingerprint": [split.fingerprint() for split in splits.values()],
     }
-    folder = None if out is None else _folder(Path(out), about)
+    folder = None if out is None else kept_folder(Path(out), about, "comparison")
     trials = {
         f"{name}-{part}": Trial(fit, fitted, (question,))
         for part, (fitted, question) in parts.items()
@@ -215,18 +212,3 @@ def _later(
 
 def _mean(values: npt.NDArray[np.float64]) -> float | None:
     return None if np.isnan(values).all() else round(float(np.nanmean(values)), 4)
-
-
-def _folder(out: Path, about: dict[str, Any]) -> Path:
-    """Return the folder of the results so far; raise ``ValueError`` if they are of another comparison."""
-    check_folder(out, "out")
-    folder, file = out / "runs", out / "runs" / "about.json"
-    if file.exists() and (before := read_run(file)) != json.loads(json.dumps(about)):
-        other = next(name for name in about if before.get(name) != about[name])
-        raise ValueError(
-            f"out is {str(out)!r}, which holds a comparison with {other} {before.get(other)!r}, and this one has "
-            f"{about[other]!r}; name another folder, or remove that one"
-        )
-    folder.mkdir(parents=True, exist_ok=True)
-    write_run(file, about)
-    return folder

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 from lbhash.centers import class_centers, minimum_distance
 from lbhash.reproduce import paper
-from lbhash.reproduce.results import Record, Result, plots
+from lbhash.reproduce.results import Record, Result, panels
 from lbhash.reproduce.runs import Settings
-from lbhash.reproduce.runs.runner import RunConfig, completed, grid, with_setting
+from lbhash.reproduce.runs.trained import RunConfig, completed, grid, with_setting
 from lbhash.reproduce.texts import text
 from lbhash.trials.intervals import Interval
 
@@ -16,29 +16,22 @@ BITS = (16, 32, 48)
 KINDS = ("reed-solomon", "bch", "hadamard", "best")
 
 
-def all_configs(settings: Settings) -> list[RunConfig]:
-    """Return a run for each kind of centers, also those that have too few words."""
-    return grid(settings, BITS, [("csq", "guided", kind) for kind in KINDS])
-
-
-def configs(settings: Settings) -> list[RunConfig]:
-    """Return the runs, without those of constructions that have too few words."""
-    return [config for config in all_configs(settings) if distance_of(settings, config) is not None]
-
-
 def run(settings: Settings) -> Result:
     """Return mAP and distance of every kind of centers."""
-    maps = {done.config: 100 * done.values("report", "map") for done in completed(settings, configs(settings))}
+    configs = grid(settings, BITS, [("csq", "guided", kind) for kind in KINDS])
+    distances = {config: distance_of(settings, config) for config in configs}
+    done = completed(settings, [config for config in configs if distances[config] is not None])
+    maps = {one.config: 100 * one.values("report", "map") for one in done}
     records: list[Record] = []
-    for config in all_configs(settings):
+    for config in configs:
         known = paper.CENTERS.get(config.source.column or "", {}).get(config.centers, {}).get(config.bits, (None, None))
         own, best = maps.get(config), maps.get(replace(config, centers="best"))
         record: Record = {"data": config.source.name, "bits": config.bits, "centers": config.centers}
-        record |= {"distance": distance_of(settings, config), "distance, paper": known[1]}
+        record |= {"distance": distances[config], "distance, paper": known[1]}
         record |= {"mAP": None if own is None else Interval.of(own), "mAP, paper": known[0]}
         less = None if own is None or best is None or config.centers == "best" else Interval.of(own - best)
         records.append(record | {"− best": less})
-    figure = plots.panels(records, plots.draw_points, "bits", ["mAP", "distance"], "centers", panels=["data"])
+    figure = panels.points(records, ["mAP", "distance"], "bits", "centers")
     about = with_setting(text("centers"), settings)
     return Result.of("CSQ_D by the construction of the class centers", records, about, figure)
 

@@ -7,7 +7,7 @@ import numpy as np
 from lbhash.reproduce.ratio import MAP, Course, at_epoch, by_epoch, course_of, epochs_figure
 from lbhash.reproduce.results import Record, Result
 from lbhash.reproduce.runs import Settings
-from lbhash.reproduce.runs.runner import TRAJECTORY, RunConfig, completed, grid, with_setting
+from lbhash.reproduce.runs.trained import TRAJECTORY, completed, grid, with_setting
 from lbhash.reproduce.texts import text
 from lbhash.trials.intervals import Interval
 
@@ -19,14 +19,10 @@ BITS = (64,)
 SHARE = 0.95
 
 
-def configs(settings: Settings) -> list[RunConfig]:
-    """Return the runs, with metrics by epoch."""
-    return grid(settings, BITS, LOSSES.values(), TRAJECTORY)
-
-
 def run(settings: Settings) -> Result:
     """Return how far and how fast each loss comes, and its curves by epoch."""
-    courses = {done.config: course_of(done) for done in completed(settings, configs(settings))}
+    done = completed(settings, grid(settings, BITS, LOSSES.values(), TRAJECTORY))
+    courses = {one.config: course_of(one) for one in done}
     records: list[Record] = []
     epochs: list[Record] = []
     for config, course in courses.items():
@@ -44,7 +40,7 @@ def run(settings: Settings) -> Result:
         "Guidance, BCE and Cauchy, each alone in the same model",
         records,
         with_setting(text("losses", "convergence"), settings),
-        lambda: epochs_figure(epochs, "loss"),
+        epochs_figure(epochs, "loss"),
     )
 
 

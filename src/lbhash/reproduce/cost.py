@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+import numpy.typing as npt
 
 from lbhash.reproduce import paper
 from lbhash.reproduce.convergence import BCE, LOSSES, NAMES
-from lbhash.reproduce.results import Record, Result, plots
+from lbhash.reproduce.results import Record, Result, panels
 from lbhash.reproduce.runs import Settings, Source
-from lbhash.reproduce.runs.runner import BITS, SECONDS, completed, grid, with_setting
+from lbhash.reproduce.runs.trained import BITS, SECONDS, completed, grid, with_setting
 from lbhash.reproduce.texts import text
 from lbhash.trials.intervals import Interval
 
@@ -20,15 +21,12 @@ MOST_EPOCHS = 5
 def run(settings: Settings) -> Result:
     """Return the seconds and their quotients; its runs are timed, so that no other experiment makes them first."""
     settings = replace(settings, epochs=min(MOST_EPOCHS, settings.training()["epochs"]), workers=1)
-    found: dict[tuple[Source, int, str], list[float]] = {}
-    for seed in settings.all_seeds():
-        for config in grid(settings, BITS, LOSSES.values(), SECONDS):
-            once = replace(settings, seed=seed, seeds=1)
-            (done,) = completed(once, [config])
-            seconds = done.finals[0][SECONDS]
-            # The median of the epochs without the first, in which things are set up; of a single epoch, that one.
-            key = (config.source, config.bits, NAMES[config.method, config.recipe])
-            found.setdefault(key, []).append(float(np.median(seconds[1:] or seconds)))
+    found: dict[tuple[Source, int, str], npt.NDArray[np.float64]] = {}
+    for done in completed(settings, grid(settings, BITS, LOSSES.values(), SECONDS)):
+        config, seconds = done.config, done.values(SECONDS)
+        # The median of the epochs without the first, in which things are set up; of a single epoch, that one.
+        later = seconds[:, 1:] if seconds.shape[1] > 1 else seconds
+        found[config.source, config.bits, NAMES[config.method, config.recipe]] = np.median(later, axis=1)
     records: list[Record] = []
     for (source, bits, name), of_seeds in found.items():
         known = paper.SECONDS[name].get(bits)
@@ -37,6 +35,6 @@ def run(settings: Settings) -> Result:
         record["× BCE"] = Interval.of(np.divide(of_seeds, found[source, bits, BCE]))
         records.append(record | {"× BCE, paper": known and known / paper.SECONDS[BCE][bits]})
     shown = [record | {"seconds, paper": None} for record in records]  # of another machine and a larger model
-    figure = plots.panels(shown, plots.draw_points, "bits", ["seconds", "× BCE"], "loss", panels=["data"])
+    figure = panels.points(shown, ["seconds", "× BCE"], "bits", "loss")
     about = with_setting(text("losses", "cost"), settings)
     return Result.of("Training seconds an epoch", records, about, figure, digits=3)

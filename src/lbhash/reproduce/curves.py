@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from lbhash.reproduce.results import Record, Result, plots
+from lbhash.reproduce.results import Record, Result, panels
 from lbhash.reproduce.runs import Settings
-from lbhash.reproduce.runs.runner import BITS, RunConfig, completed, grid, pairs, with_setting
+from lbhash.reproduce.runs.trained import BITS, completed, grid, pairs, with_setting
 from lbhash.reproduce.texts import text
 from lbhash.trials.intervals import Interval
 
@@ -19,14 +19,9 @@ PLACES = (1, 10, 100, 1000)
 RECALL, K, PRECISION = "recall, %", "K", "precision, %"
 
 
-def configs(settings: Settings) -> list[RunConfig]:
-    """Return the runs, which are those of ``map``."""
-    return grid(settings, BITS, pairs(settings))
-
-
 def run(settings: Settings) -> Result:
     """Return precision within the radius, and both kinds of curves."""
-    done = completed(settings, configs(settings))
+    done = completed(settings, grid(settings, BITS, pairs(settings)))
     points: list[Record] = []
     at_recalls: list[Record] = []
     at_places: list[Record] = []
@@ -37,9 +32,9 @@ def run(settings: Settings) -> Result:
         points += [head | {RECALL: a, K: rank, PRECISION: b} for a, rank, b in means]
         at_recalls.append(head | {f"recall {100 * x:.0f} %": at_recall(recall, precision, x) for x in RECALLS})
         at_places.append(head | {f"K = {place:,}": at_place(ranks, precision, place) for place in PLACES})
-    figure = plots.panels(points, plots.draw_lines, RECALL, PRECISION, "method")
+    figure = panels.lines(points, RECALL, [PRECISION], "method")
     recalls = Result.of("Precision against recall", at_recalls, text("curves-precision-recall"), figure)
-    figure = plots.panels(points, plots.draw_lines, K, PRECISION, "method", xscale="log")
+    figure = panels.lines(points, K, [PRECISION], "method", xscale="log")
     places = Result.of("Precision of the first K places", at_places, text("curves-precision-at-k"), figure)
     within = [100 * one.values("report", "curve", "precision")[:, min(RADIUS, one.config.bits)] for one in done]
     records: list[Record] = []
@@ -48,7 +43,7 @@ def run(settings: Settings) -> Result:
         records.append(one.config.head | {name: Interval.of(own) for name, own in values.items()})
     radius = "P@H≤2, %"
     bars = [one.config.head | {radius: Interval.of(own)} for one, own in zip(done, within, strict=True)]
-    figure = plots.panels(bars, plots.draw_points, "method", radius, "bits", panels=["data"], xlabel=radius)
+    figure = panels.points(bars, [radius], "method", "bits")
     more = {"precision-recall": recalls, "precision-at-k": places}
     about = with_setting(text("curves"), settings)
     return Result.of("Precision within a Hamming radius of 2", records, about, figure, more)

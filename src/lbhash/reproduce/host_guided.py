@@ -9,9 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from lbhash.reproduce import paper
-from lbhash.reproduce.results import Record, Result, lift_counts, plots
+from lbhash.reproduce.results import Record, Result, lift_counts, panels
 from lbhash.reproduce.runs import METHODS, Settings, Source, UnsuitableData
-from lbhash.reproduce.runs.runner import BITS, RunConfig, completed, grid, pairs, with_setting
+from lbhash.reproduce.runs.trained import BITS, RunConfig, completed, grid, pairs, with_setting
 from lbhash.reproduce.texts import text
 from lbhash.trials.intervals import Interval
 
@@ -40,18 +40,13 @@ def suitable(settings: Settings, name: str) -> Sequence[Source]:
     return sources
 
 
-def configs(settings: Settings, name: str = "map") -> list[RunConfig]:
-    """Return the runs: every method, plain and guided, on every set of data."""
-    return grid(settings, BITS, pairs(settings), sources=suitable(settings, name))
-
-
-def run(settings: Settings, name: str = "map") -> Result:
+def run(settings: Settings, name: str) -> Result:
     """Return the mean lifts, and a table of all cells for each set of data; ``name`` is the experiment's."""
     metric, reported, keys = "mAP", paper.MAP, ["report", "map"]
     if name == RECOGNITION:
         metric, reported, keys = "Recognition accuracy", paper.RECOGNITION, [RECOGNITION]
     sources = suitable(settings, name)
-    done = completed(settings, configs(settings, name))
+    done = completed(settings, grid(settings, BITS, pairs(settings), sources=sources))
     by_source: dict[Source, list[Pair]] = {source: [] for source in sources}
     for pair in zip(done[::2], done[1::2], strict=True):
         host, guided = (100 * one.values(*keys) for one in pair)
@@ -69,7 +64,7 @@ def run(settings: Settings, name: str = "map") -> Result:
         f"{metric}: what guidance adds, in points",
         lift_records(by_source),
         with_setting(text(name, "host-guided-lift"), settings, sources),
-        plots.panels(drawn, plots.draw_points, "method", "lift", "bits", panels=["data"], xlabel="lift in points"),
+        panels.points(drawn, ["lift"], "method", "bits", xlabel="lift in points"),
         {source.name: pair_table(metric, source, own) for source, own in records.items()},
     )
 
@@ -92,7 +87,11 @@ def lift_records(by_source: Mapping[Source, Sequence[Pair]]) -> list[Record]:
 
 def pair_table(metric: str, source: Source, records: list[Record]) -> Result:
     """Return all cells of a set of data, with the paper's figures if it has such data."""
-    cells = plots.long_records(records, ["bits", "method", "lift", "lift, paper"], "recipe", metric)
-    options = {"panels": ["bits"], "xlabel": f"{metric}, %"}
-    figure = plots.panels(cells, plots.draw_points, "method", metric, "recipe", **options)
+    cells = [
+        {name: record[name] for name in ("bits", "method")}
+        | {"recipe": recipe, metric: record[recipe], f"{metric}, paper": record[f"{recipe}, paper"]}
+        for record in records
+        for recipe in ("host", "guided")
+    ]
+    figure = panels.points(cells, [metric], "method", "recipe", by=["bits"], xlabel=f"{metric}, %")
     return Result.of(f"{metric} on {source.name}", records, text("host-guided", measure=metric), figure)

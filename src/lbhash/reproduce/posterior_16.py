@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -12,7 +11,7 @@ import numpy.typing as npt
 from lbhash.reproduce import scores
 from lbhash.reproduce import surrogate_fit as fit
 from lbhash.reproduce.distributions import Joint, independent_bits, independent_blocks
-from lbhash.reproduce.results import Record, Result, plots
+from lbhash.reproduce.results import Record, Result, panels
 from lbhash.reproduce.runs import Settings
 from lbhash.reproduce.texts import text
 from lbhash.training.schedule import Schedule
@@ -34,11 +33,11 @@ def run(
     schedule: Schedule = fit.PAPER_SCHEDULE,
 ) -> Result:
     """Return the table of all estimates at ``samples``, and of those without training at each number of ``curve``."""
-    trials = {
-        n: [scores.Trial(n, seed, lasting(schedule, n) if n in samples else None) for seed in settings.all_seeds()]
+    draws = {
+        n: [scores.Draw(n, seed, lasting(schedule, n) if n in samples else None) for seed in settings.all_seeds()]
         for n in dict.fromkeys([*samples, *curve])
     }
-    there, back, _ = scores.complete_trials(BITS, trials, estimates, settings)
+    there, back, _ = scores.complete_draws(BITS, draws, estimates, settings)
     records: list[Record] = []
     for name in there[samples[0]]:
         record: Record = {"estimate": name}
@@ -47,12 +46,11 @@ def run(
         records.append(record | {"paper": PAPER.get(name)})
     cells: list[Record] = [{"samples": n, **{name: there[n][name] for name in IN_CURVE}} for n in curve]
     trained: list[Record] = [{"samples": n, **{name: there[n][name] for name in PAPER}} for n in samples]
-    lines = partial(scores.samples_figure, [*cells, *trained], PAPER[OF_BLOCKS])
+    lines = scores.samples_figure([*cells, *trained], PAPER[OF_BLOCKS])
     title = f"16 bits: {scores.THERE} against the number of samples"
     more = Result.of(title, cells, text("posterior-16-samples", seeds=settings.seeds), lines, digits=4)
     kls = scores.divergence_records({n: there[n] for n in samples}, back, PAPER)
-    options = {"panels": ["samples"], "xscale": "log", "xlabel": "nats"}
-    figure = plots.panels(kls, plots.draw_points, "estimate", "KL", "direction", **options)
+    figure = panels.points(kls, ["KL"], "estimate", "direction", by=["samples"], xscale="log", xlabel="nats")
     about = text("posterior-16", seeds=settings.seeds, epochs=schedule.epochs, most=MOST_STEPS)
     title = "16 bits, 65,536 random joint probabilities"
     return Result.of(title, records, about, figure, {"samples": more}, digits=4)
@@ -66,7 +64,7 @@ def lasting(schedule: Schedule, samples: int) -> Schedule:
 
 
 def estimates(
-    trial: scores.Trial, truth: Joint, seen: Joint, outcomes: npt.NDArray[np.int64], rng: np.random.Generator
+    draw: scores.Draw, truth: Joint, seen: Joint, outcomes: npt.NDArray[np.int64], rng: np.random.Generator
 ) -> dict[str, Joint]:
     """Return products of marginals and of blocks, and if there is a schedule, the surrogate's P."""
     found = {
@@ -74,9 +72,9 @@ def estimates(
         FLOOR: independent_blocks(truth, BLOCK),
         BLOCKS: independent_blocks(seen, BLOCK),
     }
-    if trial.schedule is not None:
+    if draw.schedule is not None:
         outputs = fit.raw_outputs(outcomes, BITS, rng)
-        surrogate = fit.fit_surrogate(outputs, trial.seed, trial.schedule)
+        surrogate = fit.fit_surrogate(outputs, draw.seed, draw.schedule)
         first, second = fit.mean_of_blocks(surrogate, outputs)
         found |= {OF_BLOCKS: np.outer(second, first).ravel(), OF_PRODUCTS: fit.mean_of_products(surrogate, outputs)}
     return found

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd  # type: ignore[import-untyped]
 from matplotlib.figure import Figure
 
 from lbhash.data import Dataset, EmbeddingSplit
 from lbhash.hasher import Hasher
 from lbhash.reproduce.distributions import Joint, divergence, independent_bits, marginals
-from lbhash.reproduce.results import Record, Result, plots
+from lbhash.reproduce.results import Record, Result, panels
 from lbhash.reproduce.runs import Settings
 from lbhash.reproduce.surrogate_fit import fit_surrogate, mean_of_blocks
 from lbhash.reproduce.texts import text
@@ -26,10 +26,7 @@ PAPER = (0.079, 0.446, 0.394, 0.081)
 
 def run(settings: Settings, epochs: int = 30, steps: int = 3_000) -> Result:
     """Return the table of marginals and joint probabilities, and the scatter plot of ℓ."""
-    source = settings.all_sources()[0]
-    dataset = source.dataset()
-    if dataset.multi_label:
-        raise ValueError(f"data is {source.file!r}, whose rows have several labels; it must have one a row")
+    dataset = settings.single_label("posterior-2bits")[0].dataset()
     classes = nearest_classes(dataset.train)
     train, held_out = two_classes(dataset.train, classes), held_out_rows(dataset, classes)
     options: Any = {"epochs": epochs, "seed": settings.seed, "recipe": "paper", "centers": "best", "device": "cpu"}
@@ -46,7 +43,7 @@ def run(settings: Settings, epochs: int = 30, steps: int = 3_000) -> Result:
     known = {"epochs": epochs, "seed": settings.seed, "name": dataset.name, "classes": classes, "steps": steps}
     about = text("posterior-2bits", centers=centers, train=len(train), held_out=len(outputs), **known)
     title = f"Two bits of CSQ on two classes of {dataset.name}"
-    figure = partial(outputs_figure, outputs, labels, classes, joints)
+    figure = outputs_figure(outputs, labels, classes, joints)
     return Result.of(title, table(joints), about, figure, digits=4)
 
 
@@ -114,11 +111,9 @@ def outputs_figure(outputs: Outputs, labels: npt.NDArray, classes: tuple[int, in
     """Draw ℓ of the held-out rows, and the joint probabilities."""
     figure, (left, right) = new_figure(12, 5, 1, 1)
     x, y = "ℓ, first bit", "ℓ, second bit"
-    dots = [
-        {"class": f"class {classes[label]}", x: first, y: second}
-        for label, (first, second) in zip(labels, outputs, strict=True)
-    ]
-    plots.draw_dots(left, dots, x, y, "class", plots.looks_of(f"class {number}" for number in classes))
+    names = [f"class {classes[label]}" for label in labels]
+    dots = pd.DataFrame({"class": names, x: outputs[:, 0], y: outputs[:, 1]}).sort_values("class")
+    panels.draw_dots(left, dots, x, y, "class")
     for line in (left.axhline, left.axvline):
         line(0, color="0.3", linewidth=1)
     left.set(xlabel=x, ylabel=y, title="Raw outputs of held-out rows")
@@ -127,7 +122,7 @@ def outputs_figure(outputs: Outputs, labels: npt.NDArray, classes: tuple[int, in
         for outcome, code in enumerate(OUTCOMES)
         for name, joint in joints.items()
     ]
-    plots.draw_points(right, bits, "code", "probability", "estimate", plots.looks_of(joints))
+    panels.draw_points(right, bits, "probability", "code", "estimate")
     right.set(xlabel="joint probability", title="Joint probabilities of the two bits", xlim=(0, None))
     for axes in (left, right):
         axes.legend()

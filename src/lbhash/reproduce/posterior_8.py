@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -12,7 +11,7 @@ from matplotlib.figure import Figure
 from lbhash.reproduce import scores
 from lbhash.reproduce import surrogate_fit as fit
 from lbhash.reproduce.distributions import Joint, independent_bits
-from lbhash.reproduce.results import Record, Result, plots
+from lbhash.reproduce.results import Record, Result, panels
 from lbhash.reproduce.runs import Settings
 from lbhash.reproduce.texts import text
 from lbhash.training.schedule import Schedule
@@ -36,42 +35,42 @@ def run(
     schedule: Schedule = fit.PAPER_SCHEDULE,
 ) -> Result:
     """Return the table of all estimates at ``samples``, and of five of them at each number of ``curve``."""
-    trials = {}
+    draws = {}
     for n in sorted({samples, *curve}):
         settled = fit.stretched(schedule, n, SAMPLES), fresh if n == samples else ()
-        trials[n] = [scores.Trial(n, seed, *settled) for seed in settings.all_seeds()]
-    there, back, found = scores.complete_trials(BITS, trials, estimates, settings)
+        draws[n] = [scores.Draw(n, seed, *settled) for seed in settings.all_seeds()]
+    there, back, found = scores.complete_draws(BITS, draws, estimates, settings)
     records: list[Record] = [
         {"estimate": name, scores.THERE: value, scores.BACK: back[samples][name], "paper": PAPER.get(name)}
         for name, value in there[samples].items()
     ]
     cells: list[Record] = [
-        {"samples": n, **{name: there[n][name] for name in IN_CURVE}, "255 / (2n)": 255 / (2 * n)} for n in trials
+        {"samples": n, **{name: there[n][name] for name in IN_CURVE}, "255 / (2n)": 255 / (2 * n)} for n in draws
     ]
     about = text("posterior-8-samples", seeds=settings.seeds, samples=SAMPLES)
-    lines = partial(scores.samples_figure, cells)
+    lines = scores.samples_figure(cells)
     more = Result.of(f"{scores.THERE} against the number of samples", cells, about, lines, digits=4)
     kls = scores.divergence_records({samples: there[samples]}, back, PAPER)
-    truth, first = scores.random_truth(BITS, settings.seed), found[trials[samples][0].name(BITS)]["joints"]
+    truth, first = scores.random_truth(BITS, settings.seed), found[draws[samples][0].name(BITS)]["joints"]
     known = {"seeds": settings.seeds, "expected": 255 / (2 * samples)}
     about = text("posterior-8", samples=samples, schedule=schedule, **known)
     title = f"8 bits, 256 random joint probabilities, {samples:,} samples"
-    figure = partial(truth_figure, truth, first, kls)
+    figure = truth_figure(truth, first, kls)
     return Result.of(title, records, about, figure, {"samples": more}, digits=4)
 
 
 def estimates(
-    trial: scores.Trial, truth: Joint, seen: Joint, outcomes: npt.NDArray[np.int64], rng: np.random.Generator
+    draw: scores.Draw, truth: Joint, seen: Joint, outcomes: npt.NDArray[np.int64], rng: np.random.Generator
 ) -> dict[str, Joint]:
-    """Return the product of the marginals and the surrogate's P; its variants unless ``trial.fresh`` is empty."""
-    assert trial.schedule is not None
+    """Return the product of the marginals and the surrogate's P; its variants unless ``draw.fresh`` is empty."""
+    assert draw.schedule is not None
     outputs = fit.raw_outputs(outcomes, BITS, rng)
-    surrogate = fit.fit_surrogate(outputs, trial.seed, trial.schedule)
+    surrogate = fit.fit_surrogate(outputs, draw.seed, draw.schedule)
     found = {scores.MARGINALS: independent_bits(seen), SURROGATE: fit.mean_of_blocks(surrogate, outputs)[0]}
-    if trial.fresh:
-        others = fit.raw_outputs(rng.choice(len(truth), max(trial.fresh), p=truth), BITS, rng)
-        found["surrogate, dropout"] = fit.mean_with_dropout(surrogate, outputs, trial.seed)[0]
-        for count in trial.fresh:
+    if draw.fresh:
+        others = fit.raw_outputs(rng.choice(len(truth), max(draw.fresh), p=truth), BITS, rng)
+        found["surrogate, dropout"] = fit.mean_with_dropout(surrogate, outputs, draw.seed)[0]
+        for count in draw.fresh:
             found[NEW.format(count)] = fit.mean_of_blocks(surrogate, others[:count])[0]
     return found
 
@@ -85,7 +84,7 @@ def truth_figure(truth: Joint, first: Mapping[str, Sequence[float]], kls: Sequen
         left.plot(places, np.array(first[name])[order], marker, markersize=3.5, label=name)
     left.set(xlabel="outcome, by its true probability", ylabel="joint probability", title="A truth and two estimates")
     left.legend()
+    panels.draw_points(right, kls, "KL", "estimate", "direction")
     right.set(xscale="log", xlabel="nats", title="All estimates")
-    plots.draw_points(right, kls, "estimate", "KL", "direction", plots.looks_of([scores.THERE, scores.BACK]))
     right.legend()
     return figure

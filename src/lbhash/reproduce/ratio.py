@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import partial
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd  # type: ignore[import-untyped]
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from lbhash.reproduce.results import Record, Regression, Result, plots
+from lbhash.reproduce.results import Record, Regression, Result, panels
 from lbhash.reproduce.runs import Settings
-from lbhash.reproduce.runs.runner import BITS, TRAJECTORY, Done, RunConfig, completed, grid, with_setting
+from lbhash.reproduce.runs.trained import BITS, TRAJECTORY, Done, RunConfig, completed, grid, with_setting
 from lbhash.reproduce.texts import text
 from lbhash.trials.intervals import Interval
 from lbhash.utils.plotting import whole_numbers
@@ -46,22 +47,18 @@ def by_epoch(course: Course) -> list[Record]:
     return [{"epoch": epoch + 1} | at_epoch(course, epoch) for epoch in range(course[MAP].shape[1])]
 
 
-def configs(settings: Settings) -> list[RunConfig]:
-    """Return the runs, with metrics by epoch."""
-    return grid(settings, BITS, [("csq", "guided")], TRAJECTORY)
-
-
 def run(settings: Settings) -> Result:
     """Return the correlations, and the metrics by epoch."""
-    courses = {done.config: course_of(done) for done in completed(settings, configs(settings))}
+    done = completed(settings, grid(settings, BITS, [("csq", "guided")], TRAJECTORY))
+    courses = {one.config: course_of(one) for one in done}
     heads: dict[RunConfig, Record] = {one: {"data": one.source.name, "bits": one.bits} for one in courses}
     epochs = [heads[one] | record for one, course in courses.items() for record in by_epoch(course)]
     curves: list[Record] = [record | {"method": "CSQ_D"} for record in epochs]
-    figure = partial(epochs_figure, curves, "method")
+    figure = epochs_figure(curves, "method")
     more = {"epochs": Result.of("CSQ_D by epoch", epochs, text("ratio-epochs"), figure, digits=3)}
     records = [heads[one] | correlations(course) for one, course in courses.items()]
     about, title = with_setting(text("ratio"), settings), "mAP against min D_inter / max D_intra of each epoch"
-    return Result.of(title, records, about, partial(points_figure, courses), more, digits=3)
+    return Result.of(title, records, about, points_figure(courses), more, digits=3)
 
 
 def correlations(course: Course) -> Record:
@@ -90,15 +87,17 @@ def points_figure(courses: Mapping[RunConfig, Course]) -> Figure:
         for place, of_seed in enumerate(zip(course[RATIO], course[MAP], strict=True))
         for ratio, value in zip(*of_seed, strict=True)
     ]
-    figure = plots.panel_figure(dots, plots.draw_dots, x, y, "seed")
-    for axes, course in zip(figure.axes, courses.values(), strict=False):
-        plots.regression_line(axes, Regression.of(course[RATIO], course[MAP]))
-    return figure
+
+    def draw(axes: Axes, own: pd.DataFrame, _: str) -> None:
+        panels.draw_dots(axes, own, x, y, "seed")
+        panels.draw_regression(axes, own, x, y)
+
+    return panels.figure_of(dots, draw, [y])
 
 
 def epochs_figure(records: Sequence[Record], name: str) -> Figure:
     """Draw mAP, and below it the ratio, by epoch, with a curve for each value of the column ``name``."""
-    figure = plots.panel_figure(records, plots.draw_lines, "epoch", [MAP, RATIO_OF_MOST], name)
+    figure = panels.lines(records, "epoch", [MAP, RATIO_OF_MOST], name)
     for axes in figure.axes:
         whole_numbers(axes.xaxis)
     return figure

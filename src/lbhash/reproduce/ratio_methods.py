@@ -3,34 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import partial
 from typing import Any
 
 import numpy as np
+import pandas as pd  # type: ignore[import-untyped]
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from lbhash.reproduce.ratio import quotients
-from lbhash.reproduce.results import Record, Regression, Result, plots
+from lbhash.reproduce.results import Record, Regression, Result, panels
 from lbhash.reproduce.runs import Settings
-from lbhash.reproduce.runs.runner import RunConfig, completed, grid, pairs, with_setting
+from lbhash.reproduce.runs.trained import completed, grid, pairs, with_setting
 from lbhash.reproduce.texts import text
 from lbhash.trials.intervals import Interval
+from lbhash.utils.plotting import palette
 
 BITS = (64,)
 RATIOS = {"max D_intra": ("bound", "ratio"), "99.9 %": ("bound_99.9", "ratio, 99.9 %")}
 """The two ratios: where a report has them, and their column."""
 
 
-def configs(settings: Settings) -> list[RunConfig]:
-    """Return the runs, which are some of those of ``map``."""
-    return grid(settings, BITS, pairs(settings))
-
-
 def run(settings: Settings) -> Result:
     """Return ratio and mAP of every method, and the line through them."""
     records: list[Record] = []
-    for done in completed(settings, configs(settings)):
+    for done in completed(settings, grid(settings, BITS, pairs(settings))):
         record = done.config.head | {"mAP": Interval.of(100 * done.values("report", "map"))}
         for bound, column in RATIOS.values():
             ends = (done.values("report", bound, end) for end in ("inter", "intra"))
@@ -41,10 +37,10 @@ def run(settings: Settings) -> Result:
         own = [record for record in records if (record["data"], record["bits"]) == (data, bits)]
         for name, (_, column) in RATIOS.items():
             line = regression(own, column)
-            fit: Record = {"data": data, "bits": bits, "ratio": name, "points": len(line.x) if line else None}
+            fit: Record = {"data": data, "bits": bits, "ratio": name, "points": line.points if line else None}
             fit |= {"slope": line.slope if line else None, "Pearson's r": line.pearson if line else None}
             fits.append(fit | {"Spearman's ρ": line.spearman if line else None})
-    figures = [partial(ratio_figure, records, column) for _, column in RATIOS.values()]
+    figures = [ratio_figure(records, column) for _, column in RATIOS.values()]
     more = Result.of("The line through all methods", fits, text("ratio-methods-line"), figures[1], digits=3)
     about, title = with_setting(text("ratio-methods"), settings), "mAP against the ratio, all methods"
     return Result.of(title, records, about, figures[0], {"line": more}, digits=3)
@@ -52,20 +48,21 @@ def run(settings: Settings) -> Result:
 
 def regression(records: Sequence[Mapping[str, Any]], column: str) -> Regression | None:
     """Return the line through the means."""
-    means = [[np.nan if record[name] is None else record[name].mean for record in records] for name in (column, "mAP")]
-    return Regression.of(*means)
+    means = pd.DataFrame(records)[[column, "mAP"]].map(panels.mean_of).astype(float)
+    return Regression.of(means[column], means["mAP"])
 
 
 def ratio_figure(records: Sequence[Record], column: str) -> Figure:
-    """Draw an arrow for each method from host to guided, and the regression line with its 95 % band."""
+    """Draw an arrow for each method from host to guided, and the regression line."""
 
-    def draw(axes: Axes, own: plots.Records, x: str, y: str, name: str, looks: plots.Looks) -> None:
-        plots.draw_dots(axes, own, x, y, name, looks)
-        ends = {record[name]: (record[x].mean, record[y].mean) for record in own if record[x] is not None}
-        for method, end in ends.items():
-            start = ends.get(method.removesuffix("_D"), end)
-            if start != end and np.isfinite([start, end]).all():
-                axes.annotate("", end, start, arrowprops={"arrowstyle": "->", **looks[method]})
-        plots.regression_line(axes, regression(own, x))
+    def draw(axes: Axes, own: pd.DataFrame, value: str) -> None:
+        hosts = own["method"].str.removesuffix("_D")
+        panels.draw_dots(axes, own.assign(method=hosts), column, value, "method")
+        for (_, ends), color in zip(own.groupby(hosts, sort=False), palette(hosts.nunique()), strict=True):
+            start, *end = ends[[column, value]].to_numpy(float)
+            if end and np.isfinite([start, *end]).all():
+                axes.annotate("", end[0], start, arrowprops={"arrowstyle": "->", "color": color})
+        panels.draw_regression(axes, own, column, value)
 
-    return plots.panel_figure(records, draw, column, "mAP", "method")
+    means = [{name: panels.mean_of(cell) for name, cell in record.items()} for record in records]
+    return panels.figure_of(means, draw, ["mAP"])

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Collection
+from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,32 +14,29 @@ from lbhash.utils.files import check_folder
 from lbhash.utils.validation import did_you_mean
 
 if TYPE_CHECKING:
-    from lbhash.reproduce.results.result import Result
-    from lbhash.reproduce.runs.runner import RunConfig
+    from lbhash.reproduce.results.experiment_result import Result
 
 TRAINS = ("sources", "epochs", "lr", "bits")
-METHODS = (*TRAINS, "methods")
+HOSTS = (*TRAINS, "methods")
 """Settings that not every experiment can use."""
 
 
 @dataclass(frozen=True)
 class Experiment:
-    """One table or figure of the paper, with a line that says what it shows, and which of ``METHODS`` it can use.
+    """One table or figure of the paper, with a line that says what it shows, and which of ``HOSTS`` it can use.
 
-    It takes several sets of data, or only ``one``, of one label a row. Its ``module``, by default of its name, has
-    ``run(settings, **options)``, and ``configs`` with the same arguments if other experiments can use its runs.
+    Its module, of its name, has ``run(settings)``. If several experiments share a ``module``, that takes the name too.
     """
 
     name: str
     summary: str
     uses: Collection[str] = ()
-    one: bool = False
     module: str = ""
-    options: Mapping[str, Any] = field(default_factory=dict)
 
     def run(self, settings: Settings) -> Result:
         """Return the table and the figure; it may take minutes."""
-        return self._module().run(settings, **self.options)
+        module = import_module(f"lbhash.reproduce.{self.module or self.name.replace('-', '_')}")
+        return module.run(settings, self.name) if self.module else module.run(settings)
 
     def run_and_write(self, settings: Settings, out: str | Path) -> Result:
         """Run it, and write its tables and figures as files of its name."""
@@ -49,20 +46,9 @@ class Experiment:
         write_result(self.name, result, out, command_line(self.name, settings))
         return result
 
-    def configs(self, settings: Settings) -> Sequence[RunConfig]:
-        """Return its runs with the settings that it can use; none if it has none, or the data do not suit it."""
-        make = getattr(self._module(), "configs", None)
-        try:
-            return () if make is None else make(self.suited(settings), **self.options)
-        except UnsuitableData:
-            return ()
-
-    def _module(self) -> Any:
-        return import_module(f"lbhash.reproduce.{self.module or self.name.replace('-', '_')}")
-
     def check(self, settings: Settings) -> None:
         """Raise ``ValueError`` if there is a setting that the experiment cannot use."""
-        for name in METHODS:
+        for name in HOSTS:
             value = getattr(settings, name)
             if not value or name in self.uses:
                 continue
@@ -71,39 +57,43 @@ class Experiment:
                 raise ValueError(f"data is {files!r}, and {self.name} makes its own; leave it out")
             listed = ", ".join(map(str, value)) if isinstance(value, tuple) else value
             raise ValueError(f"{name} is {listed}, and {self.name} has no use for it; leave it out")
-        if self.one and len(settings.sources) > 1:
-            raise ValueError(f"data is given {len(settings.sources)} times, and {self.name} takes one set of data")
 
     def suited(self, settings: Settings) -> Settings:
-        """Return the settings that it can use; one set of data is the first that has one label a row."""
-        unused: dict[str, Any] = {name: getattr(Settings, name) for name in METHODS if name not in self.uses}
-        if self.one:
-            unused["sources"] = tuple(settings.single_label("this experiment")[:1])
+        """Return the settings that it can use."""
+        unused: dict[str, Any] = {name: getattr(Settings, name) for name in HOSTS if name not in self.uses}
         return replace(settings, **unused)
 
 
-def _host_guided(name: str, summary: str) -> Experiment:
-    return Experiment(name, summary, METHODS, module="host_guided", options={"name": name})
-
-
 _ALL = (
-    _host_guided("map", "mAP of the methods, host and guided, for each number of bits and set of data"),
-    _host_guided("recognition", "accuracy of recognition, host and guided"),
-    _host_guided("imagenet", "mAP on the 1,000 classes of the full ImageNet protocol, host and guided"),
+    Experiment(
+        "map",
+        "mAP of the methods, host and guided, for each number of bits and set of data",
+        HOSTS,
+        "host_guided",
+    ),
+    Experiment("recognition", "accuracy of recognition, host and guided", HOSTS, "host_guided"),
+    Experiment(
+        "imagenet",
+        "mAP on the 1,000 classes of the full ImageNet protocol, host and guided",
+        HOSTS,
+        "host_guided",
+    ),
     Experiment("ratio", "mAP against min D_inter / max D_intra at each epoch of CSQ_D", TRAINS),
-    Experiment("ratio-methods", "mAP against the ratio over all methods, host to guided", METHODS),
+    Experiment("ratio-methods", "mAP against the ratio over all methods, host to guided", HOSTS),
     Experiment("convergence", "mAP and ratio by epoch of guidance, BCE and Cauchy alone in the same model", TRAINS),
     Experiment("cost", "training seconds an epoch of guidance, BCE and Cauchy, alone on one thread", TRAINS),
     Experiment("centers", "CSQ_D with Reed-Solomon, BCH, Hadamard and the best centers", TRAINS),
-    Experiment("curves", "precision against recall, precision at K, and within a radius of 2 bits", METHODS),
-    Experiment("tsne", "t-SNE of the queries' codes before and after guidance", METHODS),
+    Experiment("curves", "precision against recall, precision at K, and within a radius of 2 bits", HOSTS),
+    Experiment("tsne", "t-SNE of the queries' codes before and after guidance", HOSTS),
     Experiment("posterior-8", "the surrogate and other estimates of 256 random joint probabilities of 8 bits"),
     Experiment("posterior-16", "a surrogate of two blocks of 8 bits for 65,536 random joint probabilities of 16 bits"),
-    Experiment(
-        "posterior-2bits", "marginals and joint probabilities of two bits of CSQ on two classes", ("sources",), one=True
-    ),
+    Experiment("posterior-2bits", "marginals and joint probabilities of two bits of CSQ on two classes", ("sources",)),
     Experiment("theory", "the lowest average precision: the closed form beside all orders of small lists"),
 )
+
+
+LEAVE_MORE = ("ratio", "convergence", "tsne")
+"""Experiments whose runs leave more than a report. They come first, so that others find these runs."""
 
 
 def experiments() -> dict[str, Experiment]:
@@ -128,24 +118,21 @@ def run_experiment(name: str, settings: Settings, out: str | Path) -> Result:
 def run_all(settings: Settings, out: str | Path) -> dict[str, Result | str]:
     """Run every experiment with the settings that it can use, and write each one's files.
 
-    The runs of all experiments are completed first, each once. An interrupted call goes on with what is missing.
+    They share their runs. An interrupted call goes on with what is missing.
 
     Returns:
         The results by name; if the data do not suit an experiment, the line that says what it needs instead.
     """
-    from lbhash.reproduce.runs.runner import complete
-
     check_folder(out, "out")
     check_folder(settings.runs, "runs")
     known = experiments()
     for source in settings.all_sources():
         source.dataset()  # an error in the data comes first
-    complete([config for experiment in known.values() for config in experiment.configs(settings)], settings)
     found: dict[str, Result | str] = {}
-    for name, experiment in known.items():
-        print(f"{name}: {experiment.summary}", file=sys.stderr, flush=True)
+    for name in sorted(known, key=lambda name: name not in LEAVE_MORE):
+        print(f"{name}: {known[name].summary}", file=sys.stderr, flush=True)
         try:
-            found[name] = experiment.run_and_write(experiment.suited(settings), out)
+            found[name] = known[name].run_and_write(known[name].suited(settings), out)
         except UnsuitableData as error:
             found[name] = str(error)
-    return found
+    return {name: found[name] for name in known}

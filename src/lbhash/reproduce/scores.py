@@ -14,11 +14,11 @@ import numpy.typing as npt
 from matplotlib.figure import Figure
 
 from lbhash.reproduce.distributions import Joint, dirichlet, divergence, knowing_the_prior, random_joint
-from lbhash.reproduce.results import Record, plots
+from lbhash.reproduce.results import Record, panels
 from lbhash.reproduce.runs import Settings
+from lbhash.training.hardware import cpu_settings
 from lbhash.training.schedule import Schedule
 from lbhash.trials.intervals import Interval
-from lbhash.utils.formatting import number
 from lbhash.utils.parallel import run_missing
 
 STORED_OUTCOMES = 2**8
@@ -29,7 +29,7 @@ MARGINALS, FREQUENCIES, DIRICHLET, PRIOR = "marginals", "frequencies", "Dirichle
 
 
 @dataclass(frozen=True)
-class Trial:
+class Draw:
     """What the estimates of a truth depend on: samples, seed, and the schedule of the surrogate, if there is one.
 
     ``fresh`` are the numbers of outputs that training has not seen over which the surrogate's P is averaged, too.
@@ -47,8 +47,8 @@ class Trial:
         return f"posterior-{bits}-{self.samples}samples-seed{self.seed}-settings{settings:08x}"
 
 
-Estimates = Callable[[Trial, Joint, Joint, npt.NDArray[np.int64], np.random.Generator], dict[str, Joint]]
-"""Makes an experiment's own estimates of a trial's truth: from the truth, the frequencies and the outcomes of its
+Estimates = Callable[[Draw, Joint, Joint, npt.NDArray[np.int64], np.random.Generator], dict[str, Joint]]
+"""Makes an experiment's own estimates of the truth: from the truth, the frequencies and the outcomes of its
 samples, and further random numbers."""
 
 Intervals = dict[int, dict[str, Interval]]
@@ -60,16 +60,17 @@ def random_truth(bits: int, seed: int) -> Joint:
     return random_joint(bits, np.random.default_rng([seed, 0]))
 
 
-def score(trial: Trial, bits: int, estimates: Estimates) -> dict[str, Any]:
+def score(draw: Draw, bits: int, estimates: Estimates) -> dict[str, Any]:
     """Return both KLs of each estimate of a seed's truth as JSON holds them, and the estimates of 8 bits at most.
 
     KL(truth ‖ estimate) is infinite, here ``None``, if an outcome that is possible has the estimate 0.
     """
-    truth, rng = random_truth(bits, trial.seed), np.random.default_rng([trial.seed, trial.samples])
-    outcomes = rng.choice(len(truth), trial.samples, p=truth)
+    truth, rng = random_truth(bits, draw.seed), np.random.default_rng([draw.seed, draw.samples])
+    outcomes = rng.choice(len(truth), draw.samples, p=truth)
     counts = np.bincount(outcomes, minlength=len(truth))
     seen = counts / counts.sum()
-    joints = estimates(trial, truth, seen, outcomes, rng)
+    with cpu_settings(threads=1):
+        joints = estimates(draw, truth, seen, outcomes, rng)
     joints |= {FREQUENCIES: seen, DIRICHLET: dirichlet(counts), PRIOR: knowing_the_prior(counts)}
     found: dict[str, dict[str, Any]] = {"there": {}, "back": {}, "joints": {}}
     for name, joint in joints.items():
@@ -80,23 +81,23 @@ def score(trial: Trial, bits: int, estimates: Estimates) -> dict[str, Any]:
     return found
 
 
-def complete_trials(
-    bits: int, trials: Mapping[int, Sequence[Trial]], estimates: Estimates, settings: Settings
+def complete_draws(
+    bits: int, draws: Mapping[int, Sequence[Draw]], estimates: Estimates, settings: Settings
 ) -> tuple[Intervals, Intervals, dict[str, Any]]:
-    """Run the trials that have no file yet, several at a time in processes, those with most samples first.
+    """Score the draws that have no file yet, those with most samples first.
 
-    ``trials`` are those of all seeds by their number of samples. Returns both KLs over the seeds by the number of
-    samples, and what was scored, by the trial's file name.
+    ``draws`` are those of all seeds by their number of samples. Returns both KLs over the seeds by the number of
+    samples, and what was scored, by the draw's file name.
     """
-    ordered = [trial for samples in sorted(trials, reverse=True) for trial in trials[samples]]
-    tasks = {trial.name(bits): (trial, bits, estimates) for trial in ordered}
-    found, _ = run_missing(tasks, score, settings.runs, settings.all_workers(), _line)
+    ordered = [draw for samples in sorted(draws, reverse=True) for draw in draws[samples]]
+    tasks = {draw.name(bits): (draw, bits, estimates) for draw in ordered}
+    found = run_missing(tasks, score, settings.runs, settings.all_workers(), title="estimating")
 
-    def over_seeds(way: str, group: Sequence[Trial]) -> dict[str, Interval]:
-        of_seeds = [found[trial.name(bits)][way] for trial in group]
+    def over_seeds(way: str, group: Sequence[Draw]) -> dict[str, Interval]:
+        of_seeds = [found[draw.name(bits)][way] for draw in group]
         return {name: Interval.of(_number(of_seed[name]) for of_seed in of_seeds) for name in of_seeds[0]}
 
-    there, back = ({samples: over_seeds(way, group) for samples, group in trials.items()} for way in ("there", "back"))
+    there, back = ({samples: over_seeds(way, group) for samples, group in draws.items()} for way in ("there", "back"))
     return there, back, found
 
 
@@ -112,16 +113,17 @@ def divergence_records(there: Intervals, back: Intervals, paper: Mapping[str, fl
 
 def samples_figure(records: Sequence[Record], reported: float | None = None) -> Figure:
     """Draw the KL of each estimate against the number of samples, both logarithmic, and the paper's as a line."""
-    kls = plots.long_records(records, ["samples"], "estimate", THERE)
+    kls = [
+        {"samples": record["samples"], "estimate": name, THERE: kl}
+        for record in records
+        for name, kl in record.items()
+        if name != "samples"
+    ]
     scales: dict[str, Any] = {"xscale": "log", "yscale": "log", "ylabel": f"{THERE}, nats"}
-    figure = plots.panel_figure(kls, plots.draw_lines, "samples", THERE, "estimate", panels=(), **scales)
+    figure = panels.lines(kls, "samples", [THERE], "estimate", by=(), **scales)
     if reported is not None:
         figure.axes[0].axhline(reported, color="black", linewidth=1, linestyle=":")
     return figure
-
-
-def _line(stored: dict[str, Any]) -> str:
-    return "KL of " + "; ".join(f"{name} {number(_number(value), 4)}" for name, value in stored["there"].items())
 
 
 def _number(value: float | None) -> float:

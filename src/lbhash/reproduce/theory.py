@@ -12,7 +12,7 @@ import numpy as np
 from lbhash.evaluation import metrics
 from lbhash.evaluation.metrics import average_precision, lowest_average_precision
 from lbhash.evaluation.ranking import Ranking
-from lbhash.reproduce.results import Record, Result, plots
+from lbhash.reproduce.results import Record, Result, panels
 from lbhash.reproduce.runs import Settings
 from lbhash.reproduce.texts import text
 
@@ -44,16 +44,15 @@ def run(settings: Settings) -> Result:
     """Return the table of examples, and the floor for all m; nothing in it is random, so that seeds do not matter."""
     curve = curve_records(CURVE_LENGTH, CURVE_RELEVANT)
     lines = [{**record, "K": f"K = {record['K']}"} for record in curve]
-    figure = plots.panels(lines, plots.draw_lines, "m", ["floor", "all lists"], "K", panels=())
+    figure = panels.lines(lines, "m", ["floor", "all lists"], "K", by=())
     about = text("theory-curve", length=CURVE_LENGTH)
     more = Result.of("The lowest AP by the largest mis-rank", curve, about, figure, digits=4)
     records = [example(name, signs) for name, signs in LISTS.items()]
     short = [record for record in records if record["all lists"] is not None]
     named = [{**record, "example": f"{record['example']}   {record['list']}"} for record in short]
     columns = ("best", "AP", "worst", "floor", "all lists")
-    points = [point for point in plots.long_records(named, ["example"], "order", "AP") if point["order"] in columns]
-    options = {"panels": (), "xlabel": "average precision"}
-    figure = plots.panels(points, plots.draw_points, "example", "AP", "order", **options)
+    points = [{"example": one["example"], "order": name, "AP": one[name]} for one in named for name in columns]
+    figure = panels.points(points, ["AP"], "example", "order", by=(), xlabel="average precision")
     about = text("theory", largest=LARGEST)
     return Result.of("The lowest average precision", records, about, figure, {"curve": more}, digits=4)
 

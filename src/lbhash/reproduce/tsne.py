@@ -9,9 +9,9 @@ import numpy.typing as npt
 
 from lbhash.codes import unpack
 from lbhash.data import EmbeddingSplit
-from lbhash.reproduce.results import Record, Result, plots
+from lbhash.reproduce.results import Record, Result, panels
 from lbhash.reproduce.runs import Settings
-from lbhash.reproduce.runs.runner import CODES, RunConfig, completed, grid, pairs, with_setting
+from lbhash.reproduce.runs.trained import CODES, completed, grid, pairs, with_setting
 from lbhash.reproduce.texts import text
 
 BITS = (64,)
@@ -20,15 +20,11 @@ CLASSES = 10
 ROWS = 1000
 
 
-def configs(settings: Settings) -> list[RunConfig]:
-    """Return the runs, with their codes."""
-    return grid(settings, BITS, pairs(settings, *HOSTS), CODES, sources=settings.single_label("tsne"))
-
-
 def run(settings: Settings) -> Result:
     """Return the images, and how far apart the classes are in the codes."""
     once, seed = replace(settings, seeds=1), settings.seed
-    done = completed(once, configs(once))
+    sources = settings.single_label("tsne")
+    done = completed(once, grid(once, BITS, pairs(settings, *HOSTS), CODES, sources=sources))
     records: list[Record] = []
     dots: list[Record] = []
     for one in done:
@@ -42,9 +38,9 @@ def run(settings: Settings) -> Result:
         for label, (x, y) in sorted(zip(labels.tolist(), places.tolist(), strict=True)):
             dots.append(one.config.head | {"class": f"class {label}", "x": x, "y": y})
     about = text("tsne", rows=ROWS, classes=CLASSES, seed=seed)
-    about = with_setting(about, once, dict.fromkeys(one.config.source for one in done))
-    bare = {"panels": ("data", "bits", "method"), "xticks": [], "yticks": [], "xlabel": "", "ylabel": ""}
-    figure = plots.panels(dots, plots.draw_dots, "x", "y", "class", columns=2, **bare)
+    about = with_setting(about, once, sources)
+    bare = {"by": ("data", "bits", "method"), "xticks": [], "yticks": [], "xlabel": "", "ylabel": ""}
+    figure = panels.dots(dots, "x", "y", "class", columns=2, **bare)
     return Result.of("t-SNE of the codes before and after guidance", records, about, figure, digits=3)
 
 

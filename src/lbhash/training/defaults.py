@@ -36,10 +36,13 @@ def method_for(method: Any, *, has_labels: bool, images: bool = False) -> Any:
             raise ValueError(f"{error}, or of the coders: {', '.join(CODERS)}{hint}") from None
     if has_labels or (coder is not None and not coder.needs_labels):
         return method if coder is None else method.lower()
-    free = ", ".join(name for name, kind in CODERS.items() if not kind.needs_labels)
+    free = ", ".join(
+        name for name, kind in CODERS.items() if not kind.needs_labels and (kind.takes_images or not images)
+    )
+    frozen = ", or embed the images first (on the command line, --freeze)" if images else ""
     raise ValueError(
         f"method is {method_name(method)!r}, which learns from labels, and there are none; give a label for each row, "
-        f"or name one that needs none ({free})"
+        f"or name one that needs none ({free}){frozen}"
     )
 
 

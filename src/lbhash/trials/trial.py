@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
@@ -14,8 +15,8 @@ from lbhash.data import EmbeddingSplit
 from lbhash.trials.questions import Question, Values
 from lbhash.trials.stored import Stored, Way
 from lbhash.trials.ways import Fit
-from lbhash.utils.parallel import in_processes, read_run, write_run
-from lbhash.utils.progress import counted
+from lbhash.utils.files import check_folder
+from lbhash.utils.parallel import read_run, run_missing, write_run
 
 
 @dataclass(frozen=True)
@@ -76,17 +77,28 @@ def run_trials(
         workers: processes that run at the same time, with a thread each.
         progress: show a bar on standard error.
     """
-    files = {} if folder is None else {name: folder / f"{name}.json" for name in trials}
-    results = {name: read_run(file) for name, file in files.items() if file.exists()}
-    missing = {name: (trial,) for name, trial in trials.items() if name not in results}
-    here = ((name, execute(*given)) for name, given in missing.items())
-    with counted("comparing", len(trials), "fits", done=len(results), show=progress) as advance:
-        for name, found in in_processes(missing, execute, workers) if workers > 1 else here:
-            results[name] = found
-            if name in files:
-                write_run(files[name], found)
-            advance(1)
-    return {name: [_from_json(one) for one in results[name]] for name in trials}
+    tasks = {name: (trial,) for name, trial in trials.items()}
+    found = run_missing(tasks, execute, folder, workers, title="comparing", progress=progress)
+    return {name: [_from_json(one) for one in held] for name, held in found.items()}
+
+
+def kept_folder(out: Path, about: Mapping[str, Any], what: str) -> Path:
+    """Return the folder ``out/runs`` of what is kept; raise ``ValueError`` if that is of another ``what``.
+
+    ``about`` tells one from others, and stands in the folder's ``about.json``.
+    """
+    check_folder(out, "out")
+    folder, file = out / "runs", out / "runs" / "about.json"
+    about = json.loads(json.dumps(about, default=str))
+    if file.exists() and (before := read_run(file)) != about:
+        other = next(name for name in about if before.get(name) != about[name])
+        raise ValueError(
+            f"out is {str(out)!r}, which holds a {what} with {other} {before.get(other)!r}, and this one has "
+            f"{about[other]!r}; name another folder, or remove that one"
+        )
+    folder.mkdir(parents=True, exist_ok=True)
+    write_run(file, about)
+    return folder
 
 
 def execute(trial: Trial) -> list[dict[str, Any]]:

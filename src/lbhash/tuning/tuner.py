@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from functools import cache, partial
 from pathlib import Path
-from typing import Any, cast, get_args
+from typing import TYPE_CHECKING, Any, cast, get_args
 
 import numpy as np
 from sklearn.base import clone
@@ -23,61 +22,33 @@ from lbhash.training.confusion import confusion
 from lbhash.training.defaults import completed, pull_of
 from lbhash.training.hardware import training_device
 from lbhash.training.loop import Training, Watcher
+from lbhash.trials.trial import kept_folder
 from lbhash.tuning import space as spaces
+from lbhash.tuning.found import Tuning, best_trial, state_of
 from lbhash.tuning.space import Space, import_optuna, with_params
-from lbhash.tuning.study import Study
-from lbhash.tuning.trials import State, Trial, Tuning, best_trial
 from lbhash.utils.formatting import one_line, shown
 from lbhash.utils.labels import check_numbers, class_array
+from lbhash.utils.parallel import read_run, write_run
+from lbhash.utils.progress import counted
 from lbhash.utils.validation import check_choice, check_float, check_int
 
-_NOT_OF_THE_SEARCH = ("recipe", "device", "threads", "workers", "progress")
+if TYPE_CHECKING:
+    from optuna.study import Study
+    from optuna.trial import FrozenTrial
+    from optuna.trial import Trial as Asked
+
+STARTUP = 5
+"""Random trials, before there is something to learn from them or a median to fall below."""
+
+_NOT_OF_THE_SEARCH = ("recipe", "device", "threads", "workers", "progress", "trials", "folder")
 
 
-def tune(hasher: Hasher, data: Dataset | EmbeddingSplit, classes: int | None = None, **search_options: Any) -> Tuning:
-    """Search settings by ``search``, whose arguments these are, then fit its ``hasher`` on the whole training split.
+@dataclass(frozen=True)
+class SearchOptions:
+    """How to search.
 
-    >>> from lbhash import Hasher
-    >>> from lbhash.data import load_dataset
-    >>> found = tune(Hasher(bits=16, epochs=1, hidden=16), load_dataset("digits"), trials=1)
-    >>> found.hasher.encode_split(load_dataset("digits").query).shape
-    (200, 2)
-    """
-    found = search(hasher, data, classes, **search_options)
-    split, count, values = _training_rows(data, classes)
-    found.hasher.fit_split(split, count)
-    if values is not None:
-        found.hasher.classes_ = values
-    return found
-
-
-def search(
-    hasher: Hasher,
-    data: Dataset | EmbeddingSplit,
-    classes: int | None = None,
-    *,
-    trials: int = 20,
-    by: By = "ratio",
-    percentile: float = PERCENTILE,
-    inter_percentile: float = INTER_PERCENTILE,
-    top_k: int | None = None,
-    compare: bool = False,
-    held_out: float = 0.2,
-    space: Space | None = None,
-    prune: bool = True,
-    folder: Path | None = None,
-    resume: bool = False,
-    after_trial: Callable[[Trial], None] | None = None,
-) -> Tuning:
-    """Search settings by the codes of validation rows, which are held out of the training split.
-
-    The first trial is the hasher as it is, so that no setting is chosen that is worse by the criterion.
-
-    Args:
-        hasher: what is not searched: method, bits, epochs, seed … It is not fitted itself.
-        data: a data set, of which only the train split is used, or a training split.
-        classes: C, the number of classes; only with a split.
-        trials: how many settings to try; those of a resumed search count.
+    Attributes:
+        trials: how many settings to try; those in the folder count.
         by: "ratio", D_inter / D_intra of the validation rows' codes, or "map", their mean average precision.
         percentile: the percentile of D_intra in the ratio, from 0 to 100; 100 is the maximum.
         inter_percentile: the percentile of D_inter in the ratio, from 0 to 100; 0 is the minimum.
@@ -86,106 +57,199 @@ def search(
         held_out: the share of every class's rows that are validation rows, above 0 and below 1.
         space: what is searched. If None, ``default_space``.
         prune: whether to end a trial whose value is below the median of the trials before, at the same epoch.
-        folder: where the trials are stored, so that a killed search can be resumed. If None, nothing is stored.
-        resume: whether to resume the folder's search. The result is the same as if it had not been killed.
-        after_trial: called after every trial, also for those of a resumed search.
+        folder: keeps a file of each trial. A search that was interrupted goes on with those that are missing, and finds
+            what it would have found. If None, nothing is kept.
+        progress: show a progress bar.
+    """
+
+    trials: int = 20
+    by: By = "ratio"
+    percentile: float = PERCENTILE
+    inter_percentile: float = INTER_PERCENTILE
+    top_k: int | None = None
+    compare: bool = False
+    held_out: float = 0.2
+    space: Space | None = None
+    prune: bool = True
+    folder: Path | None = None
+    progress: bool = False
+
+    def __post_init__(self) -> None:
+        check_int(self.trials, "trials", 1)
+        check_choice(self.by, "by", get_args(By))
+        check_float(self.percentile, "percentile", 0, 100)
+        check_float(self.inter_percentile, "inter_percentile", 0, 100)
+        if self.top_k is not None:
+            check_int(self.top_k, "top_k", 1)
+
+
+def tune(hasher: Hasher, data: Dataset | EmbeddingSplit, classes: int | None = None, **options: Any) -> Tuning:
+    """Search settings by ``search``, whose arguments these are, then fit its ``hasher`` on the whole training split.
+
+    >>> from lbhash import Hasher
+    >>> from lbhash.data import load_dataset
+    >>> found = tune(Hasher(bits=16, epochs=1, hidden=16), load_dataset("digits"), trials=1)
+    >>> found.hasher.encode_split(load_dataset("digits").query).shape
+    (200, 2)
+    """
+    found = search(hasher, data, classes, **options)
+    split, count, values = _training_rows(data, classes)
+    found.hasher.fit_split(split, count)
+    if values is not None:
+        found.hasher.classes_ = values
+    return found
+
+
+def search(hasher: Hasher, data: Dataset | EmbeddingSplit, classes: int | None = None, **options: Any) -> Tuning:
+    """Search settings by the codes of validation rows, which are held out of the training split.
+
+    The first trial is the hasher as it is, so that no setting is chosen that is worse by the criterion.
+
+    Args:
+        hasher: what is not searched: method, bits, epochs, seed … It is not fitted itself.
+        data: a data set, of which only the train split is used, or a training split.
+        classes: C, the number of classes; only with a split.
+        options: those of ``SearchOptions``.
 
     Returns:
         What was found; its ``hasher`` has the best settings and is not fitted. An argument that is not as above, a
         folder with another search, or a search of which no trial is complete, is a ``TypeError`` or ``ValueError``.
     """
-    if not isinstance(hasher, Hasher):
-        raise TypeError(f"hasher is {shown(hasher)}; it must be a Hasher")
-    trials = check_int(trials, "trials", 1)
-    by = check_choice(by, "by", get_args(By))
-    percentiles = (
-        check_float(percentile, "percentile", 0, 100),
-        check_float(inter_percentile, "inter_percentile", 0, 100),
-    )
-    top_k = None if top_k is None else check_int(top_k, "top_k", 1)
-    if coder_of(hasher.method) is not None:
-        raise ValueError(
-            f"method is {hasher.method!r}, which fits a model by itself; a search is for methods with epochs"
-        )
-    given = completed(hasher.checked())
-    # Trials are of the network's bits where nothing else is said, since these are what the settings change.
-    own_head = hasher.head or "bits"
-    hasher = clone(hasher).set_params(method=given.method, pull=given.pull, head=given.head)
-    training_device(hasher.device)
+    given = SearchOptions(**options)
     split, count, _ = _training_rows(data, classes)
-    fitted, validation = hold_out(split, held_out, hasher.seed)
-    space = spaces.default_space(given.method, pull_of(given), hasher.bits) if space is None else space
-    space = spaces.checked_space(space, hasher, count)
-    # What tells a search from others, by the names that a study stores.
-    settings = {
-        name: value for name, value in asdict(completed(hasher.checked())).items() if name not in _NOT_OF_THE_SEARCH
-    }
-    settings |= {"by": by, "percentile": percentiles[0], "inter_percentile": percentiles[1], "top_k": top_k}
-    settings |= {"compare": compare, "held_out": held_out, "prune": prune}
-    settings |= {"space": space, "fingerprint of the rows": split.fingerprint()}
-    told = {name: str(value) for name, value in settings.items()}
-    start = spaces.starting_point(hasher, space)
-    study = Study(space, hasher.seed, start, hasher.epochs, prune=prune, settings=told, folder=folder, resume=resume)
-    labels = check_numbers(validation.labels, count)
+    own = _Search(hasher, split, count, given)
+    trials = []
+    with counted("searching", given.trials, "trials", show=given.progress) as advance:
+        for number in range(given.trials):
+            trials.append(own.trial(number))
+            advance(1)
+    warnings = diagnose_rows(own.labels, count, given.percentile)
+    if given.by == "ratio":
+        warnings += diagnose_values([trial.value or 0.0 for trial in trials if state_of(trial) == "complete"])
+    best = with_params(own.hasher, best_trial(trials, given.by).params)
+    criterion = given.by, given.percentile, given.inter_percentile
+    return Tuning(*criterion, best, tuple(trials), len(own.validation), tuple(warnings))
 
-    def score(model: Encoder, with_map: bool) -> Score:
-        codes = np.concatenate([model.encode(chunk) for chunk in validation.chunks()])
-        return score_codes(codes, labels, count, hasher.bits, *percentiles, with_map=with_map, top_k=top_k)
 
-    shared = cache(partial(confusion, fitted, count))  # computed once for all trials
-    done = study.trials()[:trials]
-    for number in range(trials):
-        if number == len(done):
-            asked, params = study.ask(number)
-            watch, own = _Watch(score, by, asked, prune), with_params(hasher, {**params, "head": own_head})
-            train = partial(own.fit_split, fitted, count, known_confusion=shared, watchers=[watch])
-            done.append(_try(train, watch, by == "map" or compare, number, params))
-            study.tell(asked, done[-1], done[-1].value(by))
-        if after_trial is not None:
-            after_trial(done[number])
-    diagnostics = diagnose_rows(labels, count, percentiles[0])
-    if by == "ratio":
-        diagnostics += diagnose_values([trial.value(by) or 0.0 for trial in done if trial.state == "complete"])
-    best = with_params(hasher, best_trial(done, by).params)
-    return Tuning(by, *percentiles, best, tuple(done), len(validation), tuple(diagnostics))
+class _Search:
+    """What all trials share: the hasher that they change, the rows, what is searched, and Optuna's study.
+
+    A setting follows from the seed, the trial's number and the trials before it. So a search that goes on from the
+    files of its trials finds what it would have found, and the trial that was running is tried again.
+    """
+
+    def __init__(self, hasher: Hasher, split: EmbeddingSplit, classes: int, options: SearchOptions) -> None:
+        if not isinstance(hasher, Hasher):
+            raise TypeError(f"hasher is {shown(hasher)}; it must be a Hasher")
+        if coder_of(hasher.method) is not None:
+            raise ValueError(
+                f"method is {hasher.method!r}, which fits a model by itself; a search is for methods with epochs"
+            )
+        training_device(hasher.device)
+        given = completed(hasher.checked())
+        # Trials are of the network's bits where nothing else is said, since these are what the settings change.
+        self.head = hasher.head or "bits"
+        self.hasher = clone(hasher).set_params(method=given.method, pull=given.pull, head=given.head)
+        self.options, self.classes = options, classes
+        self.fitted, self.validation = hold_out(split, options.held_out, hasher.seed)
+        self.labels = check_numbers(self.validation.labels, classes)
+        self.confusion = cache(partial(confusion, self.fitted, classes))
+        space = options.space
+        if space is None:
+            space = spaces.default_space(given.method, pull_of(given), hasher.bits)
+        self.space = spaces.checked_space(space, self.hasher, classes)
+        self.study = _new_study(hasher.epochs, prune=options.prune)
+        self.folder = None
+        if options.folder is not None:
+            about = {name: value for name, value in asdict(given).items() if name not in _NOT_OF_THE_SEARCH}
+            about |= {name: value for name, value in vars(options).items() if name not in _NOT_OF_THE_SEARCH}
+            about |= {"space": self.space, "rows": split.fingerprint()}
+            self.folder = kept_folder(options.folder, about, "search")
+
+    def trial(self, number: int) -> FrozenTrial:
+        """Return a trial from its file, or make it and write the file."""
+        optuna = import_optuna()
+        file = None if self.folder is None else self.folder / f"{number}.json"
+        if file is not None and file.exists():
+            held = read_run(file)
+            held |= {"state": optuna.trial.TrialState[held["state"]], "distributions": dict(self.space)}
+            held["intermediate_values"] = {int(epoch): value for epoch, value in held["intermediate_values"].items()}
+            self.study.add_trial(optuna.trial.create_trial(**held))
+            return self.study.trials[-1]
+        seed = int(np.random.SeedSequence([self.hasher.seed, number]).generate_state(1)[0])
+        self.study.sampler = optuna.samplers.TPESampler(n_startup_trials=STARTUP, seed=seed)
+        if number == 0:
+            self.study.enqueue_trial(spaces.starting_point(self.hasher, self.space))
+        self._try(self.study.ask(dict(self.space)))
+        made = self.study.trials[-1]
+        if file is not None:
+            names = ("value", "params", "intermediate_values", "user_attrs")
+            write_run(file, {"state": made.state.name, **{name: getattr(made, name) for name in names}})
+        return made
+
+    def _try(self, asked: Asked) -> None:
+        """Train once. A setting that cannot be trained fails this trial, and not the search."""
+        optuna, by = import_optuna(), self.options.by
+        states = optuna.trial.TrialState
+        watch, own = _Watch(self, asked), with_params(self.hasher, {**asked.params, "head": self.head})
+        state, why, score, started = states.COMPLETE, "", None, time.perf_counter()
+        try:
+            own.fit_split(self.fitted, self.classes, known_confusion=self.confusion, watchers=[watch])
+            model = own.model_
+        except optuna.TrialPruned:
+            state, model = states.PRUNED, watch.model
+        except ValueError as error:
+            state, why = states.FAIL, one_line(error)
+        seconds = round(time.perf_counter() - started, 3)
+        if state != states.FAIL:
+            with_map = state == states.COMPLETE and (by == "map" or self.options.compare)
+            score = self.score(model, with_map=with_map)
+        told = {"score": score and asdict(score), "epochs": watch.epochs, "seconds": seconds, "why": why}
+        for name, value in told.items():
+            asked.set_user_attr(name, value)
+        self.study.tell(asked, score.by(by) if score and state == states.COMPLETE else None, state)
+
+    def score(self, model: Encoder, *, with_map: bool) -> Score:
+        """Score the codes of the validation rows."""
+        codes = np.concatenate([model.encode(chunk) for chunk in self.validation.chunks()])
+        names = ("percentile", "inter_percentile", "top_k")
+        options: dict[str, Any] = {name: getattr(self.options, name) for name in names}
+        return score_codes(codes, self.labels, self.classes, self.hasher.bits, with_map=with_map, **options)
+
+
+def _new_study(epochs: int, *, prune: bool) -> Study:
+    optuna = import_optuna()
+    # No trial is pruned in the first quarter of the epochs.
+    median = optuna.pruners.MedianPruner(n_startup_trials=STARTUP, n_warmup_steps=max(1, epochs // 4))
+    verbosity = optuna.logging.get_verbosity()
+    optuna.logging.set_verbosity(optuna.logging.WARNING)  # it would print that a study is new
+    try:
+        return optuna.create_study(direction="maximize", pruner=median if prune else optuna.pruners.NopPruner())
+    finally:
+        optuna.logging.set_verbosity(verbosity)
 
 
 class _Watch(Watcher):
     """Counts the epochs; if trials are pruned, reports the criterion after each and ends a trial that lags behind."""
 
-    def __init__(self, score: Callable[[Encoder, bool], Score], by: By, asked: Any, prune: bool) -> None:
-        self.score, self.by, self.asked, self.prune, self.epochs = score, by, asked, prune, 0
+    def __init__(self, search: _Search, asked: Asked) -> None:
+        self.search, self.asked, self.epochs = search, asked, 0
         self.model: Encoder
 
     def value(self) -> float:
         """Return the criterion of the validation rows, which the pruner compares."""
-        return self.score(self.model, self.by == "map").by(self.by)
+        by = self.search.options.by
+        return self.search.score(self.model, with_map=by == "map").by(by)
 
     def epoch_ended(self, training: Training) -> None:
         """Evaluate the validation rows."""
         self.model = cast(HashModel, training.model).encoder()
         self.epochs = training.epoch + 1
-        if not self.prune:
+        if not self.search.options.prune:
             return
         self.asked.report(self.value(), training.epoch)
         if self.epochs < training.epochs and self.asked.should_prune():
             raise import_optuna().TrialPruned
-
-
-def _try(train: Callable[[], Hasher], watch: _Watch, with_map: bool, number: int, params: dict[str, Any]) -> Trial:
-    """Train once. A setting that cannot be trained fails this trial, and not the search."""
-    state: State = "complete"
-    why, score, started = "", None, time.perf_counter()
-    try:
-        model = train().model_
-    except import_optuna().TrialPruned:
-        state, model = "pruned", watch.model
-    except ValueError as error:
-        state, why = "failed", one_line(error)
-    seconds = round(time.perf_counter() - started, 3)
-    if state != "failed":
-        score = watch.score(model, with_map and state == "complete")
-    return Trial(number, params, state, score, watch.epochs, seconds, why)
 
 
 def _training_rows(data: Dataset | EmbeddingSplit, classes: int | None) -> tuple[EmbeddingSplit, int, Any]:

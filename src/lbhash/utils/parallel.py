@@ -19,6 +19,7 @@ from typing import Any
 
 from lbhash.utils.checksums import checked, with_checksum
 from lbhash.utils.files import write_json
+from lbhash.utils.progress import counted
 
 
 def in_processes(
@@ -63,24 +64,38 @@ def print_progress(
 
 
 def run_missing(
-    runs: Mapping[str, tuple[Any, ...]],
-    execute: Callable[..., dict[str, Any]],
-    folder: Path,
-    workers: int,
-    say: Callable[[dict[str, Any]], str],
-) -> tuple[dict[str, dict[str, Any]], float | None]:
-    """Run the runs of a table that have no JSON file yet, each in a process of its own with one thread.
+    tasks: Mapping[str, tuple[Any, ...]],
+    execute: Callable[..., Any],
+    folder: Path | None,
+    workers: int = 1,
+    *,
+    title: str = "running",
+    progress: bool = True,
+) -> dict[str, Any]:
+    """Run the tasks that have no JSON file yet, and return the results of all by name.
 
-    ``runs`` has the arguments of ``execute`` by the run's name, which is its file's, and ``say`` says in a few words
-    what a result is. Returns all results by name, and the minutes they took if all of them were missing, else None.
+    Args:
+        tasks: the arguments of ``execute`` by the task's name, which is its file's.
+        execute: returns what JSON can hold.
+        folder: keeps a file of each task as it comes; those that it has are not run again. None keeps nothing.
+        workers: processes at a time, with a thread each; 1 runs the tasks in this process.
+        title: says in the progress bar what is done.
+        progress: show a bar on standard error.
     """
-    missing = {name: arguments for name, arguments in runs.items() if not (folder / f"{name}.json").exists()}
-    started = time.perf_counter()
-    done = in_processes(missing, execute, workers)
-    for name, result in print_progress(done, len(missing), lambda name, result: f"{name}: {say(result)}"):
-        write_run(folder / f"{name}.json", result)
-    results = {name: read_run(folder / f"{name}.json") for name in runs}
-    return results, (time.perf_counter() - started) / 60 if len(missing) == len(runs) else None
+    files = {} if folder is None else {name: folder / f"{name}.json" for name in tasks}
+    results = {name: read_run(file) for name, file in files.items() if file.exists()}
+    missing = {name: arguments for name, arguments in tasks.items() if name not in results}
+    if folder is not None:
+        folder.mkdir(parents=True, exist_ok=True)  # this may fail, which is better before a task than after it
+    here = ((name, execute(*arguments)) for name, arguments in missing.items())
+    done = in_processes(missing, execute, min(workers, len(missing))) if workers > 1 and missing else here
+    with counted(title, len(tasks), "runs", done=len(results), show=progress and bool(missing)) as advance:
+        for name, found in done:
+            results[name] = found
+            if name in files:
+                write_run(files[name], found)
+            advance(1)
+    return {name: results[name] for name in tasks}
 
 
 def write_run(file: Path, result: Any) -> None:

@@ -29,13 +29,27 @@ def new_grid(rows: int, columns: int, width: float, height: float, **options: An
         return figure, figure.subplots(rows, columns, squeeze=False, **options)
 
 
-def new_panels(count: int, width: float, height: float, **options: Any) -> tuple[Figure, list[Axes]]:
-    """Return a figure of panels of a size in inches each, at most three beside each other, and its axes."""
-    columns = min(count, 3)
+def new_panels(
+    count: int, width: float, height: float, *, columns: int = 3, **options: Any
+) -> tuple[Figure, list[Axes]]:
+    """Return a figure of panels of a size in inches each, so many beside each other, and its axes."""
+    columns = min(count, columns)
     figure, grid = new_grid(-(-count // columns), columns, width, height, **options)
     for spare in grid.ravel()[count:]:
         spare.set_axis_off()
     return figure, list(grid.ravel()[:count])
+
+
+def common_legend(figure: Figure, **options: Any) -> None:
+    """Put one legend for all panels below them, with each label once, in the place of their own."""
+    found = [axes.get_legend_handles_labels() for axes in figure.axes]
+    handles = {label: handle for own, labels in reversed(found) for handle, label in zip(own, labels, strict=True)}
+    for axes in figure.axes:
+        if (own := axes.get_legend()) is not None:
+            own.remove()
+    columns = min(len(handles), int(figure.get_figwidth() // 1.7))
+    legend = {"loc": "outside lower center", "ncols": columns, "frameon": False, "fontsize": 9}
+    figure.legend(handles.values(), handles, **{**legend, **options})
 
 
 def whole_numbers(axis: Axis) -> None:

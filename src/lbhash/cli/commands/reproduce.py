@@ -19,7 +19,10 @@ ALL_SUMMARY = "every experiment that the data suit"
 def reproduce(
     name: Annotated[str | None, typer.Argument(help="An experiment that --list names, or all.")] = None,
     list_names: Annotated[bool, typer.Option("--list", help="Name the experiments, and do nothing else.")] = False,
-    out: Annotated[Path, typer.Option(help="Folder for NAME.md, .csv, .png and .svg.")] = Path("runs/reproduce"),
+    out: Annotated[
+        Path,
+        typer.Option(help="Folder for NAME.md, .csv, .png and the trainings."),
+    ] = Path("runs/reproduce"),
     seeds: Annotated[int, typer.Option(help="How often to repeat what is random.")] = 5,
     seed: Annotated[int, typer.Option(help="Seed of the first repetition; the others follow it.")] = 0,
     data: Annotated[
@@ -35,10 +38,6 @@ def reproduce(
     methods: Annotated[list[str] | None, typer.Option(help="A host method; may be given often.")] = None,
     workers: Annotated[
         int | None, typer.Option(help="Trainings at a time, with one thread each; all cores by default.")
-    ] = None,
-    runs: Annotated[
-        Path | None,
-        typer.Option(help="Folder of finished trainings, which are not run again; OUT/runs by default."),
     ] = None,
     as_json: Json = False,
 ) -> None:
@@ -59,7 +58,7 @@ def reproduce(
         bits=tuple(bits or ()),
         methods=tuple(methods or ()),
         workers=workers,
-        runs=out / "runs" if runs is None else runs,
+        runs=out / "runs",
     )
     if name.lower() == ALL:
         _run_all(settings, out, as_json)
@@ -70,7 +69,7 @@ def reproduce(
     if as_json:
         print_json(write.as_json(name, result))
     else:
-        write.print_result(result)
+        typer.echo(write.as_text(result))
         typer.echo(f"{name}.md and its files are in {out}")
 
 

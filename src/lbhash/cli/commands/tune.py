@@ -21,14 +21,16 @@ from lbhash.cli.commands.options import (
 from lbhash.training.settings import Pull, Recipe
 
 if TYPE_CHECKING:
-    from lbhash.tuning import Trial, Tuning
+    from lbhash.tuning import Tuning
 
 By = Literal["ratio", "map"]
 
 
 @with_options(new_data)
 def tune(
-    out: Annotated[Path, typer.Option(help="Folder of the trials, the best settings and the model trained with them.")],
+    out: Annotated[
+        Path, typer.Option(help="Folder of the trials, of which none is made again, the best settings and their model.")
+    ],
     data: Data = "digits",
     method: Annotated[str, typer.Option(help="The host method (see 'lbhash methods').")] = "csq",
     pull: Annotated[Pull | None, choice("The pull onto the centers: as of 'lbhash train'.")] = None,
@@ -47,7 +49,6 @@ def tune(
     seed: Annotated[int, typer.Option(help="Seed of the search: the same seed gives the same trials.")] = 0,
     space: Annotated[Path | None, typer.Option(help="A JSON file of what to search instead of the default.")] = None,
     device: Annotated[str, typer.Option(help="auto, cpu, gpu …")] = "auto",
-    resume: Annotated[bool, typer.Option("--resume", help="Resume the search in the folder --out.")] = False,
     as_json: Json = False,
     **source: Any,
 ) -> None:
@@ -61,8 +62,8 @@ def tune(
     from lbhash.pipeline.splits import open_embedded
     from lbhash.pipeline.train import train_model
     from lbhash.tuning import read_space, search
+    from lbhash.tuning.found import as_dict
     from lbhash.tuning.space import import_optuna
-    from lbhash.tuning.write import write_tuning
     from lbhash.utils.files import check_folder
     from lbhash.utils.validation import check_int
 
@@ -76,56 +77,42 @@ def tune(
     own = method_options(option or [])
     hasher = Hasher(bits, method, epochs, seed, pull=pull, options=own, recipe=recipe, device=device)
     options: dict[str, Any] = {"by": by, "percentile": percentile, "inter_percentile": inter_percentile, "top_k": top_k}
-    options |= {"compare": compare, "held_out": held_out, "space": searched, "prune": prune, "resume": resume}
-    options |= {"after_trial": lambda trial: typer.echo(_trial_line(trial, trials), err=True)}
-    found = search(hasher, loaded, trials=trials, folder=out, **options)
-    write_tuning(found, out)
+    options |= {"compare": compare, "held_out": held_out, "space": searched, "prune": prune}
+    found = search(hasher, loaded, trials=trials, folder=out, progress=not as_json, **options)
+    found.save(out)
     settings = found.hasher.get_params() | {"progress": not as_json, "split_seed": source["split_seed"]}
     metrics = train_model(loaded, out / "model", top_k=top_k, overwrite=True, metadata=metadata, **settings)
     if as_json:
-        print_json(found.as_dict() | {"trials": [trial.as_dict() for trial in found.trials], "metrics": metrics})
+        print_json(found.as_dict() | {"trials": [as_dict(trial) for trial in found.trials], "metrics": metrics})
         return
     print_tuning(found)
     print_figures(metrics)
     typer.echo(f"trials.csv, best.json and model are in {out}")
 
 
-def _trial_line(trial: Trial, trials: int) -> str:
-    """Return the line that is printed after a trial."""
-    from lbhash.utils.formatting import number
-
-    score = trial.score
-    value = f"failed: {trial.why}" if score is None else f"ratio {number(score.by('ratio'), 3)}"
-    value += "" if score is None or score.map is None else f", mAP {score.map:.4f}"
-    pruned = f", pruned after {trial.epochs} epochs" if trial.state == "pruned" else ""
-    return f"[{trial.number + 1}/{trials}] trial {trial.number}: {value}{pruned}, {trial.seconds:.1f} s"
-
-
 def print_tuning(found: Tuning) -> None:
     """Print a line for each trial, with a star for the chosen one, and the warnings."""
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
-
-    from lbhash.cli.tables import Console
+    from lbhash.cli.tables import print_table
+    from lbhash.tuning.found import score_of, state_of
     from lbhash.utils.formatting import number
 
-    title = f"{len(found.trials)} trials by {found.by}, {found.held_out:,} validation rows"
-    columns = ("trial", "ratio", "D_inter", "D_intra", "min / max", "mAP", "codes", "epochs", "warnings")
-    table = Table(*columns, title=title, title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
-    best = found.best
+    best, rows = found.best, []
     for trial in found.trials:
-        score = trial.score
-        cells, warnings = ["–"] * 6, trial.why
+        score, told = score_of(trial), trial.user_attrs
+        cells, warnings = ["–"] * 6, told["why"]
         if score is not None:
             cells = [number(score.ratio, 3), number(score.inter, 1), number(score.intra, 1)]
             cells += [number(score.strict_ratio, 3), number(score.map, 4), f"{score.distinct:,}"]
             warnings = ", ".join(diagnostic.kind for diagnostic in score.diagnostics)
         star = " *" if trial.number == best.number else ""
-        pruned = " (pruned)" if trial.state == "pruned" else ""
-        table.add_row(f"{trial.number}{star}", *cells, f"{trial.epochs}{pruned}", warnings)
-    Console().print(table)
+        pruned = " (pruned)" if state_of(trial) == "pruned" else ""
+        rows.append([f"{trial.number}{star}", *cells, f"{told['epochs']}{pruned}", warnings])
+    title = f"{len(found.trials)} trials by {found.by}, {found.held_out:,} validation rows"
+    columns = ("trial", "ratio", "D_inter", "D_intra", "min / max", "mAP", "codes", "epochs", "warnings")
+    print_table(columns, rows, title)
     values = {name: f"{value:.4g}" if isinstance(value, float) else value for name, value in best.params.items()}
     chosen = ", ".join(f"{name} {value}" for name, value in values.items())
     typer.echo(f"* trial {best.number}: {chosen}")
-    for diagnostic in (*found.diagnostics, *(best.score.diagnostics if best.score else ())):
+    score = score_of(best)
+    for diagnostic in (*found.diagnostics, *(score.diagnostics if score else ())):
         typer.echo(f"warning ({diagnostic.kind}): {diagnostic.line}")

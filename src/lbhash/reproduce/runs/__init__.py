@@ -1,6 +1,6 @@
-"""What is trained: settings, data, and the one runner that trains and evaluates for every table."""
+"""What is trained: settings, data, and what is trained and evaluated for every table."""
 
-from lbhash.reproduce.runs.settings import METHOD_TITLES, METHODS, Settings, command_line
+from lbhash.reproduce.runs.experiment_settings import METHOD_TITLES, METHODS, Settings, command_line
 from lbhash.reproduce.runs.sources import Source, UnsuitableData
 
 __all__ = ["METHODS", "METHOD_TITLES", "Settings", "Source", "UnsuitableData", "command_line"]

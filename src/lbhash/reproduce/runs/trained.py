@@ -1,4 +1,4 @@
-"""What trains and evaluates every row of the tables: a run has a JSON file, and is not run again if that is there."""
+"""What is trained and evaluated for every row of the tables, and what it leaves: a JSON file for each seed."""
 
 from __future__ import annotations
 
@@ -7,9 +7,8 @@ import math
 import time
 import zlib
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from itertools import product
-from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -26,13 +25,14 @@ from lbhash.hasher import Hasher
 from lbhash.losses import uses_centers
 from lbhash.models.encoder import Encoder
 from lbhash.models.hash_model import HashModel
-from lbhash.reproduce.runs.settings import EPOCHS, LR, METHOD_TITLES, METHODS, Settings
+from lbhash.reproduce.runs.experiment_settings import EPOCHS, LR, METHOD_TITLES, METHODS, Settings
 from lbhash.reproduce.runs.sources import Source
 from lbhash.reproduce.texts import text
 from lbhash.training.loop import Training, Watcher
-from lbhash.utils.parallel import in_processes, print_progress, read_run, write_run
+from lbhash.utils.parallel import read_run, run_missing
 
 BITS = (16, 32, 64)
+BATCH = 64  # the paper's
 
 RECIPES: dict[str, tuple[str, dict[str, Any] | None]] = {
     "plain": ("", None),
@@ -61,7 +61,6 @@ class RunConfig:
     centers: str = "best"
     epochs: int = EPOCHS
     hidden: int = 1024
-    batch_size: int = 64
     lr: float = LR
     wanted: frozenset[str] = field(default=frozenset(), compare=False)
 
@@ -92,20 +91,11 @@ class RunConfig:
 
     def name(self, seed: int) -> str:
         """Return the name of a run's file, which says all that decides what is in it."""
-        decisive: list[Any] = [self.source.fingerprint(), self.hidden, self.batch_size, self.lr, self.guidance]
+        decisive: list[Any] = [self.source.fingerprint(), self.hidden, self.lr, self.guidance]
         if uses_centers(self.method, self.pull):
             decisive.append(centers_fingerprint(self.source.classes(), self.bits, self.centers, seed))
         mark = zlib.crc32(json.dumps(decisive).encode())
         return f"{self.source.name}-{self.label}-{self.bits}bits-{self.epochs}epochs-seed{seed}-{mark:08x}"
-
-    def file(self, seed: int, folder: Path) -> Path:
-        """Return the file of what the run leaves with a seed."""
-        return folder / f"{self.name(seed)}.json"
-
-    def is_done(self, seed: int, folder: Path) -> bool:
-        """Whether the run's file is there and has all that is wanted."""
-        file = self.file(seed, folder)
-        return file.exists() and (not self.wanted or self.wanted <= set(read_run(file)))
 
 
 def grid(
@@ -152,44 +142,16 @@ def _each(found: Any, key: str) -> Any:
 
 def completed(settings: Settings, configs: Iterable[RunConfig]) -> list[Done]:
     """Return what the runs left with each seed, after those that are missing were run."""
-    configs = list(configs)
-    complete(configs, settings)
-    seeds = settings.all_seeds()
-    return [Done(config, [read_run(config.file(seed, settings.runs)) for seed in seeds]) for config in configs]
-
-
-def complete(configs: Iterable[RunConfig], settings: Settings) -> None:
-    """Run what is missing, each once: several at a time, each in a process with one thread, or one in this process."""
-    seeds, folder = settings.all_seeds(), settings.runs
-    once: dict[tuple[str, ...], RunConfig] = {}
-    for config in configs:  # this reads the data, so that their errors come before any training
-        names = tuple(config.name(seed) for seed in seeds)  # two kinds of centers may be the same runs
-        once[names] = replace(config, wanted=config.wanted | once.get(names, config).wanted)
-    tasks: dict[str, tuple[RunConfig, list[int], Path]] = {}
-    for config in once.values():
-        missing = [seed for seed in seeds if not config.is_done(seed, folder)]
-        if missing:
-            tasks[config.name(missing[0])] = config, missing, folder
-    if tasks:
-        folder.mkdir(parents=True, exist_ok=True)  # this may fail, which is better before a training than after it
-    workers = min(settings.all_workers(), len(tasks))
-    here = ((name, execute(*task)) for name, task in tasks.items())
-    done = in_processes(tasks, execute, workers) if workers > 1 else here
-    for _ in print_progress(done, len(tasks), lambda _, said: said):
-        pass
-
-
-def execute(config: RunConfig, seeds: Sequence[int], folder: Path) -> str:
-    """Train and evaluate a run with these seeds, write its files, and return a line that says how it went."""
-    maps = []
-    for seed in seeds:
-        found, file = outcome(config, seed), config.file(seed, folder)
-        write_run(file, {**read_run(file), **found} if file.exists() else found)
-        maps.append(found["report"]["map"])
-    of_seeds = f"seed {seeds[0]}" if len(seeds) == 1 else f"{len(seeds)} seeds"
-    centers = "" if config.centers == "best" else f", {config.centers} centers"
-    head = f"{config.source.name}, {config.label}, {config.bits} bits{centers}, {config.epochs} epochs, {of_seeds}"
-    return f"{head}: mAP {np.mean(maps):.4f}"
+    configs, seeds = list(configs), settings.all_seeds()
+    # This reads the data, so that their errors come first. Two kinds of centers may be the same runs.
+    tasks = {config.name(seed): (config, seed) for seed, config in product(seeds, configs)}
+    for name, (config, seed) in tasks.items():
+        file = settings.runs / f"{name}.json"
+        if config.wanted and file.exists() and (lacks := config.wanted - (held := read_run(file)).keys()):
+            tasks[name] = replace(config, wanted=lacks | (held.keys() & {TRAJECTORY, CODES, SECONDS})), seed
+            file.unlink()  # the run is made again, with all that it had
+    found = run_missing(tasks, outcome, settings.runs, settings.all_workers(), title="training")
+    return [Done(config, [found[config.name(seed)] for seed in seeds]) for config in configs]
 
 
 def outcome(config: RunConfig, seed: int) -> dict[str, Any]:
@@ -201,9 +163,9 @@ def outcome(config: RunConfig, seed: int) -> dict[str, Any]:
     source = config.source
     data, top_k = source.dataset(), source.top_k()
     split, classes = source.training()
-    head = (config.bits, config.method, config.epochs, seed)
-    options: dict[str, Any] = {name: getattr(config, name) for name in ("hidden", "centers", "batch_size", "lr")}
-    hasher = Hasher(*head, **options, pull=config.pull, guidance=config.guidance, recipe="paper", device="cpu")
+    options: dict[str, Any] = {name: getattr(config, name) for name in ("bits", "method", "epochs", "hidden", "lr")}
+    options |= {"centers": config.centers, "pull": config.pull, "guidance": config.guidance, "batch_size": BATCH}
+    hasher = Hasher(**options, seed=seed, recipe="paper", device="cpu")
     watch = EpochWatch(data, top_k, TRAJECTORY in config.wanted)
     hasher.fit_split(split, len(classes), watchers=[watch])
     query, base = hasher.encode_split(data.query), hasher.encode_split(data.base)
@@ -212,7 +174,7 @@ def outcome(config: RunConfig, seed: int) -> dict[str, Any]:
     if hasher.model_.classifier is not None and not data.multi_label:  # then the method's own classifier decides
         found = classes[classifier_predict(query, hasher.model_.classifier)]
         recognition = float(np.mean(found == data.query.labels))
-    run = {**asdict(config), "wanted": sorted(config.wanted), "seed": seed, "source": source.name}
+    run = {**vars(config), "wanted": sorted(config.wanted), "seed": seed, "source": source.name}
     extras = {TRAJECTORY: watch.epochs, SECONDS: watch.seconds, CODES: query.tolist()}
     kept = {name: value for name, value in extras.items() if name in config.wanted}
     return {"run": run, "report": report.as_dict(), "recognition": recognition, **kept}
