@@ -7,7 +7,7 @@ import os
 import numpy as np
 import pandas as pd
 import pytest
-from benchmarks.experiments import centers_effect, centers_table, default, like_for_like, methods_table, study
+from benchmarks.experiments import centers_effect, centers_table, default, like_for_like, methods_table, shared
 
 from lbhash.centers.targets import centers_fingerprint
 from lbhash.utils.parallel import read_run, run_missing, write_run
@@ -148,9 +148,9 @@ def test_held_out_rows_are_asked_for_all_others():
     from lbhash.evaluation.ranking import ranking_of
     from lbhash.hasher import Hasher
 
-    source = study.Source.of("digits")
-    train, question = study.held_out(source)
-    (store,) = study.fitted(train, hasher=Hasher(8, "itq"))
+    source = shared.Source.of("digits")
+    train, question = shared.held_out(source)
+    (store,) = shared.fitted(train, hasher=Hasher(8, "itq"))
     (stored,) = store(question)
     codes, labels = stored.codes[0], np.asarray(question.base.labels)
     distances = hamming_distances(codes, codes)

@@ -8,7 +8,7 @@ from itertools import permutations, product
 import numpy as np
 import pytest
 from benchmarks.experiments import rival_centers
-from benchmarks.experiments.study import read_csv
+from benchmarks.experiments.shared import read_csv
 from hypothesis import given
 from hypothesis import strategies as st
 

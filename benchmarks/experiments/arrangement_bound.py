@@ -21,7 +21,7 @@ from unittest.mock import patch
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
-from benchmarks.experiments.study import write_csv
+from benchmarks.experiments.shared import write_csv
 from scipy.optimize import minimize
 
 from lbhash.centers import arrange, class_centers

@@ -12,7 +12,7 @@ from itertools import product
 
 import numpy as np
 import pandas as pd
-from benchmarks.experiments.study import asked, markdown, options, run, show
+from benchmarks.experiments.shared import asked, markdown, options, run, show
 
 from lbhash.centers.targets import centers_fingerprint
 from lbhash.hasher import Hasher

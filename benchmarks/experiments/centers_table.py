@@ -12,7 +12,7 @@ import sys
 from itertools import product
 
 import pandas as pd
-from benchmarks.experiments.study import markdown, options, show, write_csv
+from benchmarks.experiments.shared import markdown, options, show, write_csv
 
 from lbhash.centers import minimum_distance
 from lbhash.centers.best import best_centers

@@ -21,7 +21,7 @@ from typing import Any
 
 import pandas as pd
 import seaborn as sns
-from benchmarks.experiments.study import fitted, markdown, options, run, save, show, write_csv
+from benchmarks.experiments.shared import fitted, markdown, options, run, save, show, write_csv
 
 from lbhash.data import EmbeddingSplit
 from lbhash.data.holdout import validation_dataset

@@ -18,7 +18,7 @@ from typing import Any
 import pandas as pd
 import torch
 import torch.nn.functional as F
-from benchmarks.experiments.study import fitted, held_out, markdown, options, run, show
+from benchmarks.experiments.shared import fitted, held_out, markdown, options, run, show
 from torch import Tensor
 
 from lbhash.hasher import Hasher

@@ -20,7 +20,7 @@ from typing import Any
 
 import pandas as pd
 import seaborn as sns
-from benchmarks.experiments.study import markdown, save
+from benchmarks.experiments.shared import markdown, save
 
 from lbhash.centers.targets import ARRANGED
 from lbhash.data.images import load_images

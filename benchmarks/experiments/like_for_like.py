@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import seaborn as sns
-from benchmarks.experiments.study import asked, markdown, missing, options, read_csv, run, save, show, write_csv
+from benchmarks.experiments.shared import asked, markdown, missing, options, read_csv, run, save, show, write_csv
 
 from lbhash.hasher import Hasher
 from lbhash.losses import METHODS as LOSSES

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import seaborn as sns
-from benchmarks.experiments.study import fitted, markdown, missing, options, read_csv, run, save, show, write_csv
+from benchmarks.experiments.shared import fitted, markdown, missing, options, read_csv, run, save, show, write_csv
 
 from lbhash.data import Dataset, load_dataset
 from lbhash.evaluation.report import evaluate

@@ -25,7 +25,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 import torch
-from benchmarks.experiments.study import Others, held_out, markdown, missing, options, read_csv, run, show, write_csv
+from benchmarks.experiments.shared import Others, held_out, markdown, missing, options, read_csv, run, show, write_csv
 from scipy.optimize import linear_sum_assignment
 from torch import Tensor
 

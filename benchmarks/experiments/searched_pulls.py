@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from benchmarks.experiments.study import asked, fitted, held_out, markdown, options, run, show
+from benchmarks.experiments.shared import asked, fitted, held_out, markdown, options, run, show
 
 from lbhash.hasher import Hasher
 from lbhash.reproduce.runs.sources import Source

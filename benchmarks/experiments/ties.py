@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from benchmarks.experiments.study import markdown, options, show
+from benchmarks.experiments.shared import markdown, options, show
 
 from lbhash.codes import unpack
 from lbhash.data import Dataset
