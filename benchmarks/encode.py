@@ -35,6 +35,8 @@ import psutil
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from side_by_side import of_child, options, print_head, print_row
+
 BARE = """
 import sys, time
 from io import BytesIO
@@ -65,11 +67,10 @@ print(time.perf_counter() - started)
 
 def main() -> None:
     """Measure, print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = options(__doc__, rounds=3)
     parser.add_argument("--data", type=Path, help="a Parquet file of images; random ones if not given")
     parser.add_argument("--backbone", type=Path, help="a folder of transformers; an untrained one if not given")
     parser.add_argument("--rows", type=int, default=4000, help="images")
-    parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--batch-size", type=int, default=32)
     parser.add_argument("--precision", choices=["32", "bf16"], default="32")
     parser.add_argument("--workers", type=int, help="of encode; its default if not given")
@@ -80,37 +81,28 @@ def main() -> None:
         place = Path(name)
         backbone = given.backbone or random_backbone(place / "backbone")
         model = random_model(backbone, place / "model")
-        every = images(given.data, given.rows, place / "all.parquet")
+        every, quarter = (images(given.data, rows, place / f"{rows}.parquet") for rows in (given.rows, given.rows // 4))
         print(f"{given.rows:,} images, precision {given.precision}, {given.threads} threads\n")
-        speeds(given, every, backbone, model, place)
-        quarter = images(given.data, given.rows // 4, place / "quarter.parquet")
-        memory = encode(given, quarter, backbone, model, place)[2]
+        print_head("round", "bare, a second", "encode, a second", "bare / encode", "start, s", "memory, MiB", words=0)
+        ratios = []
+        for number in range(1, given.rounds + 1):
+            (bare,) = of_child(BARE, every, backbone, model, given.precision, given.batch_size)
+            seconds, whole, memory = encode(given, every, backbone, model)
+            ratios.append(bare / seconds)
+            rates = (f"{given.rows / took:,.1f}" for took in (bare, seconds))
+            print_row(number, *rates, f"{ratios[-1]:.3f}", f"{whole - seconds:.1f}", f"{memory:,.0f}")
+        print(f"\nmedian of bare / encode: {statistics.median(ratios):.3f}", flush=True)
+        memory = encode(given, quarter, backbone, model)[2]
         print(f"memory for {given.rows // 4:,} images: {memory:,.0f} MiB")
 
 
-def speeds(given: argparse.Namespace, data: Path, backbone: Path, model: Path, place: Path) -> None:
-    """A line a round."""
-    print("| round | bare, a second | encode, a second | bare / encode | start, s | memory, MiB |")
-    print("|--:|--:|--:|--:|--:|--:|")
-    ratios = []
-    for number in range(1, given.rounds + 1):
-        arguments = (BARE, data, backbone, model, given.precision, given.batch_size)
-        bare = float(subprocess.run([sys.executable, "-c", *map(str, arguments)], stdout=-1, check=True).stdout)
-        seconds, whole, memory = encode(given, data, backbone, model, place)
-        ratios.append(bare / seconds)
-        figures = f"{given.rows / bare:,.1f} | {given.rows / seconds:,.1f} | {ratios[-1]:.3f} | {whole - seconds:.1f}"
-        print(f"| {number} | {figures} | {memory:,.0f} |", flush=True)
-    print(f"\nmedian of bare / encode: {statistics.median(ratios):.3f}", flush=True)
-
-
-def encode(
-    given: argparse.Namespace, data: Path, backbone: Path, model: Path, place: Path
-) -> tuple[float, float, float]:
-    """Seconds of the encoding and of the whole command, and MiB."""
-    shutil.rmtree(place / "codes", ignore_errors=True)
-    options = {"model": model, "backbone": backbone, "data": data, "out": place / "codes", "workers": given.workers}
-    options |= {"batch-size": given.batch_size, "precision": given.precision}
-    words = [word for name, value in options.items() if value is not None for word in (f"--{name}", str(value))]
+def encode(given: argparse.Namespace, data: Path, backbone: Path, model: Path) -> tuple[float, float, float]:
+    """Return the seconds of the encoding and of the whole command, and MiB."""
+    out = model.with_name("codes")
+    shutil.rmtree(out, ignore_errors=True)
+    settings = {"model": model, "backbone": backbone, "data": data, "out": out, "workers": given.workers}
+    settings |= {"batch-size": given.batch_size, "precision": given.precision}
+    words = [word for name, value in settings.items() if value is not None for word in (f"--{name}", str(value))]
     started, most = time.perf_counter(), 0
     with subprocess.Popen([sys.executable, "-m", "lbhash", "encode", *words, "--json"], stdout=-1, stderr=-3) as run:
         process = psutil.Process(run.pid)
@@ -124,7 +116,7 @@ def encode(
 
 
 def held_by(process: psutil.Process) -> int:
-    """Bytes of a process and its children, of what they share each its part."""
+    """Return the bytes of a process and its children, of what they share each its part."""
     total = 0
     for one in (process, *process.children(recursive=True)):
         try:
@@ -135,7 +127,7 @@ def held_by(process: psutil.Process) -> int:
 
 
 def images(data: Path | None, rows: int, out: Path) -> Path:
-    """A Parquet file of so many images, from the first one of the data on, and again from there if need be."""
+    """Write a Parquet file of so many images, from the first one of the data on, and again from there if need be."""
     if data is None:
         from PIL import Image
 
@@ -153,7 +145,7 @@ def images(data: Path | None, rows: int, out: Path) -> Path:
 
 
 def random_backbone(folder: Path) -> Path:
-    """A MobileNetV2 that looks at 128 × 128 pixels."""
+    """Write a MobileNetV2 that looks at 128 × 128 pixels."""
     from transformers import MobileNetV2Config, MobileNetV2ImageProcessor, MobileNetV2Model
 
     MobileNetV2Model(MobileNetV2Config()).save_pretrained(folder)
@@ -163,7 +155,7 @@ def random_backbone(folder: Path) -> Path:
 
 
 def random_model(backbone: Path, folder: Path) -> Path:
-    """A head of 64 bits."""
+    """Write a head of 64 bits."""
     from lbhash.models.backbone import Backbone
     from lbhash.models.hash_model import HashModel
 

@@ -17,13 +17,9 @@ repeat, and equal ones are looked at once; ``--queries`` and ``--base`` add a ro
 
 from __future__ import annotations
 
-import argparse
 import os
-import subprocess
-import sys
 import tempfile
 from pathlib import Path
-from timeit import repeat, timeit
 
 import numba
 import numpy as np
@@ -32,6 +28,7 @@ from lbhash import evaluate
 from lbhash.codes import unpack
 from lbhash.codes.io import read_codes
 from lbhash.utils.labels import one_hot
+from side_by_side import noisy_codes, of_child, options, print_head, print_row, seconds_of
 
 CASES = {
     "1,000 × 54,000, 10 classes": (1_000, 54_000, 10, False),
@@ -70,22 +67,18 @@ print(took, used, peak_memory(), peak[0] * resource.getpagesize())
 """
 
 
-def make(rows: int, bits: int, classes: int, several: bool, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Packed codes and labels of a seed; the centers are the same for all seeds."""
-    centers = np.random.default_rng(0).integers(0, 256, (classes, bits // 8), np.uint8)
-    rng = np.random.default_rng(seed)
-    labels = rng.integers(0, classes, rows)
-    flips = np.bitwise_and.reduce(rng.integers(0, 256, (3, rows, bits // 8), np.uint8))
-    codes = centers[labels] ^ flips
+def make(rows: int, classes: int, several: bool, seed: int) -> Codes:
+    """Return packed codes of 64 bits and labels, perhaps ``several`` a row, of a seed."""
+    codes, labels = noisy_codes(rows, 64, classes, seed)
     if not several:
         return codes, labels
     hot = one_hot(labels, classes)
-    hot[np.arange(rows), rng.integers(0, classes, rows)] = 1
+    hot[np.arange(rows), np.random.default_rng(seed).integers(0, classes, rows)] = 1
     return codes, hot
 
 
 def loop_map(query: np.ndarray, query_hot: np.ndarray, base: np.ndarray, base_hot: np.ndarray) -> float:
-    """mAP as public hashing code has it."""
+    """Return mAP as public hashing code has it."""
     summed = 0.0
     for code, label in zip(query, query_hot, strict=True):
         relevant = (label @ base_hot.T > 0).astype(np.float32)
@@ -99,37 +92,37 @@ def loop_map(query: np.ndarray, query_hot: np.ndarray, base: np.ndarray, base_ho
 
 
 def against_the_loop(rounds: int, files: tuple[Path, Path] | None) -> None:
-    """Whole evaluations."""
-    print("| work | bits | distinct | loop, s | evaluate, s | ratio | mAP of the loop | mAP, worst to best |")
-    print("|:--|--:|--:|--:|--:|--:|--:|--:|")
+    """Print whole evaluations."""
+    print_head("work", "bits", "distinct", "loop, s", "evaluate, s", "ratio", "mAP of the loop", "mAP, worst to best")
     for name, (queries, base, classes, several) in CASES.items():
-        sets = make(queries, 64, classes, several, seed=1), make(base, 64, classes, several, seed=2)
-        _row_against_the_loop(name, 64, classes, *sets, rounds)
+        query, held = (make(rows, classes, several, seed) for seed, rows in ((1, queries), (2, base)))
+        row_against_the_loop((name, 64, classes), query, held, rounds)
     if files is not None:
-        held = [read_codes(file, name) for file, name in zip(files, ("queries", "base"), strict=True)]
-        (q, ql), (b, bl) = ((table.codes, table.labels) for table in held)
-        classes = ql.shape[1] if ql.ndim == 2 else int(max(ql.max(), bl.max())) + 1
-        name = f"{len(q):,} × {len(b):,}, given codes"
-        _row_against_the_loop(name, held[1].bits, classes, (q, ql), (b, bl), rounds)
+        tables = [read_codes(file, name) for file, name in zip(files, ("queries", "base"), strict=True)]
+        query, held = ((table.codes, table.labels) for table in tables)
+        classes = query[1].shape[1] if query[1].ndim == 2 else int(max(query[1].max(), held[1].max())) + 1
+        name = f"{len(query[0]):,} × {len(held[0]):,}, given codes"
+        row_against_the_loop((name, tables[1].bits, classes), query, held, rounds)
 
 
-def _row_against_the_loop(name: str, bits: int, classes: int, query: Codes, base: Codes, rounds: int) -> None:
-    (q, ql), (b, bl) = query, base
+def row_against_the_loop(about: tuple[str, int, int], query: Codes, base: Codes, rounds: int) -> None:
+    """Print a line about a name, bits and a number of classes."""
+    (name, bits, classes), (q, ql), (b, bl) = about, query, base
     evaluate(q[:100], ql[:100], b[:1000], bl[:1000])  # compiled by now
     signs, others = unpack(q, bits).astype(np.float32), unpack(b, bits).astype(np.float32)
     hot, other_hot = one_hot(ql, classes).astype(np.float32), one_hot(bl, classes).astype(np.float32)
     found: list[float] = []
-    slow = timeit(lambda: found.append(loop_map(signs, hot, others, other_hot)), number=1)
+    slow = seconds_of(lambda: found.append(loop_map(signs, hot, others, other_hot)))
     report = evaluate(q, ql, b, bl)
-    quick = min(repeat(lambda: evaluate(q, ql, b, bl), number=1, repeat=rounds))
+    quick = min(seconds_of(lambda: evaluate(q, ql, b, bl)) for _ in range(rounds))
     distinct = len(np.unique(b, axis=0)) / len(b)
     spread = f"{report.map:.4f}, {report.map_worst:.4f} to {report.map_best:.4f}"
-    cells = [name, bits, f"{distinct:.0%}", f"{slow:.1f}", f"{quick:.3f}", f"{slow / quick:.0f}", f"{found[0]:.4f}"]
-    print(f"| {' | '.join(map(str, cells))} | {spread} |", flush=True)
+    times = f"{slow:.1f}", f"{quick:.3f}", f"{slow / quick:.0f}"
+    print_row(name, bits, f"{distinct:.0%}", *times, f"{found[0]:.4f}", spread)
 
 
 def memory_mapped(rows: int, queries: int, threads: int) -> None:
-    """A base in files."""
+    """Print a base in files."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         starts = range(0, rows, SHARD)
@@ -139,13 +132,11 @@ def memory_mapped(rows: int, queries: int, threads: int) -> None:
             base_labels = np.lib.format.open_memmap(folder / f"bl{number}.npy", "w+", np.int64, (size,))
             for start in range(0, size, PART):
                 part = slice(start, min(start + PART, size))
-                base[part], base_labels[part] = make(part.stop - start, 64, 100, False, seed=2 + low + start)
+                base[part], base_labels[part] = make(part.stop - start, 100, several=False, seed=2 + low + start)
         del base, base_labels
-        for file, array in zip(("q.npy", "ql.npy"), make(queries, 64, 100, False, seed=1), strict=True):
+        for file, array in zip(("q.npy", "ql.npy"), make(queries, 100, several=False, seed=1), strict=True):
             np.save(folder / file, array)
-        command = [sys.executable, "-c", CHILD, name, str(threads), str(len(starts))]
-        done = subprocess.run(command, capture_output=True, text=True, check=True)
-    took, used, peak, own = map(float, done.stdout.split())
+        took, used, peak, own = of_child(CHILD, name, threads, len(starts))
     memory = f"peak memory {peak / 1e6:.0f} MB, of its own {own / 1e6:.0f} MB"
     size = f"{queries:,} × {rows:,} at 64 bits in {len(starts)} files"
     print(f"\nmemory-mapped: {size}, evaluate_parts {took:.2f} s ({used:.2f} s of the processor), {memory}")
@@ -153,8 +144,7 @@ def memory_mapped(rows: int, queries: int, threads: int) -> None:
 
 def main() -> None:
     """Run both."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=5)
+    parser = options(__doc__, rounds=5)
     parser.add_argument("--threads", type=int, default=min(2, os.cpu_count() or 1))
     parser.add_argument("--queries", type=Path, help="a file of codes")
     parser.add_argument("--base", type=Path, help="a file of codes")

@@ -25,6 +25,7 @@ import statistics
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +41,7 @@ from lbhash.models.backbone import Backbone, pooled_output
 from lbhash.models.hash_model import HashModel
 from lbhash.training import TrainingArguments, train
 from lbhash.training.images import Augmentation, ImageModel, ImageRows, resized
+from side_by_side import in_turns, median_ratio, options, print_head, print_row
 
 CLASSES = 10
 
@@ -75,10 +77,9 @@ class Batches:
         return self.rows.inputs(index, 0), self.rows.labels[torch.from_numpy(index)]
 
 
-def plain(rows: Any, backbone: Backbone, given: argparse.Namespace, *, prepared: bool) -> float:
-    """Images a second of the loop that everybody writes."""
+def plain(rows: Any, backbone: Backbone, given: argparse.Namespace, layout: torch.memory_format) -> float:
+    """Return images a second of the loop that everybody writes."""
     device = torch.device("cuda" if given.device == "gpu" else "cpu")
-    layout = torch.channels_last if prepared else torch.contiguous_format
     network = copy.deepcopy(backbone.model).to(device, memory_format=layout).train()
     for module in network.modules():
         if isinstance(module, nn.BatchNorm2d):
@@ -113,10 +114,9 @@ def plain(rows: Any, backbone: Backbone, given: argparse.Namespace, *, prepared:
     return len(rows) / seconds
 
 
-def ours(rows: Any, backbone: Backbone, given: argparse.Namespace, bits: int, guided: bool) -> float:
-    """Images a second of lbhash's training."""
+def ours(rows: Any, backbone: Backbone, given: argparse.Namespace, bits: int, *, pull: str) -> float:
+    """Return images a second of lbhash's training."""
     centers = torch.from_numpy(class_centers(CLASSES, bits)).float()
-    pull = "surrogate" if guided else "none"
     objective = build_objective(given.method, Task(bits, CLASSES, rows.labels, centers), pull)
     model = ImageModel(copy.deepcopy(backbone.model), HashModel(backbone.dim, bits))
     trained = train(
@@ -139,7 +139,7 @@ def ours(rows: Any, backbone: Backbone, given: argparse.Namespace, bits: int, gu
 
 def main() -> None:
     """Measure, print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = options(__doc__, rounds=3)
     parser.add_argument("--data", help="images; random pixels if not given")
     parser.add_argument("--backbone", help="a folder of transformers; an untrained ResNet-50 if not given")
     parser.add_argument("--method", default="csq")
@@ -147,7 +147,6 @@ def main() -> None:
     parser.add_argument("--image-size", type=int, default=96)
     parser.add_argument("--batch-size", type=int, default=64)
     parser.add_argument("--steps", type=int, default=40, help="of an epoch")
-    parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--device", choices=["cpu", "gpu"], default="cpu")
     parser.add_argument("--precision", choices=["32", "bf16", "16"], default="32")
     parser.add_argument("--threads", type=int, default=2)
@@ -158,39 +157,22 @@ def main() -> None:
         prepared = resized(Backbone.from_pretrained(folder), given.image_size)
         loaded, rows = as_loaded(folder, prepared), images(given, prepared)
         turns: dict[str, Callable[[], float]] = {
-            "plain, as loaded": lambda: plain(rows, loaded, given, prepared=False),
-            "plain, prepared": lambda: plain(rows, prepared, given, prepared=True),
+            "plain, as loaded": partial(plain, rows, loaded, given, torch.contiguous_format),
+            "plain, prepared": partial(plain, rows, prepared, given, torch.channels_last),
         }
         for bits in given.bits:
             for guided in (False, True):
                 name = f"{given.method}{'_d' if guided else ''}, {bits} bits"
-                turns[name] = lambda bits=bits, guided=guided: ours(rows, prepared, given, bits, guided)  # type: ignore[misc]
-        rates: dict[str, list[float]] = {name: [] for name in turns}
-        for turn in range(given.rounds + 1):
-            for name, measure in turns.items():
-                rate = measure()
-                if turn:
-                    rates[name].append(rate)
-    report(rates, given, len(rows))
-
-
-def report(rates: dict[str, list[float]], given: argparse.Namespace, count: int) -> None:
-    """Print the two tables."""
-    print(f"{count:,} images an epoch, {given.image_size} px, batch {given.batch_size}, precision {given.precision}")
-    print("\n| what | images a second | seconds an epoch | / plain, as loaded | / plain, prepared |")
-    print("|:--|--:|--:|--:|--:|")
+                turns[name] = partial(ours, rows, prepared, given, bits, pull="surrogate" if guided else "none")
+        rates = in_turns(turns, given.rounds, warm_up=1)
+    print(
+        f"{len(rows):,} images an epoch, {given.image_size} px, batch {given.batch_size}, precision {given.precision}\n"
+    )
+    print_head("what", "images a second", "seconds an epoch", "/ plain, as loaded", "/ plain, prepared", "/ its host")
     for name, seen in rates.items():
-        rate = statistics.median(seen)
-        beside = [
-            statistics.median(own / other for own, other in zip(seen, rates[f"plain, {kind}"], strict=True))
-            for kind in ("as loaded", "prepared")
-        ]
-        print(f"| {name} | {rate:.1f} | {count / rate:.2f} | {beside[0]:.3f} | {beside[1]:.3f} |")
-    print("\n| bits | seconds an epoch, guided / host |\n|--:|--:|")
-    for bits in given.bits:
-        host, guided = (rates[f"{given.method}{kind}, {bits} bits"] for kind in ("", "_d"))
-        cost = statistics.median(own / other for own, other in zip(host, guided, strict=True))
-        print(f"| {bits} | {cost:.3f} |")
+        rate, host = statistics.median(seen), rates[name.replace("_d,", ",")]
+        beside = (median_ratio(seen, other) for other in (rates["plain, as loaded"], rates["plain, prepared"], host))
+        print_row(name, f"{rate:.1f}", f"{len(rows) / rate:.2f}", *(f"{ratio:.3f}" for ratio in beside))
 
 
 def images(given: argparse.Namespace, backbone: Backbone) -> Any:

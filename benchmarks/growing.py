@@ -22,6 +22,7 @@ import numpy as np
 
 from lbhash.codes.io import CodeTable
 from lbhash.index import build_index, open_index
+from side_by_side import print_head, print_row
 
 READER = """
 import sys, threading, time
@@ -41,8 +42,8 @@ print(np.median(times), max(times))
 """
 
 
-def grow(folder: Path, adds: int) -> str:
-    """Add codes one by one, and return the row of the table."""
+def grow(folder: Path, adds: int) -> None:
+    """Add codes one by one, and print the row of the table."""
     rng = np.random.default_rng(1)
     index = open_index(folder)
     codes = rng.integers(0, 256, (adds, index.bits // 8), np.uint8)
@@ -58,9 +59,8 @@ def grow(folder: Path, adds: int) -> str:
             whole.append(1e3 * (time.perf_counter() - started))
             most = max(most, sum(1 for _ in folder.iterdir()))
         told, _ = reader.communicate()
-    median, longest = map(float, told.split())
-    times = f"{np.median(whole):.1f} | {np.percentile(whole, 99):.1f} | {max(whole):.1f}"
-    return f"| {len(index) - adds:,} | {adds:,} | {times} | {most} | {median:.1f} | {longest:.1f} |"
+    times = (f"{value:.1f}" for value in (np.median(whole), np.percentile(whole, 99), max(whole)))
+    print_row(f"{len(index) - adds:,}", f"{adds:,}", *times, most, *(f"{float(word):.1f}" for word in told.split()))
 
 
 def main() -> None:
@@ -70,8 +70,8 @@ def main() -> None:
     parser.add_argument("--base", type=int, nargs="+", default=[0, 100_000], help="codes that are there before")
     parser.add_argument("--folder", help="where the index is made: another disk, or a file system in memory")
     given = parser.parse_args()
-    print("| before | adds | median, ms | 99 %, ms | longest, ms | files | search, ms | longest, ms |")
-    print("|--:|--:|--:|--:|--:|--:|--:|--:|")
+    names = "median, ms", "99 %, ms", "longest, ms", "files", "search, ms", "longest, ms"
+    print_head("before", "adds", *names, words=0)
     for count in given.base:
         rng = np.random.default_rng(0)
         codes = rng.integers(0, 256, (count + 1, 8), np.uint8)
@@ -80,7 +80,7 @@ def main() -> None:
         with tempfile.TemporaryDirectory(dir=given.folder) as place:
             folder, table = Path(place) / "index", CodeTable(codes, 64, np.arange(count + 1))
             build_index(table, folder, ids=names, attributes=labels, vectors=vectors, store_vectors="embeddings")
-            print(grow(folder, given.adds), flush=True)
+            grow(folder, given.adds)
 
 
 if __name__ == "__main__":

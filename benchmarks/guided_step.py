@@ -9,10 +9,9 @@ module a block, PyTorch's dropout and a second forward pass for the second loss.
 
 from __future__ import annotations
 
-import argparse
 import statistics
-import time
 from collections.abc import Callable
+from functools import partial
 
 import torch
 import torch.nn.functional as F
@@ -22,6 +21,7 @@ from lbhash.centers import class_centers
 from lbhash.losses import METHODS, Objective, Task, build_objective
 from lbhash.models.hash_model import HashModel
 from lbhash.models.surrogate import Surrogate
+from side_by_side import in_turns, options, print_head, print_row, seconds_of
 
 BITS, BATCH, DIM, HIDDEN, CLASSES, ROWS = 64, 64, 1280, 1024, 100, 5000
 
@@ -66,39 +66,26 @@ def stepper(objective: Objective, x: Tensor, labels: Tensor) -> Callable[[], Non
     return step
 
 
-def median_times(steps: list[Callable[[], None]], rounds: int) -> list[float]:
-    """Median milliseconds of each step, the steps taking turns."""
-    times: list[list[float]] = [[] for _ in steps]
-    for turn in range(rounds + 5):
-        for step, seen in zip(steps, times, strict=True):
-            started = time.perf_counter()
-            step()
-            if turn >= 5:
-                seen.append(1e3 * (time.perf_counter() - started))
-    return [statistics.median(seen) for seen in times]
-
-
 def main() -> None:
     """Print one table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=100)
-    given = parser.parse_args()
+    given = options(__doc__, rounds=100).parse_args()
     torch.set_flush_denormal(True)
     torch.manual_seed(0)
     x, labels = torch.randn(ROWS, DIM), torch.randint(0, CLASSES, (ROWS,))
     centers = torch.from_numpy(class_centers(CLASSES, BITS)).float()
     task = Task(BITS, CLASSES, labels, centers)
-    print("| threads | host | host, ms | guided, ms | guided / host | first, ms | first / host |")
-    print("|--:|:--|--:|--:|--:|--:|--:|")
+    print_head("threads", "host", "host, ms", "guided, ms", "guided / host", "first, ms", "first / host", words=2)
     for threads in (1, 2):
         torch.set_num_threads(threads)
         for method in METHODS:
-            pulls = ("none", "surrogate", "surrogate")
-            objectives = [build_objective(method, task, pull=pull) for pull in pulls]
-            objectives[2].surrogate = FirstSurrogate(BITS)
-            host, guided, first = median_times([stepper(o, x, labels) for o in objectives], given.rounds)
-            ratios = f"{guided / host:.2f} | {first:.2f} | {first / host:.2f}"
-            print(f"| {threads} | {method} | {host:.2f} | {guided:.2f} | {ratios} |", flush=True)
+            pulls = {"host": "none", "guided": "surrogate", "first": "surrogate"}
+            objectives = {name: build_objective(method, task, pull=pull) for name, pull in pulls.items()}
+            objectives["first"].surrogate = FirstSurrogate(BITS)
+            steps = {name: partial(seconds_of, stepper(one, x, labels)) for name, one in objectives.items()}
+            times = in_turns(steps, given.rounds, warm_up=5)
+            host, guided, first = (1e3 * statistics.median(seen) for seen in times.values())
+            figures = host, guided, guided / host, first, first / host
+            print_row(threads, method, *(f"{value:.2f}" for value in figures))
 
 
 if __name__ == "__main__":

@@ -15,9 +15,9 @@ import argparse
 import os
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -28,19 +28,38 @@ from lbhash.data import load_table
 from lbhash.evaluation.neighbors import nearest_by_cosine, unit_rows
 from lbhash.index import build_index, rerank
 from lbhash.reproduce.runs import Source
+from side_by_side import print_head, print_row, seconds_of
 
 Floats = npt.NDArray[np.float32]
 NEAREST, QUERIES, THREADS = 10, 1_000, 2
 
 
-class Stored(NamedTuple):
-    """A way to store the base: ``search`` returns the ids of each query's ten nearest."""
+@dataclass
+class Table:
+    """What the ways to store a base take, and what they find of each query's ten nearest."""
 
-    name: str
-    memory: float
-    disk: float
-    build: float  # seconds, of fitting and adding
-    search: Callable[[], npt.NDArray[np.int64]]
+    nearest: npt.NDArray[np.int64]
+    rows: list[tuple[str, float, float, float, float, float]] = field(default_factory=list)
+
+    def add(
+        self, name: str, memory: float, build: float, search: Callable[[], npt.NDArray[np.int64]], disk: float = 0
+    ) -> None:
+        """Add a way, whose ``search`` returns the ids of each query's nearest: the shortest of three rounds counts."""
+        found: list[npt.NDArray[np.int64]] = []
+        seconds = min(seconds_of(lambda: found.append(search())) for _ in range(3))
+        recall = (found[-1][:, :, None] == self.nearest[:, None, :]).any(axis=2).mean()
+        self.rows.append((name, memory, disk, build, float(recall), 1e3 * seconds / len(self.nearest)))
+
+    def show(self) -> None:
+        """Print the table, with a star at each way that no other beats."""
+        print_head("way", "memory", "disk", "build, s", "recall@10", "ms")
+        for name, memory, disk, build, recall, milliseconds in self.rows:
+            first = not any(
+                other <= memory and better >= recall and (other, better) != (memory, recall)
+                for _, other, _, _, better, _ in self.rows
+            )
+            found = f"{recall:.3f}{' *' * first}"
+            print_row(name, f"{memory:.0f}", f"{disk:.0f}", f"{build:.1f}", found, f"{milliseconds:.2f}")
 
 
 def grown(rows: Floats, count: int, rng: np.random.Generator) -> Floats:
@@ -51,34 +70,25 @@ def grown(rows: Floats, count: int, rng: np.random.Generator) -> Floats:
     return np.concatenate([rows, unit_rows(np.float32(0.8) * rows[first] + 0.2 * rows[second] + 0.3 * noise)])
 
 
-def ours(base: Floats, query: Floats, folder: Path, seed: int) -> Iterator[Stored]:
-    """Yield the default for rows without labels, at several lengths, alone and with int8 vectors behind it."""
-    dim = base.shape[1]
+def ours(table: Table, base: Floats, query: Floats, folder: Path, seed: int) -> None:
+    """Add the default for rows without labels, at several lengths, alone and with int8 vectors behind it."""
     for bits in (64, 128, 256, 384, 512):
         began = time.perf_counter()
         hasher = Hasher(bits, seed=seed).fit(base)
-        codes = hasher.encode(base)
-        place = folder / str(bits)
-        index = build_index(
-            CodeTable(codes, bits, np.arange(len(base))),
-            place,
-            vectors=base,
-            store_vectors="int8",
-            learns_classes=False,
-        )
-        build, asked = time.perf_counter() - began, hasher.encode(query)
-        name = f"lbhash {hasher.name}, {bits} bits"
-        yield Stored(name, bits / 8, 0, build, lambda i=index, q=asked: i.search(q, NEAREST).ids)
+        codes, vectors = CodeTable(hasher.encode(base), bits, np.arange(len(base))), {"store_vectors": "int8"}
+        index = build_index(codes, folder / str(bits), vectors=base, learns_classes=False, **vectors)
+        build, asked, name = time.perf_counter() - began, hasher.encode(query), f"lbhash {hasher.name}, {bits} bits"
+        table.add(name, bits / 8, build, lambda i=index, q=asked: i.search(q, NEAREST).ids)
         for count in (50, 100, 200):
 
             def again(index=index, asked=asked, count=count) -> npt.NDArray[np.int64]:
                 return rerank(index, index.search(asked, count), query, NEAREST, "embeddings").ids
 
-            yield Stored(f"{name} x {count}", bits / 8, dim, build, again)
+            table.add(f"{name} x {count}", bits / 8, build, again, disk=base.shape[1])
 
 
-def sentence_transformers(base: Floats, query: Floats) -> Iterator[Stored]:
-    """Yield the two stages that its documentation shows: signs in memory, int8 vectors of the candidates on disk."""
+def sentence_transformers(table: Table, base: Floats, query: Floats) -> None:
+    """Add the two stages that its documentation shows: signs in memory, int8 vectors of the candidates on disk."""
     import faiss
     from sentence_transformers.util.quantization import quantize_embeddings
 
@@ -96,81 +106,58 @@ def sentence_transformers(base: Floats, query: Floats) -> Iterator[Stored]:
             scores = np.einsum("qd,qcd->qc", query * step, held[ids].astype(np.float32))
             return np.take_along_axis(ids, np.argsort(-scores, axis=1)[:, :NEAREST], 1)
 
-        yield Stored(f"sentence-transformers x {count}", base.shape[1] / 8, base.shape[1], build, search)
+        table.add(f"sentence-transformers x {count}", base.shape[1] / 8, build, search, disk=base.shape[1])
 
 
-def faiss_ways(base: Floats, query: Floats, seed: int) -> Iterator[Stored]:
-    """Yield FAISS's quantizers, a graph, and the rows themselves."""
+def faiss_ways(table: Table, base: Floats, query: Floats, seed: int) -> None:
+    """Add FAISS's quantizers, a graph, and the rows themselves."""
     import faiss
 
     dim, train = base.shape[1], base[np.random.default_rng(seed).permutation(len(base))[:50_000]]
     factories = [f"OPQ{parts}_{parts * min(4, dim // parts)},PQ{parts}" for parts in (8, 16, 32)]
-    factories += [f"RaBitQ{'' if bits == 1 else bits}" for bits in (1, 2, 4)]
-    factories += ["PQ32x4fs,RFlat", "IVF512,SQ8", "SQ8", "HNSW16,SQ8", "Flat"]
+    factories += ["RaBitQ", "RaBitQ2", "RaBitQ4", "PQ32x4fs,RFlat", "IVF512,SQ8", "SQ8", "HNSW16,SQ8", "Flat"]
     for factory in factories:
         built = f"RR{dim},{factory}" if factory.startswith("RaBitQ") else factory
         index, began = faiss.index_factory(dim, built, faiss.METRIC_INNER_PRODUCT), time.perf_counter()
         index.train(train)
         index.add(base)
-        build, size = time.perf_counter() - began, (len(faiss.serialize_index(index)) / len(base))
-        disk = 0.0
+        build, size, disk = time.perf_counter() - began, len(faiss.serialize_index(index)) / len(base), 0.0
         if hasattr(index, "nprobe"):
             index.nprobe = 8
         if factory.endswith("RFlat"):  # its rows could lie on disk
             index.k_factor, disk = 10, 4.0 * dim
-        yield Stored(f"FAISS {factory}", size - disk, disk, build, lambda i=index: i.search(query, NEAREST)[1])
+        table.add(f"FAISS {factory}", size - disk, build, lambda i=index: i.search(query, NEAREST)[1], disk=disk)
 
 
-def usearch_ways(base: Floats, query: Floats) -> Iterator[Stored]:
-    """Yield usearch's graph over vectors of int8."""
+def usearch_graph(table: Table, base: Floats, query: Floats) -> None:
+    """Add usearch's graph over vectors of int8."""
     from usearch.index import Index
 
-    began = time.perf_counter()
     index = Index(ndim=base.shape[1], metric="cos", dtype="i8")
-    index.add(np.arange(len(base)), base, threads=THREADS)
-    build = time.perf_counter() - began
+    build = seconds_of(lambda: index.add(np.arange(len(base)), base, threads=THREADS))
 
     def search() -> npt.NDArray[np.int64]:
         return index.search(query, NEAREST, threads=THREADS).keys.astype(np.int64)
 
-    yield Stored("usearch graph, int8", index.memory_usage / len(base), 0, build, search)
+    table.add("usearch graph, int8", index.memory_usage / len(base), build, search)
 
 
-def table(data: Source, rows: int, seed: int, folder: Path) -> None:
+def compare(data: Source, rows: int, seed: int, folder: Path) -> None:
     """Print the table of a data set."""
     import faiss
 
     faiss.omp_set_num_threads(THREADS)
     rng = np.random.default_rng(seed)
-    loaded = load_table(data.file)
-    unit = unit_rows(np.asarray(loaded.embeddings, np.float32))
+    unit = unit_rows(np.asarray(load_table(data.file).embeddings, np.float32))
     unit = unit[rng.permutation(len(unit))]
     query, base = unit[:QUERIES], grown(unit[QUERIES:], rows, rng)
-    nearest = nearest_by_cosine(query, base, NEAREST)
-    found = []
-    for ways in (ours(base, query, folder, seed), sentence_transformers(base, query), faiss_ways(base, query, seed)):
-        found += [measured(way, nearest) for way in ways]
-    found += [measured(way, nearest) for way in usearch_ways(base, query)]
+    table = Table(nearest_by_cosine(query, base, NEAREST))
+    ours(table, base, query, folder, seed)
+    sentence_transformers(table, base, query)
+    faiss_ways(table, base, query, seed)
+    usearch_graph(table, base, query)
     print(f"\n**{data.name}**, {rows:,} rows of {base.shape[1]} numbers, seed {seed}\n")
-    print("| way | memory | disk | build, s | recall@10 | ms |\n|:--|--:|--:|--:|--:|--:|")
-    for way, recall, milliseconds in found:
-        first = not any(
-            other.memory <= way.memory and better >= recall and (other.memory, -better) != (way.memory, -recall)
-            for other, better, _ in found
-        )
-        cells = f"{way.memory:.0f} | {way.disk:.0f} | {way.build:.1f} | {recall:.3f}{' *' * first} | {milliseconds:.2f}"
-        print(f"| {way.name} | {cells} |", flush=True)
-
-
-def measured(way: Stored, nearest: npt.NDArray[np.int64]) -> tuple[Stored, float, float]:
-    """Return a way with its recall and the milliseconds of a query, the shortest of three rounds."""
-    times = []
-    for _ in range(3):
-        began = time.perf_counter()
-        ids = way.search()
-        times.append(time.perf_counter() - began)
-    hits = (ids[:, :, None] == nearest[:, None, :]).any(axis=2)
-    return way, float(hits.mean()), 1e3 * min(times) / len(nearest)
+    table.show()
 
 
 def main() -> None:
@@ -182,7 +169,7 @@ def main() -> None:
     given = parser.parse_args()
     for data in given.data:
         with tempfile.TemporaryDirectory() as folder:
-            table(data, given.rows, given.seed, Path(folder))
+            compare(data, given.rows, given.seed, Path(folder))
 
 
 if __name__ == "__main__":

@@ -9,11 +9,7 @@ Every reading is a process of its own, with warm files, and the two versions tak
 
 from __future__ import annotations
 
-import argparse
 import os
-import statistics
-import subprocess
-import sys
 import tempfile
 from pathlib import Path
 
@@ -21,6 +17,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
+
+from side_by_side import of_child, options, print_head, print_row
 
 ONE = """
 import pathlib, sys, time
@@ -49,38 +47,28 @@ def write(folder: Path, rows: int, dim: int) -> None:
     )
 
 
-def measure(file: Path, how: str, source: Path) -> tuple[float, float]:
+def measure(file: Path, how: str, source: Path) -> list[float]:
     """Return seconds and megabytes of one reading by the sources of one version."""
-    done = subprocess.run(
-        [sys.executable, "-c", ONE, str(file), how],
-        env={**os.environ, "PYTHONPATH": str(source)},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    seconds, megabytes = map(float, done.stdout.split())
-    return seconds, megabytes
+    os.environ["PYTHONPATH"] = str(source)
+    return of_child(ONE, file, how)
 
 
 def main() -> None:
     """Print the table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = options(__doc__, rounds=5)
     parser.add_argument("--rows", type=int, default=100_000)
     parser.add_argument("--dim", type=int, default=384)
-    parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--beside", type=Path, help="the folder src of another version")
     given = parser.parse_args()
     sources = {"here": Path(__file__).parents[1] / "src"} | ({"beside": given.beside} if given.beside else {})
-    print("| file | version | seconds | MB | / beside, seconds | / beside, MB |")
-    print("|:--|:--|--:|--:|--:|--:|")
+    print_head("file", "version", "seconds", "MB", "/ beside, seconds", "/ beside, MB", words=2)
     with tempfile.TemporaryDirectory() as place:
         write(Path(place), given.rows, given.dim)
         for file, how in FILES.items():
             runs = [[measure(Path(place) / file, how, one) for one in sources.values()] for _ in range(given.rounds)]
-            found = [tuple(map(statistics.median, zip(*version, strict=True))) for version in zip(*runs, strict=True)]
-            for name, (seconds, megabytes) in zip(sources, found, strict=True):
-                ratios = f"{seconds / found[-1][0]:.2f} | {megabytes / found[-1][1]:.2f}"
-                print(f"| {file} | {name} | {seconds:.2f} | {megabytes:,.0f} | {ratios} |", flush=True)
+            found = np.median(runs, axis=0)
+            for name, own in zip(sources, found, strict=True):
+                print_row(file, name, f"{own[0]:.2f}", f"{own[1]:,.0f}", *(f"{one:.2f}" for one in own / found[-1]))
 
 
 if __name__ == "__main__":

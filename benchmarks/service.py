@@ -3,7 +3,8 @@
 It trains a small model of the digits, starts ``lbhash serve`` on it and searches by random rows over the loopback.
 First one client asks for one answer after the other, on a connection that it keeps, and then on a new one for each.
 Then as many connections as given ask as fast as they are answered. Then requests arrive at twice that rate, whether the
-earlier ones are answered or not; their latency counts from when they were due.
+earlier ones are answered or not; their latency counts from when they were due. "errors" are requests that found no
+connection, and other statuses.
 
     python benchmarks/service.py --seconds 300 --connections 16
 """
@@ -20,12 +21,13 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import psutil
+
+from side_by_side import print_head, print_row
 
 BITS, ROWS, K = 64, 1797, 10
 MOST_CONNECTIONS = 500
@@ -170,20 +172,13 @@ def prepare(folder: Path) -> None:
 
 
 @contextlib.contextmanager
-def serving(folder: Path, *options: str) -> Iterator[tuple[psutil.Process, int]]:
-    """The service in a process of its own, and its port."""
-    command = [
-        sys.executable,
-        "-m",
-        "lbhash",
-        "serve",
-        "--model",
-        folder / "model",
-        "--index",
-        folder / "index",
-    ]
-    command += ["--data", "digits", "--port", "0", *options]
-    with subprocess.Popen([str(word) for word in command], stderr=subprocess.PIPE, text=True) as process:
+def serving(folder: Path, concurrency: int) -> Iterator[tuple[psutil.Process, int]]:
+    """Yield the service in a process of its own, and its port."""
+    options = {"model": folder / "model", "index": folder / "index", "data": "digits", "port": 0}
+    options["concurrency"] = concurrency
+    words = [word for name, value in options.items() for word in (f"--{name}", str(value))]
+    command = [sys.executable, "-m", "lbhash", "serve", *words]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         try:
             assert process.stderr is not None
             line = process.stderr.readline()
@@ -210,60 +205,43 @@ def settle(port: int, seconds: float) -> None:
         time.sleep(0.5)
 
 
+def report(load: str, answers: Answers, seconds: float, process: psutil.Process) -> None:
+    """Print the line of a load."""
+    counts = {status: len(held) for status, held in answers.latencies.items()}
+    asked = len(answers) + answers.errors
+    shares = (
+        f"{count / max(asked, 1):.1%}"
+        for count in (counts.get(503, 0), asked - counts.get(200, 0) - counts.get(503, 0))
+    )
+    times = (f"{answers.milliseconds(200, percentile):.2f}" for percentile in (50, 99))
+    memory = f"{process.memory_info().rss / 2**20:.0f}"
+    print_row(load, f"{asked:,}", f"{counts.get(200, 0) / seconds:,.0f}", *times, *shares, memory)
+
+
 def main() -> None:
     """Print what was measured."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=float, default=60, help="of each of the two loads")
     parser.add_argument("--connections", type=int, default=16)
     parser.add_argument("--concurrency", type=int, default=1, help="of the service")
-    options = parser.parse_args()
+    given = parser.parse_args()
+    alone = min(20.0, given.seconds)
     with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        prepare(folder)
-        with serving(folder, "--concurrency", str(options.concurrency)) as (process, port):
+        prepare(Path(name))
+        with serving(Path(name), given.concurrency) as (process, port):
             settle(port, 300)
-            asyncio.run(as_fast_as_answered(port, min(5.0, options.seconds), options.connections))
-            print(
-                f"searches of {ROWS} rows in 1,597 codes of {BITS} bits, k = {K}, concurrency {options.concurrency}, ",
-                end="",
-            )
-            print(f"{options.seconds:g} seconds a load")
-            print("\none client")
-            for name, kept in (("connection kept", True), ("new connections", False)):
-                alone = asyncio.run(one_after_the_other(port, min(20.0, options.seconds), kept))
-                p50, p99 = alone.milliseconds(200, 50), alone.milliseconds(200, 99)
-                print(f"  {name}     {p50:10.2f} {p99:8.2f} ms (p50, p99 of {len(alone.latencies.get(200, [])):,})")
-            before = process.memory_info().rss
-            answers = asyncio.run(as_fast_as_answered(port, options.seconds, options.connections))
-            rate = len(answers.latencies.get(200, [])) / options.seconds
-            p50, p99 = answers.milliseconds(200, 50), answers.milliseconds(200, 99)
-            errors = answers.errors + len(answers) - len(answers.latencies.get(200, []))
-            after = process.memory_info().rss
-            print(f"\n{options.connections} connections")
-            print(f"  requests a second   {rate:10,.0f}")
-            print(f"  p50, p99            {p50:10.1f} {p99:8.1f} ms")
-            print(f"  errors              {errors:10,}")
-            print(f"  memory              {before / 2**20:10.1f} MiB before, {after / 2**20:.1f} MiB after")
-            searches, health = asyncio.run(at_a_rate(port, options.seconds, 2 * rate))
-            counts = Counter({status: len(held) for status, held in searches.latencies.items()})
-            asked = len(searches) + searches.errors
-            print(f"\ntwice that: {2 * rate:,.0f} requests a second are due")
-            print(f"  answered (200)      {counts[200] / options.seconds:10,.0f} a second")
-            print(f"  refused (503)       {counts[503] / max(asked, 1):10.1%} of {asked:,}")
-            print(f"  not connected       {searches.errors / max(asked, 1):10.1%}")
-            print(f"  other statuses      {sum(counts.values()) - counts[200] - counts[503]:10,}")
-            print(
-                f"  p50, p99 of 200     {searches.milliseconds(200, 50):10.1f} {searches.milliseconds(200, 99):8.1f} ms"
-            )
-            print(
-                f"  p50, p99 of 503     {searches.milliseconds(503, 50):10.1f} {searches.milliseconds(503, 99):8.1f} ms"
-            )
-            print(
-                f"  p50, p99 of /health {health.milliseconds(200, 50):10.1f} {health.milliseconds(200, 99):8.1f} ms, ",
-                end="",
-            )
-            print(f"{len(health.latencies.get(200, []))} of {len(health) + health.errors} answered")
-            print(f"  memory              {process.memory_info().rss / 2**20:10.1f} MiB after")
+            asyncio.run(as_fast_as_answered(port, min(5.0, given.seconds), given.connections))
+            print(f"{ROWS} rows, codes of {BITS} bits, k = {K}, concurrency {given.concurrency}\n")
+            names = "answered a second", "p50, ms", "p99, ms", "refused (503)", "errors", "memory after, MiB"
+            print_head("load", "asked", *names)
+            for load, kept in (("one client, connection kept", True), ("one client, new connections", False)):
+                report(load, asyncio.run(one_after_the_other(port, alone, kept)), alone, process)
+            answers = asyncio.run(as_fast_as_answered(port, given.seconds, given.connections))
+            report(f"{given.connections} connections", answers, given.seconds, process)
+            rate = 2 * len(answers.latencies.get(200, [])) / given.seconds
+            searches, health = asyncio.run(at_a_rate(port, given.seconds, rate))
+            report(f"twice that rate, {rate:,.0f} a second", searches, given.seconds, process)
+            report("/health meanwhile", health, given.seconds, process)
 
 
 if __name__ == "__main__":

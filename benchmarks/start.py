@@ -9,7 +9,6 @@ warm. "train" is one epoch of 1,437 rows, which is a tenth of a second of it. "e
 
 from __future__ import annotations
 
-import argparse
 import os
 import socket
 import statistics
@@ -26,13 +25,14 @@ import numpy as np
 
 from lbhash import Hasher
 from lbhash.data import load_dataset
+from side_by_side import in_turns, median_ratio, options, print_head, print_row, seconds_of
 
 LBHASH = (sys.executable, "-m", "lbhash")
 ONE_ROW = "from lbhash import Hasher; import numpy as np; Hasher.from_pretrained('model').encode(np.zeros((1, 64)))"
 
 
 def seconds(*command: str) -> float:
-    """The time of a process; status 2 is that of a refused command."""
+    """Return the time of a process; status 2 is that of a refused command."""
     started = time.perf_counter()
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode in (0, 2), done.stderr
@@ -71,24 +71,24 @@ LINES: dict[str, Callable[[], float]] = {
 
 
 def starts(rounds: int) -> None:
-    """Processes beside ``import torch``."""
+    """Print commands beside ``import torch``."""
     hasher = Hasher(epochs=1).fit_split(load_dataset("digits").train, 10)
     hasher.model_.metadata |= {"data": "digits", "protocol": "digits", "split_seed": 0}
     hasher.save_pretrained("model")
     seconds(*LBHASH, "index", "build", "--model", "model", "--data", "digits", "--out", "index")
-    took: dict[str, list[float]] = {name: [] for name in LINES}
-    beside: dict[str, list[float]] = {name: [] for name in LINES}
-    for name, line in list(LINES.items()) * (rounds + 1):
-        beside[name].append(seconds(sys.executable, "-c", "import torch"))
-        took[name].append(line())
-    print("| what | seconds | / import torch |\n|:--|--:|--:|")
+    measures: dict[str, Callable[[], float]] = {}
+    for name, line in LINES.items():
+        measures[f"torch before {name}"] = lambda: seconds(sys.executable, "-c", "import torch")
+        measures[name] = line
+    took = in_turns(measures, rounds, warm_up=1)
+    print_head("what", "seconds", "/ import torch")
     for name in LINES:
-        ours, torch = (statistics.median(times[name][1:]) for times in (took, beside))  # the first round warms up
-        print(f"| {name} | {ours:.2f} | {ours / torch:.2f} |")
+        ours, torch = (statistics.median(took[one]) for one in (name, f"torch before {name}"))
+        print_row(name, f"{ours:.2f}", f"{ours / torch:.2f}")
 
 
 def encoding(rows: int, rounds: int) -> None:
-    """The same model in NumPy and in PyTorch."""
+    """Print the same model in NumPy and in PyTorch."""
     import torch
     from threadpoolctl import threadpool_limits
 
@@ -104,25 +104,19 @@ def encoding(rows: int, rounds: int) -> None:
             for start in range(0, rows, 8192):
                 pack(model(torch.from_numpy(x[start : start + 8192])).numpy())
 
-    print("\n| threads | rows | seconds, NumPy | / PyTorch |\n|--:|--:|--:|--:|")
+    works = {"NumPy": lambda: seconds_of(lambda: encoder.encode(x)), "PyTorch": lambda: seconds_of(by_torch)}
+    print()
+    print_head("threads", "rows", "seconds, NumPy", "/ PyTorch", words=0)
     for threads in (1, os.cpu_count() or 1):
         torch.set_num_threads(threads)
-        times: list[tuple[float, float]] = []
         with threadpool_limits(threads):
-            for _ in range(rounds):
-                started = time.perf_counter()
-                encoder.encode(x)
-                between = time.perf_counter()
-                by_torch()
-                times.append((between - started, time.perf_counter() - between))
-        ratio = statistics.median(ours / theirs for ours, theirs in times)
-        print(f"| {threads} | {rows:,} | {statistics.median(ours for ours, _ in times):.2f} | {ratio:.2f} |")
+            ours, theirs = in_turns(works, rounds).values()
+        print_row(threads, f"{rows:,}", f"{statistics.median(ours):.2f}", f"{median_ratio(ours, theirs):.2f}")
 
 
 def main() -> None:
     """Measure, print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=7)
+    parser = options(__doc__, rounds=7)
     parser.add_argument("--rows", type=int, default=1_000_000, help="that are encoded")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:

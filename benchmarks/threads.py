@@ -19,6 +19,8 @@ from statistics import median
 
 import numpy as np
 
+from side_by_side import options, print_head, print_row
+
 NAMES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS")
 
 
@@ -56,9 +58,8 @@ def measured() -> dict[str, tuple[float, float]]:
 
 def main() -> None:
     """Print the table."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = options(__doc__, rounds=5)
     parser.add_argument("--busy", type=int, default=0, help="processes that compute beside the measured one")
-    parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--measure", action="store_true", help=argparse.SUPPRESS)  # in this process
     given = parser.parse_args()
     if given.measure:
@@ -68,19 +69,17 @@ def main() -> None:
     others = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(given.busy)]
     found: dict[int, list[dict[str, list[float]]]] = {1: [], cores: []}
     try:
-        for _ in range(given.rounds):
-            for threads in found:
-                command = [sys.executable, __file__, "--measure"]
-                environment = {**os.environ, **dict.fromkeys(NAMES, str(threads))}
-                found[threads].append(json.loads(subprocess.check_output(command, env=environment)))
+        for threads in [*found] * given.rounds:
+            command = [sys.executable, __file__, "--measure"]
+            environment = {**os.environ, **dict.fromkeys(NAMES, str(threads))}
+            found[threads].append(json.loads(subprocess.check_output(command, env=environment)))
     finally:
         for other in others:
             other.kill()
-    print(f"| what | seconds, 1 thread | / {cores} | processor seconds, 1 thread | / {cores} |\n|:--|--:|--:|--:|--:|")
+    print_head("what", "seconds, 1 thread", f"/ {cores}", "processor seconds, 1 thread", f"/ {cores}")
     for name in found[1][0]:
-        rows = [[median(run[name][which] for run in found[threads]) for which in (0, 1)] for threads in (1, cores)]
-        (one, used), (many, more) = rows
-        print(f"| {name} | {one:.3f} | {many:.3f} | {used:.3f} | {more:.3f} |")
+        figures = [median(run[name][which] for run in found[threads]) for which in (0, 1) for threads in (1, cores)]
+        print_row(name, *(f"{value:.3f}" for value in figures))
 
 
 if __name__ == "__main__":

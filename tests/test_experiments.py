@@ -1,16 +1,15 @@
-"""The tables of the docs: their pages, and the pool that fills them."""
+"""The studies behind the figures of the docs: their tables, and trials that go on."""
 
 from __future__ import annotations
 
-import csv
 import os
 
 import numpy as np
+import pandas as pd
 import pytest
-from benchmarks.experiments import centers_effect, centers_table, methods_table
+from benchmarks.experiments import centers_effect, centers_table, default, like_for_like, methods_table, shared
 
 from lbhash.centers.targets import centers_fingerprint
-from lbhash.trials.intervals import Interval
 from lbhash.utils.parallel import read_run, run_missing, write_run
 
 
@@ -35,105 +34,130 @@ def test_centers_have_a_fingerprint():
     assert centers_fingerprint(10, 16, "random", 1) != marks["random"]
 
 
-def test_the_table_of_methods(tmp_path, monkeypatch, capsys):
-    ran = []
+@pytest.fixture
+def page_with(tmp_path):
+    """A function that returns a page with parts, in a folder of its own."""
 
-    def run_here(tasks, execute, workers):
-        for name, arguments in tasks.items():
-            ran.append(name)
-            yield name, execute(*arguments)
+    def make(name, *parts):
+        page = tmp_path / name
+        page.write_text("Before.\n" + "".join(f"<!-- {part}: begin -->\n<!-- {part}: end -->\n" for part in parts))
+        return page
 
-    monkeypatch.setattr(methods_table, "in_processes", run_here)
-    page, new = tmp_path / "numbers.md", tmp_path / "new-classes.md"
-    for file, part in ((page, "methods-table"), (new, "new-classes")):
-        file.write_text(f"<!-- {part}: begin -->\n<!-- {part}: end -->\n")
+    return make
+
+
+def test_the_table_of_methods(page_with, tmp_path, capsys):
+    page, new = page_with("numbers.md", "methods-table"), page_with("new-classes.md", "new-classes")
     settings = ["--data", "digits@100=digits", "--methods", "csq", "ridge", "--bits", "8", "--epochs", "1"]
-    settings += ["--page", str(page), "--seeds"]
+    settings += ["--page", str(page), "--out", str(tmp_path / "trials"), "--seeds"]
     methods_table.main([*settings, "2"])
-    rows, new_rows = (
-        [line.strip("| ").split(" | ") for line in file.read_text(encoding="utf-8").splitlines() if line[:1] == "|"]
-        for file in (page, new)
-    )
-    assert rows[0] == new_rows[0] == ["method", "8 bits", "guided"]
-    assert [row[0] for row in rows[2:]] == ["csq", "ridge"]
-    with (tmp_path / "methods-table.csv").open() as file:
-        cells = {(line["protocol"], line["method"]): line for line in csv.DictReader(file)}
-    for row, protocol in [*((row, "") for row in rows[2:]), *((row, "unseen") for row in new_rows[4:])]:
-        for said, form in zip(row[1:], ("", "_d"), strict=True):
-            if row[0] == "ridge" and form:
-                assert said == "–"
-                continue
-            line = cells[protocol, row[0] + form]
-            assert said == f"{100 * float(line['map']):.1f}±{100 * float(line['half']):.1f}"
-            assert 0 < float(line["map_worst"]) <= float(line["map"]) <= float(line["map_best"]) < 1
-    for row in new_rows[2:4]:  # the mean and the best of one method with a network
-        assert row[1:] == [f"{100 * float(cells['unseen', name]['map']):.1f}" for name in ("csq", "csq_d")]
-    for name in ("methods-table.png", "new-classes.png"):
-        assert (tmp_path / name).read_bytes().startswith(b"\x89PNG")
-    assert len(ran) == 6
-    before = page.read_text(encoding="utf-8")
-    methods_table.main([*settings, "1"])
-    assert len(ran) == 6  # the cells of two seeds say more
+    cells = pd.read_csv(tmp_path / "methods-table.csv", keep_default_na=False).set_index(["protocol", "method"])
+    assert (cells["map_worst"] <= cells["map"]).all()
+    assert (cells["map"] <= cells["map_best"]).all()
+    for file, protocol in ((page, ""), (new, "unseen")):
+        told = 100 * cells.loc[protocol, ["map", "half"]]
+        shown = [f"{one.map:.1f}±{one.half:.1f}" for one in told.loc[["csq", "csq_d", "ridge"]].itertuples()]
+        text = file.read_text(encoding="utf-8")
+        assert f"| csq | {shown[0]} | {shown[1]} |\n| ridge | {shown[2]} | – |" in text
+        assert file.with_name({"numbers": "methods-table", "new-classes": file.stem}[file.stem] + ".png").exists()
+    plain, guided = (100 * cells.loc["unseen", name]["map"] for name in ("csq", "csq_d"))
+    assert f"best of the {len(methods_table.METHODS)} with a network | {plain:.1f} | {guided:.1f} |" in text
+    before, files = page.read_text(encoding="utf-8"), set((tmp_path / "trials").iterdir())
+    methods_table.main([*settings, "1"])  # the cells of two seeds say more
     assert page.read_text(encoding="utf-8") == before
-    methods_table.main([*settings, "3", "--protocols", "own"])
-    assert len(ran) == 9
-    with (tmp_path / "methods-table.csv").open() as file:
-        lines = list(csv.DictReader(file))
-    assert [line["seeds"] for line in lines] == ["3"] * 3 + ["2"] * 3  # a third was added
+    assert set((tmp_path / "trials").iterdir()) == files
     with pytest.raises(SystemExit):
         methods_table.main(["--data", "digits@x=digits", "--page", str(page)])
     assert "data is 'digits@x=digits'; its R must be an integer of at least 1" in capsys.readouterr().err
 
 
 def test_means_over_data_sets():
-    line = {"method": "csq", "bits": "16", "map": "0.5", "half": "0.03"}
-    lines = [
-        line | {"data": "a"},
-        line | {"data": "b", "map": "0.7", "half": "0.04"},
-        line | {"data": "a", "bits": "32"},
+    line = {"method": "csq", "bits": "16", "map": "0.5", "half": "0.03", "data": "a"}
+    lines = pd.DataFrame([line, line | {"data": "b", "map": "0.7", "half": "0.04"}, line | {"bits": "32"}])
+    found = methods_table.means(lines)  # 32 bits are not on all sets
+    assert found.index.tolist() == [("csq", 16, "plain")]
+    assert found.iloc[0].tolist() == pytest.approx([60, 2.5])
+    lines.loc[1, "half"] = ""
+    assert methods_table.means(lines)["half"].isna().all()
+
+
+def test_a_comparison_goes_on_and_prints_both_tables(page_with, tmp_path, capsys):
+    page, out = page_with("page.md", "like-for-like", "searched-pulls"), tmp_path / "trials"
+    given = ["--data", "digits", "--out", str(out), "--methods", "csq", "--bits", "8", "--epochs", "1"]
+    given += ["--seeds", "2", "--page", str(page)]
+    like_for_like.main(given)
+    printed = capsys.readouterr().out
+    assert "| digits | with centers |" in printed
+    assert printed in page.read_text()
+    assert page.with_suffix(".png").read_bytes().startswith(b"\x89PNG")
+    assert len(list(out.iterdir())) == 10  # five forms, two seeds
+    for file in out.iterdir():  # the cells are in the page's CSV
+        file.unlink()
+    like_for_like.main(["--out", str(out), "--page", str(page)])  # nor are data needed then
+    assert capsys.readouterr().out == printed
+    lines = page.with_suffix(".csv").read_text().splitlines(keepends=True)
+    page.with_suffix(".csv").write_text("".join(lines[:-1]))  # which one of them is run anew
+    like_for_like.main(given)
+    assert page.with_suffix(".csv").read_text() == "".join(lines)
+    assert {file.name.split("-")[1] for file in out.iterdir()} == {lines[-1].split(",")[1]}
+
+
+def test_the_default_s_table():
+    found = [
+        {"data": data, "bits": bits, "way": way, "seed": seed, "map": at / 10 + seed / 100, "seconds": 2.0 + at}
+        for data in ("b", "a")
+        for bits in (16, 32)
+        for at, way in enumerate(default.WAYS)
+        for seed in (0, 1)
     ]
-    (cell,) = methods_table.means(lines).items()  # 32 bits are not on all sets
-    assert cell == (("csq", 16), Interval(pytest.approx(60), pytest.approx(2.5), 2))
-    assert methods_table.means([lines[0], lines[1] | {"half": ""}])["csq", 16].half is None
+    lines = default.cells(pd.DataFrame(found))
+    assert lines.loc[1].tolist() == ["b", 16, "csq", 2, 0.1, 0.11, pytest.approx(0.105), 3.0]
+    assert default.table(lines).splitlines()[2] == "| b | 0.5 | 10.5 | 20.5 | 30.5 | **40.5** | 0.50 |"
 
 
 def test_the_table_of_distances():
-    cells = {(classes, bits): centers_table.cell(classes, bits) for classes in (10, 21) for bits in (8, 16)}
-    page = centers_table.grid(cells, (10, 21), (8, 12, 16))
+    cells = pd.DataFrame([centers_table.cell(classes, bits) for classes in (10, 21) for bits in (8, 16)])
+    page = centers_table.grid(cells, [10, 21], [8, 12, 16])
     assert "| 10 | **4** | – | **8** |" in page
     assert "| 21 | 2 | – | **8** |" in page
     assert "3 of the 4 distances are proven optimal." in page
 
 
-@pytest.fixture(scope="module")
-def effect():
-    rng = np.random.default_rng(0)
-    table = {}
-    for cell in centers_effect._cells(3):
-        distance = cell.bits // 4 + 2 * centers_effect.KINDS.index(cell.kind)
-        noise = 0.01 * rng.random()
-        table[cell] = {"map": 0.5 + 0.1 * distance / cell.bits + noise}
-    return table
+def test_the_table_of_the_effect_of_centers():
+    index = pd.MultiIndex.from_product([["z", "a"], ["csq", "csq_d"], [16], [0, 1]], names=centers_effect.KEY)
+    maps = pd.DataFrame(50.0, index, centers_effect.KINDS)
+    maps["random"] = [49.0, 45.0, *[50.0] * 6]
+    table = centers_effect.table(maps)
+    assert table["best −"].tolist() == ["z, csq", "z, csq_d", "a, csq", "a, csq_d"]
+    assert table["random"].tolist() == ["+3.0±2.0", "+0.0±0.0", "+0.0±0.0", "+0.0±0.0"]
 
 
-def test_the_page_of_the_effect(effect):
-    lines = centers_effect.summary(effect).splitlines()
-    assert len(lines) == 2 + 2 * len(centers_effect.AT)
-    # "best" has the smallest distance here, and distance is made to help.
-    assert lines[-1].startswith("| mosaic, csq_d | -")
-    assert lines[-1].count("| -") == lines[-1].count("±") == len(centers_effect.KINDS) - 1
-
-
-@pytest.mark.parametrize("module", [centers_effect, centers_table])
-def test_pages_without_their_markers_are_refused(module, tmp_path, monkeypatch, capsys):
-    page, data = tmp_path / "page.md", tmp_path / "data.parquet"
+@pytest.mark.parametrize("module", [centers_effect, centers_table, methods_table])
+def test_pages_without_their_markers_are_refused(module, tmp_path, capsys):
+    page = tmp_path / "page.md"
     page.write_text("no markers")
-    data.write_bytes(b"")
-    arguments = ["--out", str(page)]
-    if module is centers_effect:
-        arguments += ["--cifar10", str(data), "--tiny-imagenet", str(data), "--mosaic", str(data)]
-    monkeypatch.setattr("sys.argv", ["program", *arguments])
     with pytest.raises(SystemExit) as ended:
-        module.main()
+        module.main(["--page", str(page)])
     assert ended.value.code == 2
     assert "it must hold <!-- " in capsys.readouterr().err
+
+
+def test_held_out_rows_are_asked_for_all_others():
+    from lbhash.codes import hamming_distances
+    from lbhash.evaluation.metrics import average_precision
+    from lbhash.evaluation.ranking import ranking_of
+    from lbhash.hasher import Hasher
+
+    source = shared.Source.of("digits")
+    train, question = shared.held_out(source)
+    (store,) = shared.fitted(train, hasher=Hasher(8, "itq"))
+    (stored,) = store(question)
+    codes, labels = stored.codes[0], np.asarray(question.base.labels)
+    distances = hamming_distances(codes, codes)
+    each = [
+        average_precision(
+            ranking_of(np.delete(distances[[row]], row, 1), np.delete(labels == label, row)[None]), len(labels) - 1
+        )[0]
+        for row, label in enumerate(labels)
+    ]
+    assert question.answers(stored)["map"] == pytest.approx([np.mean(each)])

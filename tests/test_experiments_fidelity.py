@@ -45,6 +45,6 @@ def test_codes_are_set_before_every_batch():
 
 
 @pytest.mark.slow
-def test_every_form_trains(capsys):
-    fidelity.main(["--data", "digits", "--epochs", "1", "--seeds", "2"])
+def test_every_form_trains(tmp_path, capsys):
+    fidelity.main(["--data", "digits", "--epochs", "1", "--seeds", "2", "--out", str(tmp_path)])
     assert len(capsys.readouterr().out.splitlines()) == 2 + len(fidelity.FORMS)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import csv
 from functools import partial
 from itertools import permutations, product
 
 import numpy as np
 import pytest
 from benchmarks.experiments import rival_centers
+from benchmarks.experiments.shared import read_csv
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -66,25 +66,20 @@ def test_no_flip_of_semantic_centers_lowers_their_loss():
             assert loss(flipped, wanted) >= before - 1e-9
 
 
-def test_a_table_of_centers_goes_on(tmp_path, monkeypatch, in_this_process):
-    in_this_process(rival_centers)
+def test_a_table_of_centers_goes_on(tmp_path, monkeypatch):
     monkeypatch.setattr(rival_centers, "separated", partial(rival_centers.separated, sweeps=2))
     page = tmp_path / "page.md"
     page.write_text("<!-- rival-centers: begin -->\n<!-- rival-centers: end -->\n")
     words = ["--data", "digits", "--bits", "8", "--seeds", "2", "--epochs", "1", "--page", str(page)]
     kinds = [kind for kind in rival_centers.KINDS if kind != "hadamard"]  # of which 8 bits have too few opposite ones
-    rival_centers.main([*words, "--centers", *kinds])
-    with (tmp_path / "rival-centers.csv").open(newline="") as file:
-        lines = list(csv.DictReader(file))
-    assert [line["centers"] for line in lines] == kinds
-    assert all(0 < float(line["map"]) < 100 for line in lines)
+    words += ["--centers", *kinds, "--out", str(tmp_path / "trials")]
+    rival_centers.main(words)
+    lines = read_csv(tmp_path / "rival-centers.csv", [])
+    assert list(lines["centers"]) == kinds
+    assert lines["map"].astype(float).between(0, 100).all()
     assert "| centers | 8 bits | mean |" in page.read_text()
-
-    def never(*given):
-        raise AssertionError("a cell was run again")
-
-    monkeypatch.setattr(rival_centers, "run", never)
-    rival_centers.main([*words, "--centers", *kinds])
+    monkeypatch.setattr(rival_centers, "run", None)  # no cell is run again
+    rival_centers.main(words)
 
 
 def test_centers_are_reassigned_after_an_epoch():
@@ -93,7 +88,7 @@ def test_centers_are_reassigned_after_an_epoch():
     from lbhash.losses import Task
 
     words = class_centers(4, 8, kind="best-ratio")
-    rival_centers.GivenCenters.WORDS["some"] = [words]
+    rival_centers.GivenCenters.WORDS["some"] = words
     task = Task(8, 4, torch.arange(4), torch.ones(4, 8))
     loss = rival_centers.GivenCenters(task, words="some", reassign=True)
     loss.begin_epoch(0)

@@ -20,7 +20,8 @@ from unittest.mock import patch
 
 import numpy as np
 import numpy.typing as npt
-from benchmarks.experiments.page import write_csv
+import pandas as pd
+from benchmarks.experiments.shared import write_csv
 from scipy.optimize import minimize
 
 from lbhash.centers import arrange, class_centers
@@ -28,8 +29,6 @@ from lbhash.centers.distance import mean_distance, minimum_distance, pairwise_di
 from lbhash.data import hold_out
 from lbhash.reproduce.runs.sources import Source
 from lbhash.training.confusion import confusion
-
-HEADS = "data", "bits", "designed", "arranged", "ten times the moves", "bound"
 
 Floats = npt.NDArray[np.float64]
 
@@ -65,7 +64,7 @@ def least_energy(wanted: Floats, bits: int, least: int) -> float:
     return max(0.0, (np.square(target).sum() / 2 - found.fun) / 4)
 
 
-def compared(source: Source, bits: int) -> list[str]:
+def compared(source: Source, bits: int) -> dict[str, object]:
     """Return a line of the table."""
     split, numbers = source.training()
     confused = confusion(hold_out(split, 0.2, 0)[0], len(numbers))
@@ -76,10 +75,10 @@ def compared(source: Source, bits: int) -> list[str]:
         slowly = arrange.arrange_centers(designed, confused)
     wanted = wanted_distances(designed, confused)
     least = math.ceil(round((1 - arrange.SLACK) * minimum_distance(designed), 6))
-    found = [energy(words, wanted) for words in (designed, arranged, slowly)] + [least_energy(wanted, bits, least)]
+    made = {"designed": designed, "arranged": arranged, "ten times the moves": slowly}
+    found = {name: energy(words, wanted) for name, words in made.items()} | {"bound": least_energy(wanted, bits, least)}
     pairs = len(numbers) * (len(numbers) - 1) / 2
-    shown = [f"{np.sqrt(value / pairs):.2f}" for value in found]
-    return [source.name, str(bits), *shown]
+    return {"data": source.name, "bits": bits} | {name: f"{np.sqrt(e / pairs):.2f}" for name, e in found.items()}
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -89,8 +88,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--bits", nargs="+", type=int, default=[16, 32, 64])
     parser.add_argument("--out", type=Path, default=Path("docs/arrangement-bound.csv"))
     given = parser.parse_args(arguments)
-    lines = [compared(source, bits) for source, bits in product(given.data, given.bits)]
-    write_csv(given.out, [dict(zip(HEADS, line, strict=True)) for line in lines])
+    write_csv(pd.DataFrame([compared(*cell) for cell in product(given.data, given.bits)]), given.out)
 
 
 if __name__ == "__main__":

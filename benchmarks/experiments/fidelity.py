@@ -10,23 +10,23 @@ docs/fidelity.md, with the mean difference over the seeds and its standard devia
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterator
+from functools import partial
+from itertools import product
 from typing import Any
 
-import numpy as np
+import pandas as pd
 import torch
 import torch.nn.functional as F
-from benchmarks.experiments.seeds import fit_seeds
+from benchmarks.experiments.shared import fitted, held_out, markdown, options, run, show
 from torch import Tensor
 
-from lbhash.data import hold_out
-from lbhash.evaluation.held_out import score_codes
 from lbhash.hasher import Hasher
 from lbhash.losses import CSQ, DBDH, DCH, DSDH, GreedyHash, HashNet, Objective, SurrogatePull, Task
 from lbhash.losses.classes import one_hot
 from lbhash.losses.pairs import likelihood_loss, pair_mean, similar
-from lbhash.reproduce.runs.sources import Source
 from lbhash.training.schedule import Schedule
-from lbhash.utils.parallel import in_processes, print_progress
+from lbhash.trials.trial import Trial
 
 
 class HalvesHashNet(HashNet):
@@ -160,6 +160,7 @@ class TwoStepsCSQ(TwoMasksCSQ):
         return self.guided.host(logits, labels, index) + self.guided.weight * pull
 
 
+PART = "fidelity"
 BALANCED = {"pull": "surrogate", "guidance": {"weight": "balanced"}}
 FORMS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "HashNet: pairs of all rows, not of two halves of a batch": ({"method": "hashnet"}, {"method": HalvesHashNet}),
@@ -184,46 +185,36 @@ FORMS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 """Our form and the other, as arguments of ``Hasher``, by what they are."""
 
 
-def scores(source: Source, form: dict[str, Any], given: argparse.Namespace) -> list[float]:
-    """Return the mAP of the validation rows for each seed."""
-    split, classes = source.training()
-    fitted, validation = hold_out(split, 0.2, 0)
-    base = Hasher(given.bits, epochs=given.epochs, recipe="paper", device="cpu").set_params(**{"pull": "none", **form})
-    hashers = fit_seeds(base, fitted, len(classes), range(given.seeds))
-    codes = [hasher.encode_split(validation) for hasher in hashers]
-    top_k = source.top_k()
-    return [
-        score_codes(own, validation.labels, len(classes), given.bits, with_map=True, top_k=top_k).map or 0.0
-        for own in codes
-    ]
+def trials(given: argparse.Namespace, chosen: list[str]) -> Iterator[tuple[dict[str, Any], Trial]]:
+    """Yield a trial of each form and seed, which asks held-out training rows."""
+    for source in given.data:
+        train, question = held_out(source, source.top_k())
+        for name, which, bits, seed in product(chosen, (0, 1), given.bits, range(given.seeds)):
+            hasher = Hasher(bits, epochs=given.epochs, recipe="paper", device="cpu", seed=seed)
+            hasher.set_params(**{"pull": "none", **FORMS[name][which]})
+            columns = {"data": source.name, "ours, and what it is not": name, "form": ("ours", "the other")[which]}
+            columns |= {"bits": bits, "epochs": given.epochs, "seed": seed}
+            yield columns, Trial(partial(fitted, hasher=hasher), train, (question,))
+
+
+def table(found: pd.DataFrame) -> pd.DataFrame:
+    """Return the mean mAP of both forms, and the difference with its standard deviation."""
+    columns = ["data", "ours, and what it is not"]
+    maps = 100 * found.pivot_table("map", [*columns, "bits", "seed"], "form", sort=False)
+    by = maps.assign(difference=maps["ours"] - maps["the other"]).groupby(columns, sort=False)
+    means = by.mean()
+    shown = means[["ours", "the other"]].map("{:.1f}".format)
+    spread = by["difference"].std().map(" ± {:.1f}".format)
+    return shown.assign(difference=means["difference"].map("{:+.1f}".format) + spread).reset_index()
 
 
 def main(arguments: list[str] | None = None) -> None:
     """Train both forms of each on every set of data, and print the table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", action="append", required=True, metavar="NAME=FILE", type=Source.of)
-    parser.add_argument("--bits", type=int, default=32)
-    parser.add_argument("--epochs", type=int, default=15)
-    parser.add_argument("--seeds", type=int, default=3)
+    parser = options(__doc__, PART, data=None, bits=(32,), epochs=15, seeds=3)
     parser.add_argument("--only", default="", metavar="METHOD", help="the lines that begin so")
-    parser.add_argument("--workers", type=int, default=1)
     given = parser.parse_args(arguments)
-    chosen = {name: forms for name, forms in FORMS.items() if name.startswith(given.only)}
-    cells = {
-        (source.name, name, which): (source, form, given)
-        for source in given.data
-        for name, forms in chosen.items()
-        for which, form in enumerate(forms)
-    }
-    found = dict(print_progress(in_processes(cells, scores, given.workers), len(cells), lambda key, _: str(key)))
-    print("| data | ours, and what it is not | ours | the other | difference |")
-    print("|:--|:--|--:|--:|--:|")
-    for source in given.data:
-        for name in chosen:
-            ours, other = (100 * np.array(found[source.name, name, which]) for which in (0, 1))
-            apart = ours - other
-            line = f"| {source.name} | {name} | {ours.mean():.1f} | {other.mean():.1f} | {apart.mean():+.1f}"
-            print(f"{line} ± {apart.std(ddof=1):.1f} |")
+    found = run(trials(given, [name for name in FORMS if name.startswith(given.only)]), given)
+    show(markdown(table(found), left=1), PART, given.page)
 
 
 if __name__ == "__main__":

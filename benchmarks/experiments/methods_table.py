@@ -6,274 +6,238 @@
 A data set is NAME=FILE, or NAME@R=FILE where its mAP looks at the first R of a ranking; FILE may be "digits".
 ``--page`` names a page whose part "methods-table" becomes the means over the data sets. Means for classes that are new
 after training become the part "new-classes" of ``new-classes.md`` in the same folder. A CSV file with each cell and a
-picture for each page lie beside them; all are written as soon as a cell has been run. A cell that the CSV has of as
-many seeds is not run again: take its line out where its settings have changed. Without ``--data`` nothing is run, and
-parts and pictures are made from the CSV.
+picture for each page lie beside them. A cell that the CSV has of as many seeds is not run again: take its line out
+where its settings have changed. Without ``--data`` nothing is run, and parts and pictures are made from the CSV.
 """
 
 from __future__ import annotations
 
 import argparse
 import math
-import time
-from collections.abc import Iterable
-from functools import cache
+from collections.abc import Iterator
+from functools import cache, partial
 from itertools import product
-from pathlib import Path
-from statistics import fmean
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from benchmarks.experiments.page import check_part, markdown_table, read_csv, replace_part, write_csv
-from benchmarks.experiments.seeds import fit_seeds
+import numpy as np
+import pandas as pd
+import seaborn as sns
+from benchmarks.experiments.shared import fitted, markdown, missing, options, read_csv, run, save, show, write_csv
 
+from lbhash.data import Dataset, load_dataset
+from lbhash.evaluation.report import evaluate
+from lbhash.hasher import Hasher
 from lbhash.losses import METHODS
-from lbhash.reproduce.runs import Source
+from lbhash.reproduce.runs.sources import Source
 from lbhash.training.coders import CODERS
 from lbhash.training.settings import LABEL_FREE
 from lbhash.trials.intervals import Interval
-from lbhash.utils.files import replacing
-from lbhash.utils.parallel import in_processes, print_progress
-from lbhash.utils.plotting import common_legend, new_panels, palette
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from lbhash.trials.questions import Question, Values
+from lbhash.trials.stored import Stored
+from lbhash.trials.trial import Trial
 
 PART, NEW = "methods-table", "new-classes"
-BITS = (16, 32, 64)
 UNSEEN = "unseen"
 LEFT = ("ridge", "wccn-itq", "sne")  # their names stand left of their points
-KEY = ("data", "at", "protocol", "method", "bits", "epochs")
+KEY = ["data", "at", "protocol", "method", "bits", "epochs"]
+FIGURES = ["map", "map_worst", "map_best", "knn_accuracy"]
+COLUMNS = [*KEY, "seeds", "map", "half", *FIGURES[1:], "seconds"]
 
-WITHOUT_LABELS = "itq", LABEL_FREE  # the usual one, and the default
-NAMES = [*METHODS, *(name for name, kind in CODERS.items() if kind.needs_labels), *WITHOUT_LABELS]
+NAMES = [*METHODS, *(name for name, kind in CODERS.items() if kind.needs_labels), "itq", LABEL_FREE]
+"""The methods; of those that need no labels the usual one, and the default."""
+FORMS = [host + form for host in NAMES for form in ("", "_d") if not form or host in METHODS]
+"""Each host and then its guided form, and the coders, which are not guided."""
 
-Row = dict[str, str]
-Means = dict[tuple[str, int], Interval]
-"""The mean of a method at a length of a code."""
-
-
-def forms() -> list[str]:
-    """Return the methods, each host and then its guided form, and the coders, which are not guided."""
-    return [host + form for host in NAMES for form in ("", "_d") if not form or host in METHODS]
+dataset = cache(load_dataset)
 
 
-@cache
-def _dataset(file: str, protocol: str | None) -> Any:
-    from lbhash.data import load_dataset
+class Reported(Question):
+    """A question whose figures are those of ``evaluate``."""
 
-    return load_dataset(file, protocol=protocol)
-
-
-def execute(file: str, cell: Row) -> Row:
-    """Train every seed, encode and evaluate, and return the cell's line."""
-    from lbhash.evaluation.report import evaluate
-    from lbhash.hasher import Hasher
-
-    dataset = _dataset(file, cell["protocol"] or None)
-    part, classes = dataset.train.compact()
-    host, guided = cell["method"].removesuffix("_d"), cell["method"].endswith("_d")
-    pull = "surrogate" if guided else "none"
-    training: dict[str, Any] = {} if host in CODERS else {"pull": pull, "epochs": int(cell["epochs"])}
-    hasher = Hasher(int(cell["bits"]), host, device="cpu", **training)
-    started = time.perf_counter()
-    fitted = fit_seeds(hasher, part, len(classes), range(int(cell["seeds"])))
-    seconds = time.perf_counter() - started
-    at = int(cell["at"]) if cell["at"] else None
-    asked, held = dataset.query, dataset.base
-    reports = [
-        evaluate(one.encode_split(asked), asked.labels, one.encode_split(held), held.labels, at, bits=one.bits)
-        for one in fitted
-    ]
-    maps = [report.map for report in reports]
-    found = Interval.of(maps)
-    line = {"map": found.mean, "half": found.half}
-    for name in ("map_worst", "map_best", "knn_accuracy"):
-        values = [report.as_dict()[name] for report in reports]
-        line[name] = None if None in values else fmean(values)
-    shown = {name: "" if value is None else f"{value:.5f}" for name, value in line.items()}
-    return {**cell, **shown, "seconds": f"{seconds:.1f}"}
+    def answers(self, stored: Stored) -> dict[str, Values]:
+        """Return the mean of each figure, ``float64 [1]``; none of k-NN with several labels a row."""
+        assert stored.codes is not None
+        query, base, bits = stored.codes
+        report = evaluate(query, self.query.labels, base, self.base.labels, self.top_k, bits=bits)
+        return {name: np.array([getattr(report, name)], np.float64) for name in FIGURES}
 
 
-def parsed(given: str) -> tuple[str, str, str]:
-    """Return name, R and file of a data set that is typed as NAME=FILE or NAME@R=FILE; R is "" without one."""
+def parsed(given: str) -> tuple[Source, str]:
+    """Return a data set that is typed as NAME=FILE or NAME@R=FILE, and R, which is "" if none is given."""
     names, _, file = given.partition("=")
     name, several, rank = names.partition("@")
     if several and not (rank.isdecimal() and int(rank) > 0):
-        raise ValueError(f"data is {given!r}; its R must be an integer of at least 1")
-    return Source.of(f"{name}={file}").name, rank, file
+        raise argparse.ArgumentTypeError(f"data is {given!r}; its R must be an integer of at least 1")
+    return Source.of(f"{name}={file}"), rank
+
+
+def hasher_of(method: str, bits: int, epochs: int, seed: int) -> Hasher:
+    """Return what a form trains."""
+    host = method.removesuffix("_d")
+    training: dict[str, Any] = {"pull": "none" if host == method else "surrogate", "epochs": epochs}
+    return Hasher(bits, host, seed=seed, device="cpu", **({} if host in CODERS else training))
+
+
+def trials(cells: pd.DataFrame, given: argparse.Namespace) -> Iterator[tuple[dict[str, Any], Trial]]:
+    """Yield a trial for each seed of the cells."""
+    files = {source.name: source.file for source, _ in given.data}
+    for (data, at, protocol), own in cells.groupby(KEY[:3], sort=False):
+        held: Dataset = dataset(files[data], protocol=protocol or None)
+        train, top_k = held.train.compact()[0], int(at) if at else None
+        question = Reported("queries", held.base, held.query, tuple(FIGURES), top_k)
+        for cell, seed in product(own.to_dict("records"), range(given.seeds)):
+            hasher = hasher_of(cell["method"], int(cell["bits"]), int(cell["epochs"]), seed)
+            yield cell | {"seed": seed}, Trial(partial(fitted, hasher=hasher), train, (question,))
+
+
+def lines_of(found: pd.DataFrame) -> pd.DataFrame:
+    """Return a line for each cell: means over the seeds, the interval of mAP, and the seconds of all, as text."""
+    by = found.groupby(KEY, sort=False)
+    made = by[FIGURES].mean()
+    made["half"] = by["map"].agg(lambda maps: Interval.of(maps).half)
+    made = made.map("{:.5f}".format).replace("nan", "")
+    made["seeds"], made["seconds"] = by.size().astype(str), by["seconds"].sum().map("{:.1f}".format)
+    return made.reset_index()[COLUMNS]
+
+
+def wanted(given: argparse.Namespace, lines: pd.DataFrame) -> pd.DataFrame:
+    """Return the cells that are asked for, and that no line has of as many seeds."""
+    rules = [UNSEEN if rule == UNSEEN else "" for rule in given.protocols]
+    forms = [form for form in FORMS if form.removesuffix("_d") in given.methods]
+    cells = [
+        (source.name, at, rule, form, str(bits), str(given.epochs))
+        for (source, at), bits, rule, form in product(given.data, given.bits, rules, forms)
+    ]
+    known = lines[lines["seeds"].astype(int) >= given.seeds]
+    return missing(pd.DataFrame(cells, columns=KEY), known, KEY)
+
+
+def in_order(lines: pd.DataFrame) -> pd.DataFrame:
+    """Return the lines by data set, as these came first, then by protocol, length and method."""
+    sets = list(lines["data"].unique())
+    places = {"data": sets.index, "protocol": str, "bits": int, "method": FORMS.index}
+    return lines.sort_values(list(places), key=lambda column: column.map(places[column.name]), kind="stable")
+
+
+def means(lines: pd.DataFrame) -> pd.DataFrame:
+    """Return the mean over the data sets by host, length and form, where every set has the cell, in percent.
+
+    The sets are those of the table and not drawn. The interval is that of the seeds, which are other in every set:
+    ``half`` of it is the root of the sum of the squares of the sets' halves, over the number of sets; NaN if one has
+    none.
+    """
+    methods, numbers = lines["method"], 100 * lines[["map", "half"]].apply(pd.to_numeric)
+    forms = methods.str.endswith("_d").map({False: "plain", True: "guided"})
+    columns = {"host": methods.str.removesuffix("_d"), "bits": lines["bits"].astype(int), "form": forms}
+    by = numbers.assign(**columns).groupby(list(columns))
+    half = by["half"].agg(lambda halves: math.hypot(*halves) / len(halves))
+    return by["map"].mean().to_frame().join(half)[by.size() == lines["data"].nunique()]
+
+
+def grid(found: pd.Series) -> pd.DataFrame:
+    """Return a row for each host, and a column for each length, plain and then guided."""
+    columns = product(sorted(set(found.index.get_level_values("bits"))), ("plain", "guided"))
+    table = found.unstack(["bits", "form"]).reindex(columns=list(columns))
+    return table.reindex([host for host in NAMES if host in table.index])
+
+
+def cells(found: pd.DataFrame) -> pd.DataFrame:
+    """Return the ``grid`` of means with their intervals, as text; NaN where there is none."""
+    half = found["half"].map("±{:.1f}".format).replace("±nan", "")
+    return grid(found["map"].map("{:.1f}".format) + half)
+
+
+def all_methods(found: pd.DataFrame) -> str:
+    """Return the table of all methods, plain and guided, by length."""
+    return lettered(cells(found))
+
+
+def beside_coders(found: pd.DataFrame) -> str:
+    """Return the table of coders, beside CSQ, and the mean and the best of all methods with a network, by length."""
+    maps, own = grid(found["map"]), cells(found)
+    networks = maps[maps.index.isin(METHODS)]
+    every = {"mean": networks.mean(), "best": networks.max()}
+    rows = pd.DataFrame({f"{name} of the {len(METHODS)} with a network": values for name, values in every.items()}).T
+    shown = rows.map("{:.1f}".format).replace("nan", np.nan)
+    return lettered(pd.concat([shown, own[own.index.isin(["csq", *NAMES[len(METHODS) :]])]]))
+
+
+def lettered(table: pd.DataFrame) -> str:
+    """Return a ``grid`` in Markdown."""
+    names = [f"{bits} bits" if form == "plain" else form for bits, form in table.columns]
+    shown = table.dropna(how="all").fillna("–").set_axis(names, axis=1)
+    return markdown(shown.rename_axis("method").reset_index())
+
+
+def draw(found: pd.DataFrame) -> sns.FacetGrid:
+    """Draw the mean mAP of every method, plain and guided, a panel for each length, the best plain one on top."""
+    shown, label = found.reset_index(), "mAP, %, mean over the data sets"
+    longest = shown[(shown["form"] == "plain") & (shown["bits"] == shown["bits"].max())]
+    order = list(longest.sort_values("map", ascending=False)["host"])
+    orders = {"order": order, "hue_order": ["plain", "guided"]}
+    look = {"kind": "strip", "jitter": False, "height": 6, "aspect": 0.6}
+    named = shown.rename(columns={"map": label})
+    panels = sns.catplot(named, x=label, y="host", hue="form", col="bits", **orders, **look)
+    for bits, axes in panels.axes_dict.items():
+        own = shown[shown["bits"] == bits]
+        axes.errorbar(own["map"], own["host"], xerr=own["half"], fmt="none", ecolor="0.5", zorder=2)
+        axes.grid(visible=True, axis="y")
+    return panels.set_axis_labels(label, "")
+
+
+def kind_of(host: str, form: str) -> str:
+    """Return what kind of method a point is of."""
+    if host not in CODERS:
+        return f"network, {form}"
+    return "no network, labels" if CODERS[host].needs_labels else "no network, no labels"
+
+
+def draw_new(seen: pd.DataFrame, new: pd.DataFrame) -> sns.FacetGrid:
+    """Draw the mean mAP of trained classes against that of new classes, a panel for each length."""
+    x, y = "mAP of new classes, %", "mAP of trained classes, %"
+    shown = new["map"].rename(x).to_frame().join(seen["map"].rename(y), how="inner").reset_index()
+    shown["kind"] = [kind_of(host, form) for host, form in zip(shown["host"], shown["form"], strict=True)]
+    look = {"hue": "kind", "style": "kind", "s": 60, "col": "bits", "height": 4.8}
+    panels = sns.relplot(shown, x=x, y=y, facet_kws={"sharex": False, "sharey": False}, **look)
+    for bits, axes in panels.axes_dict.items():
+        for point in shown[(shown["bits"] == bits) & shown["host"].isin(CODERS)].to_dict("records"):
+            side = {"xytext": (-6, 0), "ha": "right"} if point["host"] in LEFT else {"xytext": (6, 0)}
+            axes.annotate(point["host"], (point[x], point[y]), **side, textcoords="offset points", va="center")
+        axes.margins(x=0.12)
+    return panels
+
+
+def write(lines: pd.DataFrame, given: argparse.Namespace) -> None:
+    """Write the parts of both pages and the pictures, of trainings with as many epochs as asked for."""
+    own = lines[lines["epochs"] == str(given.epochs)]
+    trained, new = (own[own["protocol"] == rule] for rule in ("", UNSEEN))
+    if len(trained):
+        show(all_methods(means(trained)), PART, given.page)
+        save(draw(means(trained)), given.page.with_name(f"{PART}.png"))
+    if len(new):
+        page, sets = given.page.with_stem(NEW), trained["data"].isin(new["data"])
+        show(beside_coders(means(new)), NEW, page)
+        save(draw_new(means(trained[sets]), means(new)), page.with_suffix(".png"))
 
 
 def main(arguments: list[str] | None = None) -> None:
     """Run what is missing, and write the tables, the pictures and the CSV."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", action="append", default=[], metavar="NAME[@R]=FILE")
+    parser = options(__doc__, PART, "docs/numbers.md", bits=(16, 32, 64), seeds=3, epochs=15)
+    parser.add_argument("--data", action="append", default=[], metavar="NAME[@R]=FILE", type=parsed)
     parser.add_argument("--methods", nargs="+", choices=NAMES, default=NAMES)
-    parser.add_argument("--bits", nargs="+", type=int, default=list(BITS))
-    parser.add_argument("--seeds", type=int, default=3, help="how many, from 0")
-    parser.add_argument("--epochs", type=int, default=15)
     parser.add_argument("--protocols", nargs="+", choices=["own", UNSEEN], default=["own", UNSEEN])
-    parser.add_argument("--page", type=Path, default=Path("docs/numbers.md"))
-    parser.add_argument("--workers", type=int, default=1, help="cells at a time, one thread each")
     given = parser.parse_args(arguments)
-    table, tasks = given.page.with_name("methods-table.csv"), {}
-    try:
-        check_part(given.page, PART)
-        check_part(given.page.with_stem(NEW), NEW)
-        lines = read_csv(table)
-        done = {tuple(line[name] for name in KEY): line for line in lines}
-        wanted = [name for name in forms() if name.removesuffix("_d") in given.methods]
-        for (name, at, file), bits, protocol, method in product(
-            map(parsed, given.data), given.bits, given.protocols, wanted
-        ):
-            rule = UNSEEN if protocol == UNSEEN else ""
-            _dataset(file, rule or None)
-            cell = (name, at, rule, method, str(bits), str(given.epochs))
-            before = done.get(cell)
-            if before is None or int(before["seeds"]) < given.seeds:
-                task = dict(zip(KEY, cell, strict=True)) | {"seeds": str(given.seeds)}
-                tasks[" ".join(filter(None, cell))] = file, task
-    except (TypeError, ValueError) as error:
-        parser.error(str(error))
-    found = print_progress(
-        in_processes(tasks, execute, given.workers), len(tasks), lambda name, line: f"{name}: mAP {line['map']}"
-    )
-    for _, line in found:
-        done[tuple(line[name] for name in KEY)] = line
-        lines = in_order(done.values())
-        write_csv(table, lines)
-        write(lines, given)
-    if lines and not tasks:
-        write(in_order(lines), given)
-
-
-def in_order(lines: Iterable[Row]) -> list[Row]:
-    """Return the lines by data set, as these came first, then by protocol, length and method."""
-    given, order = list(lines), forms()
-    sets = list(dict.fromkeys(line["data"] for line in given))
-    return sorted(
-        given,
-        key=lambda line: (
-            sets.index(line["data"]),
-            line["protocol"],
-            int(line["bits"]),
-            order.index(line["method"]),
-        ),
-    )
-
-
-def write(lines: list[Row], given: argparse.Namespace) -> None:
-    """Write the parts of both pages and the pictures, of trainings with as many epochs as asked for."""
-    own = [line for line in lines if int(line["epochs"]) == given.epochs]
-    trained, new = ([line for line in own if line["protocol"] == rule] for rule in ("", UNSEEN))
-    if trained:
-        found = means(trained)
-        replace_part(given.page, PART, all_methods(found))
-        draw(found, given.page.with_name(f"{PART}.png"))
-    if new:
-        page, found, sets = given.page.with_stem(NEW), means(new), {line["data"] for line in new}
-        replace_part(page, NEW, beside_coders(found))
-        draw_new(means([line for line in trained if line["data"] in sets]), found, page.with_suffix(".png"))
-
-
-def means(lines: list[Row]) -> Means:
-    """Return the mean over the data sets by method and length, where every set has the cell, in percent.
-
-    The sets are those of the table and not drawn. The interval is that of the seeds, which are other in every set: half
-    of it is the root of the sum of the squares of the sets' halves, over the number of sets.
-    """
-    sets, cells = {line["data"] for line in lines}, {}
-    for line in lines:
-        cells.setdefault((line["method"], int(line["bits"])), []).append(line)
-    found = {}
-    for cell, own in cells.items():
-        if len(own) == len(sets):
-            halves = [float(line["half"]) for line in own if line["half"]]
-            half = 100 * math.hypot(*halves) / len(own) if len(halves) == len(own) else None
-            found[cell] = Interval(fmean(100 * float(line["map"]) for line in own), half, len(own))
-    return found
-
-
-def all_methods(found: Means) -> str:
-    """Return the table of all methods, plain and guided, by length."""
-    rows = [[host, *_cells(found, host)] for host in NAMES]
-    return markdown_table(_columns(found), [row for row in rows if set(row[1:]) != {"–"}], left=0)
-
-
-def beside_coders(found: Means) -> str:
-    """Return the table of coders, beside CSQ, and the mean and the best of all methods with a network, by length."""
-    every = [f"mean of the {len(METHODS)} with a network"], [f"best of the {len(METHODS)} with a network"]
-    for bits, form in _forms(found):
-        cells = [found[host + form, bits].mean for host in METHODS if (host + form, bits) in found]
-        for row, value in zip(every, (fmean(cells), max(cells)) if cells else (None, None), strict=True):
-            row.append("–" if value is None else f"{value:.1f}")
-    rows = [*every, *([name, *_cells(found, name)] for name in ("csq", *NAMES[len(METHODS) :]))]
-    return markdown_table(_columns(found), [row for row in rows if set(row[1:]) != {"–"}], left=0)
-
-
-def _forms(found: Means) -> list[tuple[int, str]]:
-    """Return the lengths, each plain and then guided."""
-    return list(product(sorted({bits for _, bits in found}), ("", "_d")))
-
-
-def _columns(found: Means) -> list[str]:
-    return ["method", *(f"{bits} bits" if not form else "guided" for bits, form in _forms(found))]
-
-
-def _cells(found: Means, host: str) -> list[str]:
-    cells = [found.get((host + form, bits)) for bits, form in _forms(found)]
-    return ["–" if cell is None else cell.shown(1).replace(" ", "") for cell in cells]
-
-
-def draw(found: Means, file: Path) -> None:
-    """Draw the mean mAP of every method, plain and guided, a panel for each length, the best plain one on top."""
-    lengths = sorted({bits for _, bits in found})
-    order = sorted(
-        (host for host in NAMES if (host, lengths[-1]) in found), key=lambda host: found[host, lengths[-1]].mean
-    )
-    figure, panels = new_panels(len(lengths), 4.2, 1.6 + 0.22 * len(order), sharey=True)
-    plain, guided = palette(2)
-    for axes, bits in zip(panels, lengths, strict=True):
-        for place, host in enumerate(order):
-            both = [found.get((host + form, bits)) for form in ("_d", "")]
-            known = [cell.mean for cell in both if cell is not None]
-            axes.plot(known, [place] * len(known), color="0.8", zorder=1)
-            for cell, color, label in zip(both, (guided, plain), ("guided", "plain"), strict=True):
-                if cell is not None:
-                    axes.errorbar(cell.mean, place, xerr=cell.half, color=color, marker="o", markersize=5, label=label)
-        axes.set(title=f"{bits} bits", xlabel="mAP, %, mean over the data sets")
-        axes.set_yticks(range(len(order)), order)
-    common_legend(figure)
-    _save(figure, file)
-
-
-def draw_new(seen: Means, new: Means, file: Path) -> None:
-    """Draw the mean mAP of trained classes against that of new classes, a panel for each length."""
-    lengths = sorted({bits for _, bits in new})
-    figure, panels = new_panels(len(lengths), 4.8, 4.8)
-    blue, orange, green = palette(3)
-    for axes, bits in zip(panels, lengths, strict=True):
-        for name in forms():
-            if (name, bits) not in new or (name, bits) not in seen:
-                continue
-            point = new[name, bits].mean, seen[name, bits].mean
-            if name not in CODERS:
-                color, label = blue, "network, guided" if name.endswith("_d") else "network, plain"
-            else:
-                labeled = CODERS[name].needs_labels
-                color, label = (orange, "no network, labels") if labeled else (green, "no network, no labels")
-                side = {"xytext": (-6, 0), "ha": "right"} if name in LEFT else {"xytext": (6, 0)}
-                axes.annotate(name, point, **side, textcoords="offset points", va="center", fontsize=9)
-            inside = "white" if label == "network, plain" else color
-            axes.plot(*point, "o", color=color, markerfacecolor=inside, label=label)
-        axes.margins(x=0.12)
-        axes.set(title=f"{bits} bits", xlabel="mAP of new classes, %", ylabel="mAP of trained classes, %")
-    common_legend(figure)
-    _save(figure, file)
-
-
-def _save(figure: Figure, file: Path) -> None:
-    with replacing(file) as temporary:
-        figure.savefig(temporary, format="png", dpi=110)
+    file = given.page.with_name("methods-table.csv")
+    lines = read_csv(file, COLUMNS)
+    cells = wanted(given, lines)
+    if len(cells):
+        try:
+            made = lines_of(run(trials(cells, given), given))
+        except ValueError as error:
+            parser.error(str(error))
+        lines = in_order(pd.concat([lines, made]).drop_duplicates(KEY, keep="last"))
+        write_csv(lines, file)
+    write(in_order(lines), given)
 
 
 if __name__ == "__main__":

@@ -7,44 +7,46 @@ The host is CSQ with its own settings, which were found with arranged centers. A
 out, and a figure is the mAP of these, each a query to all others of them: no row of a base or a query is read. All
 centers but those of "hungarian", "shc", "hyp2" and "arranged" are given to the classes in random order. ``--page``
 names a page whose part "rival-centers" becomes the table, with each cell in a CSV file beside it. A cell that the CSV
-has is not run again.
+has is not run again. Without ``--data`` nothing is run, and the part is made from the CSV.
 """
 
 from __future__ import annotations
 
 import argparse
 import math
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cache, partial
 from itertools import product
-from pathlib import Path
-from statistics import fmean
 from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 import torch
-from benchmarks.experiments.page import check_part, markdown_table, read_csv, replace_part, write_csv
-from benchmarks.experiments.seeds import fit_seeds
+from benchmarks.experiments.shared import Others, held_out, markdown, missing, options, read_csv, run, show, write_csv
 from scipy.optimize import linear_sum_assignment
 from torch import Tensor
 
 from lbhash.centers import class_centers
 from lbhash.centers.arrange import arrange_centers, confused_distance
 from lbhash.centers.distance import minimum_distance, pairwise_distances
-from lbhash.data import EmbeddingSplit, hold_out
-from lbhash.evaluation.held_out import score_codes
+from lbhash.data import EmbeddingSplit
 from lbhash.hasher import Hasher
 from lbhash.losses import Task, recommended
 from lbhash.losses.csq import CSQ
-from lbhash.reproduce.runs.sources import Source
 from lbhash.training.confusion import confusion
 from lbhash.trials.intervals import Interval
+from lbhash.trials.questions import Question, Values
+from lbhash.trials.stored import Stored
+from lbhash.trials.trial import Trial
+from lbhash.trials.ways import Store, codes, count_classes
 from lbhash.utils.labels import one_hot
-from lbhash.utils.parallel import in_processes, print_progress
 
 PART = "rival-centers"
-KEY = ("data", "bits", "centers", "seeds", "epochs")
-BITS = (16, 32, 64)
+KEY = ["data", "bits", "centers", "seeds", "epochs"]
+FIGURES = ["map", "half", "min D", "confused D - mean D"]
 
 Words = npt.NDArray[np.int8]  # [C, bits] of ±1
 Floats = npt.NDArray[np.float64]
@@ -59,13 +61,13 @@ class GivenCenters(CSQ):
         reassign: whether each epoch but the first begins with ``assigned``.
     """
 
-    WORDS: ClassVar[dict[str, list[Words]]] = {}
-    """Centers for each seed."""
+    WORDS: ClassVar[dict[str, Words]] = {}
+    """Centers of the model that is trained now."""
 
     def __init__(self, task: Task, *, words: str, lam: float = 1e-4, reassign: bool = False) -> None:
         super().__init__(task, lam=lam)
         self.reassign = reassign
-        self.centers.copy_(torch.from_numpy(self.WORDS[words][task.seed]).float())
+        self.centers.copy_(torch.from_numpy(self.WORDS[words]).float())
         self.register_buffer("sums", torch.zeros_like(self.centers))
 
     def begin_epoch(self, epoch: int) -> None:
@@ -178,13 +180,19 @@ def similarities(confused: Floats) -> Floats:
     return np.where(own, 1, (scaled + scaled.T) / 2)
 
 
+@cache
+def mds_words(classes: int, bits: int) -> Words:
+    """Return MDS's centers, which take long."""
+    start = class_centers(classes, bits, kind="hadamard" if classes <= 2 * bits else "random")
+    return separated(start, promised(classes, bits))
+
+
 class Rows:
     """Training rows, and what centers are made of."""
 
     def __init__(self, split: EmbeddingSplit, classes: int, bits: int, epochs: int) -> None:
         self.split, self.classes, self.bits, self.epochs = split, classes, bits, epochs
         self.confused = confusion(split, classes)
-        self._separated: Words | None = None
 
     def designed(self, seed: int, kind: str = "best-ratio") -> Words:
         """Return words in random order."""
@@ -206,18 +214,11 @@ class Rows:
 
     def mds(self, seed: int) -> Words:
         """Return MDS's centers in random order."""
-        return self._mds()[np.random.default_rng(seed).permutation(self.classes)]
+        return mds_words(self.classes, self.bits)[np.random.default_rng(seed).permutation(self.classes)]
 
     def shc(self, seed: int) -> Words:
         """Return SHC's centers."""
         return semantic(self.mds(seed), self.confused, promised(self.classes, self.bits))
-
-    def _mds(self) -> Words:
-        if self._separated is None:
-            kind = "hadamard" if self.classes <= 2 * self.bits else "random"
-            start = class_centers(self.classes, self.bits, kind=kind)
-            self._separated = separated(start, promised(self.classes, self.bits))
-        return self._separated
 
     def _means(self, hasher: Hasher) -> Floats:
         outputs = np.concatenate([np.tanh(hasher.model_.outputs(chunk)) for chunk in self.split.chunks()])
@@ -238,70 +239,82 @@ KINDS: dict[str, Callable[[Rows, int], Words]] = {
 """Centers by the name of the table."""
 
 
-def run(source: Source, cell: dict[str, str]) -> dict[str, str]:
-    """Train a cell's seeds, and return its line."""
-    kind, bits, seeds, epochs = cell["centers"], int(cell["bits"]), int(cell["seeds"]), int(cell["epochs"])
-    split, numbers = source.training()
-    fitted, validation = hold_out(split, 0.2, 0)
-    rows = Rows(fitted, len(numbers), bits, epochs)
-    words = [KINDS[kind](rows, seed) for seed in range(seeds)]
-    GivenCenters.WORDS[kind] = words
-    own = recommended("csq", "none", bits)
-    options = own.pop("options", {}) | {"words": kind, "reassign": kind == "reassigned"}
-    hasher = Hasher(
-        bits, GivenCenters, pull="none", epochs=epochs, centers="best-ratio", options=options, device="cpu", **own
-    )
-    maps = [
-        100 * score_codes(one.encode_split(validation), validation.labels, rows.classes, bits, with_map=True).map
-        for one in fit_seeds(hasher, fitted, rows.classes, range(seeds))
-    ]
-    found = Interval.of(maps)
-    line = {"map": found.mean, "half": found.half, "min D": fmean(map(minimum_distance, words))}
-    line["confused D - mean D"] = fmean(confused_distance(one, rows.confused) for one in words)
-    return {**cell, **{name: "" if value is None else f"{value:.3f}" for name, value in line.items()}}
+@dataclass(frozen=True)
+class WithCenters(Stored):
+    """Codes beside their class centers: ``apart`` are distances of these, by name."""
+
+    apart: Mapping[str, float] = field(default_factory=dict)
 
 
-def table(lines: list[dict[str, str]]) -> str:
+class OthersAndCenters(Others):
+    """The mAP of held-out rows, and how far apart the centers are."""
+
+    def answers(self, stored: Stored) -> dict[str, Values]:
+        """Return the figures, ``float64 [1]`` each."""
+        assert isinstance(stored, WithCenters)
+        return super().answers(stored) | {name: np.array([value]) for name, value in stored.apart.items()}
+
+
+def trained(train: EmbeddingSplit, *, kind: str, bits: int, seed: int, epochs: int) -> Iterator[Store]:
+    """Yield the codes of CSQ with centers of a kind."""
+    rows = Rows(train, count_classes(train), bits, epochs)
+    GivenCenters.WORDS[kind] = words = KINDS[kind](rows, seed)
+    own = {"pull": "none", "centers": "best-ratio", "device": "cpu"} | recommended("csq", "none", bits)
+    own["options"] = own.get("options", {}) | {"words": kind, "reassign": kind == "reassigned"}
+    began, hasher = time.process_time(), Hasher(bits, GivenCenters, epochs, seed, **own)
+    model = hasher.fit_split(train, rows.classes).model_
+    store = codes(kind, bits, "", model, time.process_time() - began, counts=())
+    apart = {"min D": minimum_distance(words), "confused D - mean D": confused_distance(words, rows.confused)}
+
+    def beside(question: Question) -> Iterator[Stored]:
+        for stored in store(question):
+            yield WithCenters(**vars(stored), apart=apart)
+
+    yield beside
+
+
+def trials(cells: pd.DataFrame, given: argparse.Namespace) -> Iterator[tuple[dict[str, Any], Trial]]:
+    """Yield a trial for each seed of the cells."""
+    for source in given.data:
+        train, others = held_out(source)
+        question = OthersAndCenters(**vars(others))
+        for cell in cells[cells["data"] == source.name].to_dict("records"):
+            for seed in range(given.seeds):
+                fit = partial(trained, kind=cell["centers"], bits=int(cell["bits"]), seed=seed, epochs=given.epochs)
+                yield cell | {"seed": seed}, Trial(fit, train, (question,))
+
+
+def lines_of(found: pd.DataFrame) -> pd.DataFrame:
+    """Return a line for each cell: means over the seeds, and half of the interval of mAP, as text."""
+    by = found.assign(map=100 * found["map"]).groupby(KEY, sort=False)
+    made = by["map"].agg(lambda maps: Interval.of(maps).mean).to_frame("map")
+    made["half"] = by["map"].agg(lambda maps: Interval.of(maps).half)
+    made[FIGURES[2:]] = by[FIGURES[2:]].mean()
+    return made.map("{:.3f}".format).replace("nan", "").reset_index()
+
+
+def table(lines: pd.DataFrame) -> str:
     """Return the mean mAP over the data sets by kind and length, and over all."""
-    columns = list(dict.fromkeys(line["bits"] for line in lines))
-    rows = []
-    for kind in KINDS:
-        own = [[float(line["map"]) for line in lines if (line["centers"], line["bits"]) == (kind, b)] for b in columns]
-        shown = [f"{fmean(maps):.1f}" if maps else "–" for maps in (*own, [one for maps in own for one in maps])]
-        rows.append([kind, *shown])
-    return markdown_table(["centers", *(f"{bits} bits" for bits in columns), "mean"], rows, left=0)
+    maps = lines.assign(map=lines["map"].astype(float))
+    cells = maps.pivot_table("map", "centers", "bits", sort=False).add_suffix(" bits")
+    cells["mean"] = maps.groupby("centers")["map"].mean()
+    shown = cells.map("{:.1f}".format).replace("nan", "–").reindex([kind for kind in KINDS if kind in cells.index])
+    return markdown(shown.reset_index())
 
 
 def main(arguments: list[str] | None = None) -> None:
     """Run what is missing, and write table and CSV."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", action="append", required=True, metavar="NAME=FILE", type=Source.of)
+    parser = options(__doc__, PART, "docs/centers.md", data=[], bits=(16, 32, 64), seeds=5, epochs=15)
     parser.add_argument("--centers", nargs="+", choices=list(KINDS), default=list(KINDS))
-    parser.add_argument("--bits", nargs="+", type=int, default=list(BITS))
-    parser.add_argument("--seeds", type=int, default=5, help="how many, from 0")
-    parser.add_argument("--epochs", type=int, default=15)
-    parser.add_argument("--page", type=Path, default=Path("docs/centers.md"))
-    parser.add_argument("--workers", type=int, default=1, help="cells at a time, one thread each")
     given = parser.parse_args(arguments)
-    try:
-        check_part(given.page, PART)
-    except ValueError as error:
-        parser.error(str(error))
     file = given.page.with_name("rival-centers.csv")
-    lines = read_csv(file)
-    done = {tuple(line[name] for name in KEY) for line in lines}
-    tasks: dict[str, tuple[Any, ...]] = {}
-    for source, bits, kind in product(given.data, given.bits, given.centers):
-        key = (source.name, str(bits), kind, str(given.seeds), str(given.epochs))
-        if key not in done:
-            tasks[" ".join(key)] = (source, dict(zip(KEY, key, strict=True)))
-    found = print_progress(
-        in_processes(tasks, run, given.workers), len(tasks), lambda name, line: f"{name}: mAP {line['map']}"
-    )
-    for _, line in found:
-        lines.append(line)
-        write_csv(file, lines)
-        replace_part(given.page, PART, table(lines))
+    lines = read_csv(file, [*KEY, *FIGURES])
+    every = product([one.name for one in given.data], given.bits, given.centers, [given.seeds], [given.epochs])
+    cells = missing(pd.DataFrame(every, columns=KEY, dtype=str), lines, KEY)
+    if len(cells):
+        lines = pd.concat([lines, lines_of(run(trials(cells, given), given))])
+        write_csv(lines, file)
+    show(table(lines), PART, given.page)
 
 
 if __name__ == "__main__":

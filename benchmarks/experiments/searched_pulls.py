@@ -10,41 +10,38 @@ tries all of them on 80 % of the training rows of every set. Its value is the me
 20 %, each row a query to all others of them. With its best setting a form is then trained on all training rows with
 three seeds, and asked the data's own queries. Intervals and Holm's correction are those of ``like_for_like``.
 
-``--page`` names a page whose part "searched-pulls" becomes the table. A run that ``--out`` has is not run again.
+``--page`` names a page whose part "searched-pulls" becomes the table.
 """
 
 from __future__ import annotations
 
-import argparse
-from functools import cache
+from collections.abc import Iterator
+from functools import partial
 from itertools import product
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-from benchmarks.experiments.page import check_part, markdown_table, replace_part
-from benchmarks.experiments.seeds import precision_of
+import pandas as pd
+from benchmarks.experiments.shared import asked, fitted, held_out, markdown, options, run, show
 
-from lbhash.data import hold_out
-from lbhash.evaluation.held_out import score_codes
 from lbhash.hasher import Hasher
 from lbhash.reproduce.runs.sources import Source
-from lbhash.training.confusion import confusion
 from lbhash.trials.intervals import bootstrap, holm, p_value
-from lbhash.utils.parallel import run_missing
+from lbhash.trials.trial import Trial
 
 PART = "searched-pulls"
 FORMS = {"hashnet": ("none", "bits", "surrogate"), "dsdh": ("none", "bits", "surrogate"), "csq": ("none", "surrogate")}
 """The pulls of each method; the guidance is compared with the one before it."""
-BITS, EPOCHS, SEEDS, HELD_OUT = 32, 15, 3, 0.2
+EVERY = [(method, pull) for method, pulls in FORMS.items() for pull in pulls]
+BITS, EPOCHS, SEEDS = 32, 15, 3
 
-Run = dict[str, Any]
+Setting = dict[str, Any]
 
 
-def drawn(trials: int) -> list[Run]:
+def drawn(trials: int) -> list[Setting]:
     """Return the settings that every form tries; the first is where the method's own settings were searched from."""
     rng = np.random.default_rng(0)
-    found: list[Run] = [{"batch_size": 256, "lr": 2e-3, "dropout": 0.0, "weight": 1.0}]
+    found: list[Setting] = [{"batch_size": 256, "lr": 2e-3, "dropout": 0.0, "weight": 1.0}]
     for _ in range(trials - 1):
         batch, dropout = int(rng.choice([64, 128, 256, 512])), round(float(rng.uniform(0, 0.6)), 2)
         rate, weight = np.exp(rng.uniform(np.log([3e-4, 1e-2]), np.log([1e-2, 3.0])))
@@ -54,101 +51,62 @@ def drawn(trials: int) -> list[Run]:
     return found
 
 
-def hasher_of(method: str, pull: str, setting: Run) -> Hasher:
+def hasher_of(method: str, pull: str, setting: Setting, seed: int = 0) -> Hasher:
     """Return what is trained with a setting."""
     given = {name: value for name, value in setting.items() if name != "weight"}
     guidance = None if pull == "none" else {"weight": setting["weight"]}
-    common = {"epochs": EPOCHS, "recipe": "paper", "schedule": "cosine", "head": "bits", "device": "cpu"}
+    common = {"epochs": EPOCHS, "recipe": "paper", "schedule": "cosine", "head": "bits", "device": "cpu", "seed": seed}
     return Hasher(BITS, method, pull=pull, guidance=guidance, **common, **given)
 
 
-def try_out(method: str, pull: str, source: Source, setting: Run) -> Run:
-    """Return the mAP of held-out training rows."""
-    fitted, validation, classes = _parts(source)
-    hasher = hasher_of(method, pull, setting)
-    hasher.fit_split(fitted, classes, known_confusion=lambda: _confusion(source))
-    codes = hasher.encode_split(validation)
-    return {"map": score_codes(codes, validation.labels, classes, BITS, with_map=True, top_k=source.top_k()).map}
+def tries(sources: list[Source], settings: list[Setting]) -> Iterator[tuple[dict[str, Any], Trial]]:
+    """Yield a trial of every form and setting, which asks held-out training rows."""
+    for source in sources:
+        train, question = held_out(source, source.top_k())
+        for (number, setting), (method, pull) in product(enumerate(settings), EVERY):
+            fit = partial(fitted, hasher=hasher_of(method, pull, setting))
+            columns = {"method": method, "pull": pull, "number": number, "data": source.name}
+            yield columns, Trial(fit, train, (question,))
 
 
-def ask(method: str, pull: str, source: Source, setting: Run) -> Run:
-    """Return the average precision of each query for each seed; None for a query without a relevant row."""
-    found = precision_of(hasher_of(method, pull, setting), source, range(SEEDS))
-    return {"precision": [[None if np.isnan(value) else round(float(value), 6) for value in row] for row in found]}
+def asks(sources: list[Source], best: dict[tuple[str, str], Setting]) -> Iterator[tuple[dict[str, Any], Trial]]:
+    """Yield a trial of every form with its best setting, which asks the queries."""
+    for source, (form, setting), seed in product(sources, best.items(), range(SEEDS)):
+        columns = {**dict(zip(("method", "pull"), form, strict=True)), "data": source.name, **setting, "seed": seed}
+        yield columns, asked(source, hasher_of(*form, setting, seed), source.top_k())
 
 
-@cache
-def _parts(source: Source) -> tuple[Any, Any, int]:
-    split, classes = source.training()
-    return *hold_out(split, HELD_OUT, 0), len(classes)
-
-
-@cache
-def _confusion(source: Source) -> Any:
-    fitted, _, classes = _parts(source)
-    return confusion(fitted, classes)
-
-
-def table(asked: dict[tuple[str, str, str], np.ndarray]) -> str:
-    """Return the mAP in percent of every form, and what the guidance gains over a pull bit by bit, with intervals.
-
-    The argument has the average precision ``[seeds, queries]`` by method, pull and data.
-    """
-    lines, means, pairs = [], {}, sorted({(method, data) for method, _, data in asked})
-    for method, data in pairs:
-        known = ~np.isnan(asked[method, "none", data]).any(axis=0)
-        lift = (asked[method, "surrogate", data] - asked[method, FORMS[method][-2], data])[:, known]
-        means[method, data] = 100 * bootstrap(lift)
-    sure = dict(zip(pairs, holm(np.array([p_value(means[pair]) for pair in pairs])) < 0.05, strict=True))
-    for method, data in pairs:
-        maps = {pull: 100 * np.nanmean(asked[method, pull, data]) for pull in FORMS[method]}
-        low, high = np.quantile(means[method, data], [0.025, 0.975])
-        gain = maps["surrogate"] - maps[FORMS[method][-2]]
-        lift = f"{gain:+.1f}±{(high - low) / 2:.1f}{' *' if sure[method, data] else ''}"
+def table(found: pd.DataFrame) -> pd.DataFrame:
+    """Return the mAP in percent of every form, and what the guidance gains over a pull bit by bit, with intervals."""
+    by = found.groupby(["method", "data", "pull"])["queries"]
+    precision = {key: np.array([figures["map"] for figures in own]) for key, own in by}
+    lines, p = [], []
+    for method, data in sorted({key[:2] for key in precision}):
+        own = {pull: 100 * precision[method, data, pull] for pull in FORMS[method]}
+        other, guided = (own[pull] for pull in FORMS[method][-2:])
+        means = bootstrap((guided - other)[:, ~np.isnan(own["none"]).any(axis=0)])
+        maps = {pull: float(np.nanmean(values)) for pull, values in own.items()}
+        gain, (low, high) = maps["surrogate"] - maps[FORMS[method][-2]], np.quantile(means, [0.025, 0.975])
         shown = [f"{maps[pull]:.1f}" if pull in maps else "–" for pull in ("none", "bits", "surrogate")]
-        lines.append([data, method, *shown, lift])
-    return markdown_table(["data", "method", "alone", "pull bits", "guidance", "guidance less pull bits"], lines, 1)
+        lines.append([data, method, *shown, f"{gain:+.1f}±{(high - low) / 2:.1f}"])
+        p.append(p_value(means))
+    columns = ["data", "method", "alone", "pull bits", "guidance", "guidance less pull bits"]
+    made, sure = pd.DataFrame(lines, columns=columns), holm(np.array(p)) < 0.05
+    made[columns[-1]] += np.where(sure, " *", "")
+    return made
 
 
 def main(arguments: list[str] | None = None) -> None:
     """Search, ask, and print both tables."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", action="append", required=True, metavar="NAME=FILE", type=Source.of)
+    parser = options(__doc__, PART, data=None)
     parser.add_argument("--trials", type=int, default=16)
-    parser.add_argument("--out", type=Path, required=True, help="folder of the runs")
-    parser.add_argument("--page", type=Path)
-    parser.add_argument("--workers", type=int, default=1, help="runs at a time, one thread each")
     given = parser.parse_args(arguments)
-    if given.page:
-        check_part(given.page, PART)
-    forms, settings = [(method, pull) for method, pulls in FORMS.items() for pull in pulls], drawn(given.trials)
-    tries = {
-        f"{method}-{pull}-{number:02}-{source.name}": (method, pull, source, setting)
-        for number, setting in enumerate(settings)
-        for (method, pull), source in product(forms, given.data)
-    }
-    tried = run_missing(tries, try_out, given.out, given.workers)
-    best: dict[tuple[str, str], Run] = {}
-    for method, pull in forms:
-        values = [
-            np.mean([tried[f"{method}-{pull}-{number:02}-{source.name}"]["map"] for source in given.data])
-            for number in range(given.trials)
-        ]
-        best[method, pull] = settings[int(np.argmax(values))]
-        print(f"{method}, {pull}: {100 * max(values):.1f} on held-out rows with {best[method, pull]}")
-    asks = {
-        f"{method}-{pull}-{source.name}": (method, pull, source, best[method, pull])
-        for (method, pull), source in product(forms, given.data)
-    }
-    asked = run_missing(asks, ask, given.out / f"asked-{given.trials}", given.workers)
-    precision = {
-        (method, pull, source.name): np.array(asked[f"{method}-{pull}-{source.name}"]["precision"], float)
-        for (method, pull), source in product(forms, given.data)
-    }
-    text = table(precision)
-    print(text)
-    if given.page:
-        replace_part(given.page, PART, text)
+    settings = drawn(given.trials)
+    tried = run(tries(given.data, settings), given).groupby(["method", "pull", "number"])["map"].mean().unstack()
+    best = {form: settings[tried.loc[form].idxmax()] for form in EVERY}
+    for method, pull in EVERY:
+        print(f"{method}, {pull}: {100 * tried.loc[method, pull].max():.1f} on held-out rows with {best[method, pull]}")
+    show(markdown(table(run(asks(given.data, best), given)), left=1), PART, given.page)
 
 
 if __name__ == "__main__":
