@@ -38,6 +38,17 @@ def test_a_file_is_whole_or_not_there(tmp_path):
     assert [file.name for file in (tmp_path / "deep").iterdir()] == ["a.txt"]
 
 
+def test_what_a_killed_writer_left_is_removed_by_the_next(tmp_path):
+    left, other = tmp_path / ".facts.json.abcdefgh.json", tmp_path / ".facts.jsonl.abcdefgh.json"
+    left.touch()
+    other.touch()
+    with replacing(tmp_path / "facts.json") as temporary:
+        write_json(tmp_path / "facts.json", 1)  # another writer of the same file, while this one is at work
+        temporary.write_text("2")
+    assert (tmp_path / "facts.json").read_text() == "2"
+    assert sorted(file.name for file in tmp_path.iterdir()) == [other.name, "facts.json"]
+
+
 def test_an_error_names_the_file_and_not_the_temporary_one(tmp_path):
     (tmp_path / "file").write_text("")
     target = tmp_path / "file" / "inside.txt"

@@ -221,7 +221,7 @@ def kill_reproduce(run: Run) -> None:
     command += ("--methods", "dch", "--out", HERE, "--json")
 
     def look_at(folder: Path) -> Any:
-        return {file.name: file.read_bytes() for file in folder.glob("[!.]*.*")}
+        return {file.name: file.read_bytes() for file in folder.glob("*.*")}
 
     kill_all(run, material.program, None, command, look_at, command)
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import errno
+import fcntl
+import glob
 import json
 import os
 import stat
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -38,9 +40,7 @@ def replacing(path: str | os.PathLike[str], *errors: type[Exception]) -> Iterato
     with naming(target, *errors):
         check_replaceable(target)
         make_folder(target.parent)
-        handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=target.suffix)
-        os.close(handle)
-        temporary = Path(name)
+        handle, temporary = _locked_beside(target)
         try:
             yield temporary
             give_usual_rights(temporary)
@@ -49,6 +49,22 @@ def replacing(path: str | os.PathLike[str], *errors: type[Exception]) -> Iterato
             sync(target.parent)
         finally:
             temporary.unlink(missing_ok=True)
+            os.close(handle)
+
+
+def _locked_beside(target: Path) -> tuple[int, Path]:
+    """Return a new file beside the target, open and locked; files that killed writers of it left there are removed."""
+    for left in target.parent.glob(f".{glob.escape(target.name)}.????????{glob.escape(target.suffix)}"):
+        with suppress(OSError), left.open("rb") as opened:
+            fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)  # else its writer is at work
+            left.unlink()
+    while True:
+        handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=target.suffix)
+        with suppress(OSError):  # a file system without locks
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        if os.path.exists(name):  # another writer has not taken it for one that was left
+            return handle, Path(name)
+        os.close(handle)
 
 
 def check_replaceable(path: str | os.PathLike[str]) -> None:
