@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import random
 import re
 import shutil
@@ -83,8 +84,12 @@ def kill_all(
             if done.crash or done.refused:
                 run.count("crashed", f"killed {where}: the same command again: {done.crash or done.line}")
                 continue
-            after = look(folder)
-            run.count("survived" if after == new else "wrong", f"killed {where}, then {difference(after, new)}")
+            after, left = (
+                look(folder),
+                [file.name for file in folder.rglob(".*") if file.is_file() and file.name != ".lock"],
+            )
+            right = after == new and not left
+            run.count("survived" if right else "wrong", f"killed {where}, then {left or difference(after, new)}")
         else:
             run.count("survived")
         shutil.rmtree(folder.parent, ignore_errors=True)
@@ -234,5 +239,20 @@ def kill_tune(run: Run) -> None:
     def look_at(folder: Path) -> Any:
         best = [line for line in (folder / "best.json").read_text().splitlines() if "seconds" not in line]
         return best, (folder / "model" / "model.safetensors").read_bytes()
+
+    kill_all(run, material.program, None, command, look_at, command)
+
+
+@attack("kill-compare", "kill -9 of `compare`; then the same command, figure for figure", ENOUGH)
+def kill_compare(run: Run) -> None:
+    material = Material(run)
+    command = ("compare", "--data", material.data, "--bits", BITS, "--epochs", 1, "--json", "--out", HERE)
+
+    def look_at(folder: Path) -> Any:
+        with (folder / "comparison.csv").open(newline="") as lines:
+            return [
+                {name: one[name] for name in one if not name.endswith(("_seconds", "_ms"))}
+                for one in csv.DictReader(lines)
+            ]
 
     kill_all(run, material.program, None, command, look_at, command)

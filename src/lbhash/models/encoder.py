@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -236,6 +237,8 @@ class Encoder:
             code_bytes=code_bytes(self.bits),
         )
         make_folder(target)
+        for left in target.glob(".saving-*"):  # by a save that was killed
+            shutil.rmtree(left, ignore_errors=True)
         with tempfile.TemporaryDirectory(dir=target, prefix=".saving-") as made:
             with naming(target, SafetensorError):
                 (Path(made) / "README.md").write_text(card, encoding="utf-8")
