@@ -39,7 +39,7 @@ from lbhash.centers import class_centers
 from lbhash.losses import Task, build_objective
 from lbhash.models.backbone import Backbone, pooled_output
 from lbhash.models.hash_model import HashModel
-from lbhash.training import TrainingArguments, train
+from lbhash.training import Settings, train
 from lbhash.training.images import Augmentation, ImageModel, ImageRows, resized
 from side_by_side import in_turns, median_ratio, options, print_head, print_row
 
@@ -123,7 +123,7 @@ def ours(rows: Any, backbone: Backbone, given: argparse.Namespace, bits: int, *,
         model,
         objective,
         rows,
-        TrainingArguments(
+        Settings(
             epochs=1,
             batch_size=given.batch_size,
             backbone_lr=1e-4,

@@ -21,14 +21,14 @@ from pathlib import Path
 import numpy as np
 
 from lbhash.codes.io import CodeTable
-from lbhash.index import build_index, open_index
+from lbhash.index import Index, build_index
 from side_by_side import print_head, print_row
 
 READER = """
 import sys, threading, time
 import numpy as np
-from lbhash.index import open_index
-index, times, ended = open_index(sys.argv[1]), [], threading.Event()
+from lbhash.index import Index
+index, times, ended = Index.open(sys.argv[1], mode="a"), [], threading.Event()
 threading.Thread(target=lambda: (sys.stdin.read(), ended.set()), daemon=True).start()
 index.search(index.codes_of(index.ids()[:1]), 10)
 print("reads", flush=True)
@@ -45,7 +45,7 @@ print(np.median(times), max(times))
 def grow(folder: Path, adds: int) -> None:
     """Add codes one by one, and print the row of the table."""
     rng = np.random.default_rng(1)
-    index = open_index(folder)
+    index = Index.open(folder, mode="a")
     codes = rng.integers(0, 256, (adds, index.bits // 8), np.uint8)
     embeddings = rng.normal(size=(adds, 384)).astype(np.float32)
     whole, most = [], 0
@@ -79,7 +79,7 @@ def main() -> None:
         names, labels = [f"sku {row}" for row in range(count + 1)], {"label": np.zeros(count + 1, np.int64)}
         with tempfile.TemporaryDirectory(dir=given.folder) as place:
             folder, table = Path(place) / "index", CodeTable(codes, 64, np.arange(count + 1))
-            build_index(table, folder, ids=names, attributes=labels, vectors=vectors, store_vectors="embeddings")
+            build_index(table, folder, ids=names, metadata=labels, vectors=vectors, store="embeddings")
             grow(folder, given.adds)
 
 

@@ -26,7 +26,8 @@ from lbhash import Hasher
 from lbhash.codes.io import CodeTable
 from lbhash.data import load_table
 from lbhash.evaluation.neighbors import nearest_by_cosine, unit_rows
-from lbhash.index import build_index, rerank
+from lbhash.hasher import name_of
+from lbhash.index import build_index
 from lbhash.reproduce.runs import Source
 from side_by_side import print_head, print_row, seconds_of
 
@@ -75,14 +76,14 @@ def ours(table: Table, base: Floats, query: Floats, folder: Path, seed: int) -> 
     for bits in (64, 128, 256, 384, 512):
         began = time.perf_counter()
         hasher = Hasher(bits, seed=seed).fit(base)
-        codes, vectors = CodeTable(hasher.encode(base), bits, np.arange(len(base))), {"store_vectors": "int8"}
+        codes, vectors = CodeTable(hasher.encode(base), bits, np.arange(len(base))), {"store": "int8"}
         index = build_index(codes, folder / str(bits), vectors=base, learns_classes=False, **vectors)
-        build, asked, name = time.perf_counter() - began, hasher.encode(query), f"lbhash {hasher.name}, {bits} bits"
+        build, asked, name = time.perf_counter() - began, hasher.encode(query), f"lbhash {name_of(hasher)}, {bits} bits"
         table.add(name, bits / 8, build, lambda i=index, q=asked: i.search(q, NEAREST).ids)
         for count in (50, 100, 200):
 
             def again(index=index, asked=asked, count=count) -> npt.NDArray[np.int64]:
-                return rerank(index, index.search(asked, count), query, NEAREST, "embeddings").ids
+                return index.search(asked, NEAREST, embeddings=query, rerank="embeddings", candidates=count).ids
 
             table.add(f"{name} x {count}", bits / 8, build, again, disk=base.shape[1])
 

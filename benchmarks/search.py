@@ -2,7 +2,7 @@
 
     python benchmarks/search.py
 
-- "search": ``FlatIndex`` in a folder, opened as any user would, beside ``faiss.IndexBinaryFlat`` of the same codes in
+- "search": ``Index`` in a folder, opened as any user would, beside ``faiss.IndexBinaryFlat`` of the same codes in
   memory. Both take turns; the ratio is FAISS's time over ours, the median of the rounds, and 1 is as quick.
 - "opening": in a process of its own each, the time until an index is open and until its first search is answered, and
   the memory that it then takes beyond what it took before (resident pages, those of mapped files included).
@@ -25,7 +25,7 @@ import faiss
 import numpy as np
 
 from lbhash.codes.io import CodeTable
-from lbhash.index import FlatIndex, InvertedFile, build_index, open_index
+from lbhash.index import Index, build_index
 from side_by_side import in_turns, median_ratio, noisy_codes, of_child, options, print_head, print_row, seconds_of
 
 BATCHES = (1, 32, 1_000)
@@ -33,12 +33,12 @@ BATCHES = (1, 32, 1_000)
 CHILD = """
 import sys, time
 import numpy as np, psutil, pyarrow.parquet, faiss
-from lbhash.index import open_index
+from lbhash.index import Index
 what, path, width = sys.argv[1:]
 query = np.zeros((1, int(width)), np.uint8)
 faiss.knn_hamming(query, query, 1)
 before, started = psutil.Process().memory_info().rss, time.perf_counter()
-index = open_index(path) if what == "FlatIndex" else faiss.read_index_binary(path)
+index = Index.open(path, mode="a") if what == "Index" else faiss.read_index_binary(path)
 opened = time.perf_counter() - started
 index.search(query, 10)
 print(opened, time.perf_counter() - started, psutil.Process().memory_info().rss - before)
@@ -52,7 +52,7 @@ def make(rows: int, bits: int, seed: int) -> np.ndarray:
 
 def searches(folder: Path, codes: np.ndarray, bits: int, k: int, rounds: int) -> None:
     """Print lines of exact search, in turns."""
-    ours, theirs = open_index(folder), faiss.IndexBinaryFlat(bits)
+    ours, theirs = Index.open(folder, mode="a"), faiss.IndexBinaryFlat(bits)
     theirs.add(codes)
     for batch in BATCHES:
         queries, repeat = make(batch, bits, seed=1), max(1, 32 // batch)
@@ -73,7 +73,7 @@ def opening(folder: Path, codes: np.ndarray, bits: int) -> list[tuple[str, ...]]
     file = folder.with_suffix(".faiss")
     faiss.write_index_binary(bare, str(file))
     rows = []
-    for name, path in (("FlatIndex", folder), ("IndexBinaryFlat", file)):
+    for name, path in (("Index", folder), ("IndexBinaryFlat", file)):
         opened, answered, memory = of_child(CHILD, name, path, bits // 8)
         figures = 1e3 * opened, 1e3 * answered, memory / 1e6, codes.nbytes / 1e6
         rows.append((f"{len(codes):,}", name, *(f"{value:,.1f}" for value in figures)))
@@ -87,7 +87,7 @@ def lengths(rows: int, batch: int, k: int, rounds: int) -> None:
 
     for bits in (64, 128, 256, 384, 512, 768, 1024):
         codes, query = (np.random.default_rng(0).integers(0, 256, (n, bits // 8), np.uint8) for n in (rows, batch))
-        bare, ours = faiss.IndexBinaryFlat(bits), FlatIndex(bits)
+        bare, ours = faiss.IndexBinaryFlat(bits), Index(bits)
         bare.add(codes)
         ours.add(codes)
         works = {
@@ -103,10 +103,10 @@ def lengths(rows: int, batch: int, k: int, rounds: int) -> None:
 
 def kinds(codes: np.ndarray, bits: int, k: int, rounds: int) -> None:
     """Print recall, milliseconds a query and seconds to build of flat and ivf."""
-    queries, exact = make(1000, bits, seed=1), FlatIndex(bits)
+    queries, exact = make(1000, bits, seed=1), Index(bits)
     print(f"\n{len(codes):,} codes, {len(queries):,} queries\n")
     print_head("kind", "recall", "ms a query", "build, s")
-    for index in (exact, InvertedFile(bits)):
+    for index in (exact, Index(bits, "ivf")):
         build = seconds_of(lambda index=index: index.add(codes))
         recall = np.mean(index.search(queries, k).distances <= exact.search(queries, k).distances[:, -1:])
         best = min(seconds_of(lambda index=index: index.search(queries, k)) for _ in range(rounds))
@@ -126,7 +126,7 @@ def main() -> None:
     counts = [round(1e6 * millions) for millions in given.millions]
     if given.lengths:
         faiss.omp_set_num_threads(1)
-        names = "FAISS, ms", "FlatIndex, ms", "usearch, ms", "ours / faster of the two"
+        names = "FAISS, ms", "Index, ms", "usearch, ms", "ours / faster of the two"
         print_head("codes", "queries", "bits", *names, words=0)
         for rows, batch in product(counts, (1, 32)):
             lengths(rows, batch, given.k, given.rounds)
@@ -135,12 +135,12 @@ def main() -> None:
         parser.error("bits must be a multiple of 8, as FAISS's are")
     faiss.omp_set_num_threads(given.threads)
     print(f"{given.threads} threads, {given.bits} bits, k = {given.k}, {given.rounds} rounds\n")
-    print_head("codes", "queries at once", "FAISS, ms", "FlatIndex, ms", "FAISS / FlatIndex", words=0)
+    print_head("codes", "queries at once", "FAISS, ms", "Index, ms", "FAISS / Index", words=0)
     later = []
     for rows in counts:
         with tempfile.TemporaryDirectory() as place:
             codes, folder = make(rows, given.bits, seed=2), Path(place) / "index"
-            build_index(CodeTable(codes, given.bits, np.arange(rows)), folder, attributes={})
+            build_index(CodeTable(codes, given.bits, np.arange(rows)), folder, metadata={})
             searches(folder, codes, given.bits, given.k, given.rounds)
             later += opening(folder, codes, given.bits)
     print()

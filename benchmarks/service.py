@@ -27,6 +27,8 @@ from pathlib import Path
 import numpy as np
 import psutil
 
+from lbhash import TrainingArguments
+from lbhash.hasher import encode_split, fit_split
 from side_by_side import print_head, print_row
 
 BITS, ROWS, K = 64, 1797, 10
@@ -163,10 +165,10 @@ def prepare(folder: Path) -> None:
     from lbhash.index import build_index
 
     dataset = load_dataset("digits")
-    hasher = Hasher(BITS, hidden=64, epochs=2, batch_size=16).fit_split(dataset.train, 10)
+    hasher = fit_split(Hasher(BITS, epochs=2, training=TrainingArguments(hidden=64, batch_size=16)), dataset.train, 10)
     hasher.model_.metadata |= {"data": "digits", "protocol": "digits", "split_seed": 0}
     hasher.save_pretrained(folder / "model")
-    codes = hasher.encode_split(dataset.base)
+    codes = encode_split(hasher, dataset.base)
     table = CodeTable(codes, BITS, dataset.base.rows, dataset.base.labels, hasher.model_.fingerprint())
     build_index(table, folder / "index")
 

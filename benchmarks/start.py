@@ -25,6 +25,7 @@ import numpy as np
 
 from lbhash import Hasher
 from lbhash.data import load_dataset
+from lbhash.hasher import fit_split
 from side_by_side import in_turns, median_ratio, options, print_head, print_row, seconds_of
 
 LBHASH = (sys.executable, "-m", "lbhash")
@@ -72,7 +73,7 @@ LINES: dict[str, Callable[[], float]] = {
 
 def starts(rounds: int) -> None:
     """Print commands beside ``import torch``."""
-    hasher = Hasher(epochs=1).fit_split(load_dataset("digits").train, 10)
+    hasher = fit_split(Hasher(epochs=1), load_dataset("digits").train, 10)
     hasher.model_.metadata |= {"data": "digits", "protocol": "digits", "split_seed": 0}
     hasher.save_pretrained("model")
     seconds(*LBHASH, "index", "build", "--model", "model", "--data", "digits", "--out", "index")

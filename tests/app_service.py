@@ -10,6 +10,9 @@ from importlib.resources import files
 
 import pytest
 
+from lbhash import TrainingArguments
+from lbhash.hasher import encode_split, fit_split
+
 
 @pytest.fixture(scope="session")
 def digits_service(tmp_path_factory):
@@ -22,10 +25,12 @@ def digits_service(tmp_path_factory):
 
     folder = tmp_path_factory.mktemp("service")
     dataset = load_dataset("digits")
-    hasher = Hasher(16, hidden=32, epochs=2, batch_size=16, dropout=0.2).fit_split(dataset.train, 10)
+    hasher = fit_split(
+        Hasher(16, epochs=2, training=TrainingArguments(hidden=32, batch_size=16, dropout=0.2)), dataset.train, 10
+    )
     hasher.model_.metadata |= {"data": "digits", "protocol": "digits", "split_seed": 0}
     hasher.save_pretrained(folder / "model")
-    codes = hasher.encode_split(dataset.base)
+    codes = encode_split(hasher, dataset.base)
     table = CodeTable(codes, 16, dataset.base.rows, dataset.base.labels, hasher.model_.fingerprint())
     build_index(table, folder / "index")
     return Settings(folder / "model", folder / "index", "digits", concurrency=2)

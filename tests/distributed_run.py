@@ -10,9 +10,11 @@ import torch
 import torch.distributed as dist
 
 from conftest import Blobs
+from lbhash import TrainingArguments
 from lbhash.data import EmbeddingSplit
-from lbhash.hasher import Hasher
+from lbhash.hasher import Hasher, fit_split
 from lbhash.training import Watcher, prepare, trainer
+from lbhash.training.settings import grouped
 from training_tools import part_of
 
 
@@ -35,9 +37,9 @@ def run_all(out, settings, runs):
     """
     rank, blobs = os.environ.get("RANK", "0"), Blobs()
     for run in runs:
-        hasher, gradients = Hasher(**{**settings, **run["settings"]}), Gradients()
+        hasher, gradients = Hasher(**grouped(**{**settings, **run["settings"]})), Gradients()
         part = part_of(blobs, run.get("rows"))
-        hasher.fit_split(part, 4, directory=out / run["name"], watchers=[gradients])
+        fit_split(hasher, part, 4, directory=out / run["name"], watchers=[gradients])
         trained = vars(hasher.trained_) | {"rows_per_second": None}
         found = {"fingerprint": hasher.model_.fingerprint(), "trained": trained}
         (out / f"{run['name']}-{rank}.json").write_text(json.dumps(found))
@@ -60,7 +62,7 @@ def draw_dropout(out):
     x[0] += 1
     part = EmbeddingSplit(x, np.arange(8), np.arange(8) % 2)
     settings = {"bits": 8, "hidden": 0, "epochs": 1, "batch_size": 4, "dropout": 0.5, "device": "cpu"}
-    Hasher(**settings).fit_split(part, 2, watchers=[Outputs()])
+    fit_split(Hasher(**grouped(**settings)), part, 2, watchers=[Outputs()])
     theirs = [torch.empty_like(found[0]) for _ in range(2)]
     dist.all_gather(theirs, found[0].contiguous())
     assert not torch.equal(*theirs)
@@ -92,7 +94,7 @@ def train_towards_the_first_ones_centers(out, pull):
         return done
 
     trainer.train = watched
-    Hasher(bits=16, epochs=1, hidden=8, pull=pull, device="cpu").fit(Blobs().x, Blobs().y)
+    Hasher(bits=16, epochs=1, pull=pull, device="cpu", training=TrainingArguments(hidden=8)).fit(Blobs().x, Blobs().y)
     assert first == centers[0].equal(centers[1])
 
 

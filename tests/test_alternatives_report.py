@@ -15,7 +15,8 @@ from lbhash.cli.tables import print_alternatives
 from lbhash.codes import hamming_distances
 from lbhash.data import load_dataset
 from lbhash.evaluation.neighbors import expected_recall
-from lbhash.index import FlatIndex, rerank
+from lbhash.hasher import encode_split, fit_split
+from lbhash.index import Index
 from lbhash.pipeline import alternatives as module
 from lbhash.pipeline.alternatives import CLASS, CODES, COSINE, SIGNS, alternatives
 
@@ -24,7 +25,7 @@ from lbhash.pipeline.alternatives import CLASS, CODES, COSINE, SIGNS, alternativ
 def found():
     """A hasher of the digits, their new rows, and the alternatives to its codes."""
     data = load_dataset("digits")
-    hasher = Hasher(16, "ridge", progress=False).fit_split(data.train, 10)
+    hasher = fit_split(Hasher(16, method="ridge", progress=False), data.train, 10)
     new = data.base.where(~data.trained_base())
     made = alternatives(data, hasher, new, 1e9)
     return data, hasher, new, made
@@ -42,7 +43,7 @@ def test_each_is_measured_on_the_same_rows(found):
     sizes |= {f"  {count} re-ranked by embeddings": 66 for count in (50, 100, 200)}
     assert {name: one["bytes"] for name, one in rows.items()} == sizes
     assert list(rows)[:4] == [CODES, *(f"  {count} re-ranked by embeddings" for count in (50, 100, 200))]
-    codes = [hasher.encode_split(part) for part in (data.query, new)]
+    codes = [encode_split(hasher, part) for part in (data.query, new)]
     report = evaluate(codes[0], data.query.labels, codes[1], new.labels, bits=16)
     assert rows[CODES]["map"] == pytest.approx(report.map)
     assert rows[CODES]["map_macro"] == pytest.approx(report.map_macro)
@@ -56,12 +57,12 @@ def test_each_is_measured_on_the_same_rows(found):
 
 def test_re_ranking_is_that_of_an_index(found):
     data, hasher, new, made = found
-    index = FlatIndex(16, store_vectors="embeddings", learns_classes=True)
-    query, base = (hasher.encode_split(part) for part in (data.query, new))
+    index = Index(16, vectors="embeddings", learns_classes=True)
+    query, base = (encode_split(hasher, part) for part in (data.query, new))
     index.add(base, vectors=new.embeddings[new.rows])
     q, x = data.query.take(slice(None)), new.take(slice(None))
     cosines = (q / np.linalg.norm(q, axis=1, keepdims=True)) @ (x / np.linalg.norm(x, axis=1, keepdims=True)).T
-    ids = rerank(index, index.search(query, 100), q, 100, "embeddings").ids
+    ids = index.search(query, 100, embeddings=q, rerank="embeddings").ids
     precision, recall = [], []
     for row, (order, distances) in enumerate(zip(ids, hamming_distances(query, base), strict=True)):
         scores = distances + 1000

@@ -16,7 +16,8 @@ from lbhash.codes import hamming_distances
 from lbhash.codes.io import CodeTable
 from lbhash.data import load_dataset, load_table
 from lbhash.evaluation.report import evaluate
-from lbhash.index import FlatIndex, build_index, open_index
+from lbhash.hasher import encode_split
+from lbhash.index import Index, build_index
 from lbhash.service import Settings, background, create_app
 from lbhash.service.rows import GrayRows, Usual, open_rows
 from lbhash.service.settings import MAX_BATCH
@@ -49,7 +50,7 @@ def test_null_in_a_form_is_a_field_that_is_not_given(client):
 
 
 def test_search_by_row_embedding_code_id_and_image_agree(client, digits_service, hasher):
-    data, index = load_table("digits"), open_index(digits_service.index)
+    data, index = load_table("digits"), Index.open(digits_service.index, mode="a")
     row = int(index.ids()[40])
     code = hasher.encode(data.embeddings[row : row + 1])[0]
     wanted = by_hand(code, index, 7)
@@ -69,15 +70,15 @@ def test_search_by_row_embedding_code_id_and_image_agree(client, digits_service,
 
 
 def test_what_a_neighbor_is(client, digits_service):
-    index, labels = open_index(digits_service.index), load_table("digits").labels
+    index, labels = Index.open(digits_service.index, mode="a"), load_table("digits").labels
     body = client.post("/v1/search", json={"row": 1790, "k": 3}).json()
-    asked = {"bits": BITS, "id": None, "row": 1790, "label": int(labels[1790]), "attributes": {}}
+    asked = {"bits": BITS, "id": None, "row": 1790, "label": int(labels[1790]), "metadata": {}}
     assert {name: body["query"][name] for name in asked} == asked
     assert [one["rank"] for one in body["neighbors"]] == [1, 2, 3]
     for one in body["neighbors"]:
         assert one["row"] == one["id"]
         assert one["label"] == labels[one["id"]]
-        assert one["attributes"] == {"row": one["id"], "label": one["label"]}
+        assert one["metadata"] == {"row": one["id"], "label": one["label"]}
         assert one["code"] == index.codes_of([one["id"]])[0].tobytes().hex()
         assert one["score"] is None
     assert body["generation"] == index.generation
@@ -88,7 +89,7 @@ def test_what_a_neighbor_is(client, digits_service):
 
 @pytest.mark.parametrize("radius", [0, 3, 16])
 def test_search_within_a_radius(client, digits_service, hasher, radius):
-    index = open_index(digits_service.index)
+    index = Index.open(digits_service.index, mode="a")
     code = hasher.encode(load_table("digits").embeddings[:1])[0]
     everything = by_hand(code, index, radius=radius)
     answer = client.post("/v1/search", json={"row": 0, "radius": radius})
@@ -125,7 +126,7 @@ def test_gray_images_go_there_and_back(name):
 
 
 def test_health_and_about(client, digits_service, hasher):
-    index = open_index(digits_service.index)
+    index = Index.open(digits_service.index, mode="a")
     facts = {"generation": index.generation, "codes": len(index), "bits": BITS, "model": hasher.model_.fingerprint()}
     assert client.get("/health").json() == {"ready": True, "build": index.build, **facts}
     about = client.get("/v1/about").json()
@@ -146,7 +147,7 @@ def test_row_images(client):
 def test_the_summary_is_an_evaluation_of_the_index(client, digits_service, hasher):
     body = wait_for(client, "/v1/summary", lambda body: body["state"] != "computing")
     dataset = load_dataset("digits")
-    codes = [hasher.encode_split(part) for part in (dataset.query, dataset.base)]
+    codes = [encode_split(hasher, part) for part in (dataset.query, dataset.base)]
     new = ~np.isin(dataset.base.rows, dataset.train.rows)
     report = evaluate(codes[0], dataset.query.labels, codes[1][new], dataset.base.labels[new], bits=BITS)
     whole = evaluate(codes[0], dataset.query.labels, codes[1], dataset.base.labels, bits=BITS)
@@ -169,7 +170,7 @@ def test_the_summary_is_an_evaluation_of_the_index(client, digits_service, hashe
 
 def test_the_map_has_a_place_for_every_code(client, digits_service):
     body = wait_for(client, "/v1/map", lambda body: body["state"] == "ready")
-    ids = open_index(digits_service.index).ids().tolist()
+    ids = Index.open(digits_service.index, mode="a").ids().tolist()
     assert body["ids"] == body["rows"] == ids
     assert body["labels"] == load_table("digits").labels[ids].tolist()
     for axis in ("x", "y"):
@@ -230,7 +231,7 @@ def test_without_data_and_backbone(digits_service):
 def test_an_index_of_queries_alone_is_shown_with_the_figures_of_the_training(tmp_path, digits_service, hasher):
     shutil.copytree(digits_service.model, tmp_path / "model")
     part = load_dataset("digits").query
-    build_index(CodeTable(hasher.encode_split(part), BITS, part.rows, part.labels), tmp_path / "index")
+    build_index(CodeTable(encode_split(hasher, part), BITS, part.rows, part.labels), tmp_path / "index")
     metrics = tmp_path / "model" / "metrics.json"
     figures = {"map": 0.5, "map_worst": 0.25, "map_best": 0.75, "map_macro": 0.5, "knn_accuracy": 1.0}
     metrics.write_text(json.dumps({"new_rows": figures, "trained_rows": None, "classes": [{"class": 3, "map": 0.25}]}))
@@ -249,7 +250,7 @@ def test_an_index_that_does_not_answer_is_a_503(client, monkeypatch):
     def lost(*arguments, **options):
         raise ConnectionError("index is milvus+http://h/c, which does not answer")
 
-    monkeypatch.setattr(FlatIndex, "search", lost)
+    monkeypatch.setattr(Index, "search", lost)
     answer = client.post("/v1/search", json={"code": "0000"})
     assert answer.status_code == 503
     assert answer.json() == {"detail": "the index does not answer"}
@@ -270,7 +271,7 @@ def test_doubt_is_how_far_outputs_are_from_those_of_the_data(client, hasher):
     assert client.post("/v1/search", json={"embedding": noise}).json()["query"]["doubt"] > 0.99
     found = client.post("/v1/search", json={"row": 1, "k": 1}).json()["query"]
     assert found["doubt"] < 1
-    assert found["attributes"]["label"] == found["label"] == 1
+    assert found["metadata"]["label"] == found["label"] == 1
 
 
 @pytest.fixture(scope="module")
@@ -336,7 +337,7 @@ def test_a_batch_is_for_searches(client):
 
 
 def test_the_largest_batch_of_an_empty_index(digits_service, tmp_path):
-    model = open_index(digits_service.index).model
+    model = Index.open(digits_service.index, mode="a").model
     build_index(CodeTable(np.zeros((1, 2), np.uint8), 16, np.arange(1), None, model), tmp_path / "i").remove([0])
     with TestClient(create_app(Settings(digits_service.model, tmp_path / "i")), base_url=HOME) as client:
         for options in ({}, {"rerank": "asymmetric"}, {"radius": 3}, {"where": {"row": 0}}):
@@ -350,8 +351,8 @@ def test_the_largest_batch_of_an_empty_index(digits_service, tmp_path):
         (("--where", "label=3", "--where", "row in (3,13,23)"), {"where": {"label": 3, "row": [3, 13, 23]}}),
         (("--where", "20 <= row < 500, label in (3, 5)"), {"where": "20 <= row < 500 and label in (3, 5)"}),
         (
-            ("--rerank", "asymmetric", "--candidates", 60, "-k", 4),
-            {"rerank": "asymmetric", "candidates": 60, "k": 4},
+            ("--asymmetric", "-k", 4),
+            {"rerank": "asymmetric", "k": 4},
         ),
     ],
 )
@@ -362,8 +363,8 @@ def test_the_words_of_the_command_mean_the_same(client, command, digits_service,
     wanted = json.loads(out)["queries"][0]["neighbors"]
     assert wanted
     found = search(client, embedding=embeddings[1790].tolist(), **given)["neighbors"]
-    assert [(one["id"], one["distance"], one["attributes"]) for one in found] == [
-        (one["id"], one["distance"], one["attributes"]) for one in wanted
+    assert [(one["id"], one["distance"], one["metadata"]) for one in found] == [
+        (one["id"], one["distance"], one["metadata"]) for one in wanted
     ]
     assert [one["score"] or 0 for one in found] == pytest.approx([one["score"] or 0 for one in wanted], rel=1e-4)
 

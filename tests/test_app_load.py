@@ -14,7 +14,7 @@ import pytest
 
 from app_answers import assert_refused, asynchronous, found, until, until_told
 from lbhash.codes.io import CodeTable
-from lbhash.index import DamagedIndexError, FlatIndex, build_index, open_index
+from lbhash.index import DamagedIndexError, Index, build_index
 from lbhash.service import Settings, create_app, engine
 
 pytestmark = pytest.mark.usefixtures("quiet")
@@ -26,14 +26,14 @@ WRONG = "index is damaged: the checksum of 00000001.0.codes.npy is wrong"
 def slow(monkeypatch):
     """An event that every search waits for, and a counter of those that do."""
     gate, entered = threading.Event(), threading.Semaphore(0)
-    search = FlatIndex.search
+    search = Index.search
 
     def waiting(self, *arguments, **options):
         entered.release()
         assert gate.wait(20)
         return search(self, *arguments, **options)
 
-    monkeypatch.setattr(FlatIndex, "search", waiting)
+    monkeypatch.setattr(Index, "search", waiting)
     yield gate, entered
     gate.set()
 
@@ -117,7 +117,7 @@ def test_a_body_that_does_not_come_takes_no_place(digits_service, monkeypatch):
 
 def test_a_newer_index_is_served_without_losing_a_request(copied):
     async def play(client):
-        before = open_index(copied.index).generation
+        before = Index.open(copied.index, mode="a").generation
         stop = False
 
         async def asking():
@@ -131,7 +131,7 @@ def test_a_newer_index_is_served_without_losing_a_request(copied):
         seen = []
         tasks = [asyncio.create_task(asking()) for _ in range(4)]
         await until(lambda: len(seen) > 20)
-        writer = open_index(copied.index)
+        writer = Index.open(copied.index, mode="a")
         await asyncio.to_thread(writer.add, np.array([[0x00, 0xFF]], np.uint8), [5000], {"row": [5000], "label": [4]})
         await until(lambda: max(seen) > before)
         stop = True
@@ -151,7 +151,7 @@ def test_a_newer_index_is_served_without_losing_a_request(copied):
 
 
 def test_a_model_of_another_index_is_refused(tmp_path, digits_service):
-    held = open_index(digits_service.index)
+    held = Index.open(digits_service.index, mode="a")
     build_index(CodeTable(held.codes_of([0]), BITS, np.array([0]), None, "0123456789abcdef"), tmp_path / "other")
     with pytest.raises(ValueError, match="index and the model do not go together: codes of model 0123456789abcdef"):
         create_app(Settings(digits_service.model, tmp_path / "other"))
@@ -202,7 +202,7 @@ def test_a_service_is_ready_once_its_index_is_checked(copied, large, monkeypatch
         assert (await client.get("/ready")).json() == (await client.get("/health")).json()
 
     caplog.set_level(logging.INFO, "lbhash.service")
-    monkeypatch.setattr(FlatIndex, "load", slow)
+    monkeypatch.setattr(Index, "read_all", slow)
     asynchronous(copied, play)
     assert "checking the files of the index" in caplog.text
     assert "the files of the index are intact" in caplog.text
@@ -231,8 +231,8 @@ def test_no_answer_comes_from_damaged_files_and_a_repaired_index_is_served(copie
 @pytest.mark.parametrize("size", [0, 1 << 30])
 def test_a_newer_index_that_is_damaged_is_not_served(copied, tmp_path, monkeypatch, size):
     monkeypatch.setattr(engine, "AT_ONCE", size)
-    open_index(copied.index).save(tmp_path / "newer")
-    writer = open_index(tmp_path / "newer")
+    Index.open(copied.index, mode="a").save(tmp_path / "newer")
+    writer = Index.open(tmp_path / "newer", mode="a")
     writer.remove(writer.ids()[::2])
     flip(tmp_path / "newer")
     (tmp_path / "current").symlink_to(copied.index)
@@ -244,18 +244,18 @@ def test_a_newer_index_that_is_damaged_is_not_served(copied, tmp_path, monkeypat
         await until_told(client, 'lbhash_index_reloads_total{outcome="failed"} 1.0')
         after = (await client.post("/v1/search", json={"id": 0, "k": 5})).json()
         assert after["neighbors"] == before["neighbors"]
-        assert (await client.get("/health")).json()["codes"] == len(open_index(copied.index))
+        assert (await client.get("/health")).json()["codes"] == len(Index.open(copied.index, mode="a"))
 
     asynchronous(replace(copied, index=tmp_path / "current"), play)
 
 
 def test_a_reload_reads_only_what_is_new(copied):
-    index = open_index(copied.index)
-    index.load()
+    index = Index.open(copied.index, mode="a")
+    index.read_all()
     codes = index.state.segments[0].arrays["codes"]
-    writer = open_index(copied.index)
+    writer = Index.open(copied.index, mode="a")
     writer.add(np.zeros((1, 2), np.uint8), [5000], {"row": [5000], "label": [0]})
-    newer = open_index(copied.index, known=index)
+    newer = Index.open(copied.index, known=index, mode="a")
     assert newer.state.segments[0].arrays["codes"] is codes
     assert len(newer) == len(index) + 1
     assert index.generation == newer.generation - 1

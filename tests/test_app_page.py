@@ -14,7 +14,7 @@ from PIL import Image
 from app_service import barriers, until
 from lbhash.codes.io import CodeTable
 from lbhash.data import load_table
-from lbhash.index import build_index, open_index
+from lbhash.index import Index, build_index
 from lbhash.service import Settings
 
 
@@ -106,9 +106,9 @@ def test_the_bits_that_differ_are_highlighted(page, address):
         "(bits.querySelector('.' + kind)?.getAttribute('d').match(/M/g) ?? []).length)])",
     )
     found = httpx.post(f"{address}/v1/search", json={"row": 1790, "k": 60}).json()
-    query = int.from_bytes(bytes.fromhex(found["query"]["code"]), "little")
+    query = int.from_bytes(bytes.fromhex(found["query"]["code"]), "big")
     for counts, neighbor in zip(shown, found["neighbors"], strict=True):
-        code = int.from_bytes(bytes.fromhex(neighbor["code"]), "little")
+        code = int.from_bytes(bytes.fromhex(neighbor["code"]), "big")
         bits = [((code >> bit) & 1, (query >> bit) & 1) for bit in range(16)]
         assert counts == [bits.count(pair) for pair in ((1, 1), (0, 0), (1, 0), (0, 1))]
 
@@ -278,9 +278,9 @@ def test_the_token_is_asked_for(browser, digits_service, serving):
 def test_ids_that_people_have(browser, digits_service, serving, tmp_path, ids):
     from selenium.webdriver import Keys
 
-    index = open_index(digits_service.index)
+    index = Index.open(digits_service.index, mode="a")
     table = CodeTable(index.codes_of(index.ids()[:40]), index.bits, np.arange(40), None, index.model)
-    build_index(table, tmp_path / "i", ids=ids, attributes={})
+    build_index(table, tmp_path / "i", ids=ids, metadata={})
     browser.get("about:blank")
     browser.get_log("browser")  # in which the page of a service that has ended misses it
     with serving(Settings(digits_service.model, tmp_path / "i")) as address:
@@ -341,7 +341,7 @@ def sentences(tmp_path_factory, serving):
     hasher.save_pretrained(folder / "model")
     table = CodeTable(hasher.encode(x), 16, np.arange(240), model=hasher.model_.fingerprint())
     columns = {name: data[name] for name in ("label", "text", "words")}
-    build_index(table, folder / "index", attributes=columns, vectors=x, store_vectors="embeddings")
+    build_index(table, folder / "index", metadata=columns, vectors=x, store="embeddings")
     with serving(Settings(folder / "model", folder / "index", folder / "data.parquet")) as address:
         yield address
 
@@ -354,9 +354,9 @@ def test_a_link_restores_a_filtered_search_among_sentences(browser, sentences):
         f"{sentences}/v1/search",
         json={"row": 7, "k": 5, "radius": 15, "where": {"words": 3}, "rerank": "embeddings"},
     ).json()
-    assert {one["attributes"]["words"] for one in wanted["neighbors"]} == {3}
+    assert {one["metadata"]["words"] for one in wanted["neighbors"]} == {3}
     for lines, neighbor in zip(cards(browser), wanted["neighbors"], strict=True):
-        assert lines[0] == neighbor["attributes"]["text"]
+        assert lines[0] == neighbor["metadata"]["text"]
         assert lines[2:4] == [neighbor["label"], f"row {neighbor['row']} · words: 3"]
     assert element(browser, "asked-text").text == "Sentence 7 is about topic h, at some length."
     assert element(browser, "status").text.endswith(" ms where words is 3, ranked by stored embeddings")

@@ -11,7 +11,7 @@ from fastapi.testclient import TestClient
 from PIL import Image
 
 from app_answers import HOME, assert_refused, png
-from lbhash import Hasher
+from lbhash import Hasher, TrainingArguments
 from lbhash.codes.io import CodeTable
 from lbhash.index import build_index
 from lbhash.service import Settings, background, create_app, engine
@@ -50,7 +50,9 @@ def service(tmp_path, images, monkeypatch):
     labels, arrays = images
     write(tmp_path / "d.parquet", images)
     embeddings = MeanColor().embed(arrays)
-    hasher = Hasher(8, hidden=0, epochs=3, batch_size=8, dropout=0.0).fit(embeddings, labels)
+    hasher = Hasher(8, epochs=3, training=TrainingArguments(hidden=0, batch_size=8, dropout=0.0)).fit(
+        embeddings, labels
+    )
     hasher.save_pretrained(tmp_path / "model")
     table = CodeTable(hasher.encode(embeddings), 8, np.arange(45), labels, hasher.model_.fingerprint())
     build_index(table, tmp_path / "index")
@@ -110,7 +112,7 @@ def test_a_folder_of_class_folders_is_served(service, images, tmp_path):
         assert (about["rows"], about["pictures"]) == (46, True)
         found = client.post("/v1/search", json={"row": 20, "k": 45, "where": "label=bird"}).json()
         assert found["query"]["label"] == "cat"
-        assert {(one["attributes"]["label"], one["row"] < 15) for one in found["neighbors"]} == {("bird", True)}
+        assert {(one["metadata"]["label"], one["row"] < 15) for one in found["neighbors"]} == {("bird", True)}
         for row in (0, 20, 44):
             shown = np.asarray(Image.open(io.BytesIO(client.get(f"/v1/row/{row}/image").content)))
             np.testing.assert_allclose(shown, arrays[row], atol=6)

@@ -17,7 +17,7 @@ from app_answers import HOME, assert_refused
 from lbhash import Hasher
 from lbhash.codes.io import CodeTable
 from lbhash.data import load_table
-from lbhash.index import build_index, open_index, store
+from lbhash.index import Index, build_index, store
 from lbhash.service import Settings, create_app
 
 pytestmark = pytest.mark.usefixtures("quiet")
@@ -53,37 +53,37 @@ def nearest(client, embedding, k=1, **options):
 
 
 def test_what_is_added_is_found_at_once_and_gone_once_it_is_removed(client, settings, rows):
-    before = open_index(settings.index)
-    added = post(client, "add", embeddings=rows[:2], attributes={"label": [7, 8]})
+    before = Index.open(settings.index, mode="a")
+    added = post(client, "add", embeddings=rows[:2], metadata={"label": [7, 8]})
     first = before.state.next_id
     assert added == {"ids": [first, first + 1], "codes": len(before) + 2, "generation": before.generation + 1}
     found = {one["id"]: one for one in nearest(client, rows[0], 1000, radius=0)}
-    assert found[first]["attributes"] == {"row": None, "label": 7}
+    assert found[first]["metadata"] == {"row": None, "label": 7}
     assert found[first]["row"] is None
-    stored = open_index(settings.index)  # what the command would see
+    stored = Index.open(settings.index, mode="a")  # what the command would see
     stored.verify()
     assert stored.codes_of([first])[0].tobytes().hex() == post(client, "encode", row=0)["code"]
     assert post(client, "remove", ids=[first + 1, first])["codes"] == len(before)
     assert first not in {one["id"] for one in nearest(client, rows[0], 1000, radius=0)}
     health = client.get("/health").json()
     assert (health["codes"], health["generation"]) == (len(before), before.generation + 2)
-    assert open_index(settings.index).ids().tolist() == before.ids().tolist()
+    assert Index.open(settings.index, mode="a").ids().tolist() == before.ids().tolist()
 
 
 @pytest.mark.parametrize("ids", [["sku 7, é", "sku-8"], [-(2**63), 2**62 + 1]], ids=["texts", "wide"])
 def test_ids_that_people_have(settings, rows, ids):
-    index = open_index(settings.index)
+    index = Index.open(settings.index, mode="a")
     table = CodeTable(index.codes_of(range(2)), index.bits, np.arange(2), None, index.model)
-    build_index(table, settings.index, ids=ids, attributes={"price": [1, 2]}, overwrite=True)
+    build_index(table, settings.index, ids=ids, metadata={"price": [1, 2]}, overwrite=True)
     with TestClient(create_app(settings), base_url=HOME) as client:
         assert client.get("/v1/about").json()["ids"] == ("string" if isinstance(ids[0], str) else "int64")
         for asked in (ids[0], str(ids[0])):  # as text, too
             answer = post(client, "search", id=asked, k=1)
-            assert (answer["query"]["id"], answer["query"]["attributes"]) == (ids[0], {"price": 1})
+            assert (answer["query"]["id"], answer["query"]["metadata"]) == (ids[0], {"price": 1})
             assert answer["neighbors"][0]["distance"] == 0
         assert [one["id"] for one in post(client, "search", id=ids[0], where={"id": ids[1:]})["neighbors"]] == ids[1:]
         more = ids[1] + "'" if isinstance(ids[0], str) else ids[1] + 1
-        added = post(client, "add", embeddings=rows[:1], ids=[more], attributes={"price": [3]})
+        added = post(client, "add", embeddings=rows[:1], ids=[more], metadata={"price": [3]})
         assert (added["ids"], added["codes"]) == ([more], 3)
         assert more in [one["id"] for one in nearest(client, rows[0], 3, radius=0)]
         again = {"embeddings": rows[:1], "ids": [more]}
@@ -92,7 +92,7 @@ def test_ids_that_people_have(settings, rows, ids):
         assert_refused(client.post("/v1/search", json={"id": ids[0]}), 404, f"id is {ids[0]!r}, and the index has no")
         surrogate = {"content": '{"id": "\\ud800"}', "headers": {"Content-Type": "application/json"}}
         assert_refused(client.post("/v1/search", **surrogate), 404, "and the index has no such code")
-    assert open_index(settings.index).ids().tolist() == [more]
+    assert Index.open(settings.index, mode="a").ids().tolist() == [more]
 
 
 REFUSED = [
@@ -100,10 +100,10 @@ REFUSED = [
     ("add", {"embeddings": [[0.0] * 63]}, ("embeddings.0 has 63 numbers",)),
     ("add", {"embeddings": [[0.0] * 64], "ids": [1, 2]}, ("ids", "one for each code")),
     ("add", {"embeddings": [[0.0] * 64] * 2, "ids": [99999, 99999]}, ("ids holds 99999 twice",)),
-    ("add", {"embeddings": [[0.0] * 64], "attributes": {"color": [1]}}, ("color", "row, label")),
-    ("add", {"embeddings": [[0.0] * 64], "attributes": {"label": ["three"]}}, ("'label'", "int64")),
-    ("add", {"embeddings": [[0.0] * 64] * 2, "attributes": {"label": [3, "a"]}}, ("'label'", "one type")),
-    ("add", {"embeddings": [[0.0] * 64], "attributes": {"label": ["\ud800"]}}, ("",)),
+    ("add", {"embeddings": [[0.0] * 64], "metadata": {"color": [1]}}, ("color", "row, label")),
+    ("add", {"embeddings": [[0.0] * 64], "metadata": {"label": ["three"]}}, ("'label'", "int64")),
+    ("add", {"embeddings": [[0.0] * 64] * 2, "metadata": {"label": [3, "a"]}}, ("'label'", "one type")),
+    ("add", {"embeddings": [[0.0] * 64], "metadata": {"label": ["\ud800"]}}, ("",)),
     ("add", {"embeddings": [[0.0] * 64], "rows": [1]}, ("rows: there is no such field",)),
     ("remove", {"ids": [0, 10**9]}, ("1000000000",)),
     ("remove", {"ids": [0, 0]}, ("0 twice",)),
@@ -120,7 +120,7 @@ def test_changes_that_cannot_be(client, settings):
         answer = client.post(f"/v1/{path}", content=json.dumps(body), headers={"Content-Type": "application/json"})
         assert_refused(answer, 422, *parts)
     assert client.get("/health").json() == before
-    assert not open_index(settings.index).outdated()
+    assert not Index.open(settings.index, mode="a").outdated()
 
 
 def test_a_form_changes_nothing(client):
@@ -136,7 +136,7 @@ def test_only_a_writable_service_has_them(digits_service):
 
 
 def test_other_writers_at_the_same_time_lose_nothing(client, settings, rows):
-    before = len(open_index(settings.index))
+    before = len(Index.open(settings.index, mode="a"))
     begin = threading.Barrier(3)
 
     def by_requests(first):
@@ -145,7 +145,7 @@ def test_other_writers_at_the_same_time_lose_nothing(client, settings, rows):
 
     def by_command():
         begin.wait()
-        writer = open_index(settings.index)
+        writer = Index.open(settings.index, mode="a")
         for _ in range(6):
             writer.add(np.zeros((1, 2), np.uint8), None, {"row": [0], "label": [0]})
 
@@ -154,7 +154,7 @@ def test_other_writers_at_the_same_time_lose_nothing(client, settings, rows):
         pool.submit(by_command).result()
         ids = [name for task in tasks for name in task.result()]
     assert len(set(ids)) == 12
-    index = open_index(settings.index)
+    index = Index.open(settings.index, mode="a")
     index.verify()
     assert len(index) == before + 18
     assert set(ids) <= set(index.ids().tolist())
@@ -169,7 +169,8 @@ def test_a_change_does_not_wait_long_for_a_command(client, settings, rows, monke
             refused = client.post("/v1/add", json={"embeddings": rows[:1]})
             assert_refused(refused, 503, "another writer", "0.05 s")
             assert refused.headers["retry-after"] == "1"
-            assert client.post("/v1/search", json={"id": int(open_index(settings.index).ids()[0])}).status_code == 200
+            first = int(Index.open(settings.index).ids()[0])
+            assert client.post("/v1/search", json={"id": first}).status_code == 200
         post(client, "add", embeddings=rows[:1])
 
 
@@ -179,7 +180,7 @@ def test_stored_vectors_are_added_too(digits_service, tmp_path, rows, kept):
     x = np.array(rows[:50], np.float32)
     vectors = hasher.model_.outputs(x) if kept == "outputs" else x
     table = CodeTable(hasher.encode(x), 16, np.arange(50), None, hasher.model_.fingerprint())
-    build_index(table, tmp_path / "i", vectors=vectors, store_vectors=kept)
+    build_index(table, tmp_path / "i", vectors=vectors, store=kept)
     with TestClient(create_app(Settings(digits_service.model, tmp_path / "i", writable=True)), base_url=HOME) as client:
         post(client, "add", embeddings=rows[1790:1791])
         (best,) = nearest(client, rows[1790], rerank=kept)
@@ -189,10 +190,10 @@ def test_stored_vectors_are_added_too(digits_service, tmp_path, rows, kept):
 
 def test_codes_without_classes_are_ranked_again_by_the_cosine_alone(tmp_path, rows):
     x = np.array(rows[:50], np.float32)
-    hasher = Hasher(16, "itq").fit(x)
+    hasher = Hasher(16, method="itq").fit(x)
     hasher.save_pretrained(tmp_path / "m")
     table = CodeTable(hasher.encode(x), 16, np.arange(50), None, hasher.model_.fingerprint())
-    build_index(table, tmp_path / "i", vectors=x, store_vectors="embeddings")
+    build_index(table, tmp_path / "i", vectors=x, store="embeddings")
     with TestClient(create_app(Settings(tmp_path / "m", tmp_path / "i")), base_url=HOME) as client:
         found = nearest(client, rows[60], 50, rerank="embeddings", candidates=50)
     cosines = x @ rows[60] / np.linalg.norm(x, axis=1) / np.linalg.norm(rows[60])
@@ -206,30 +207,30 @@ def test_a_full_disk_is_told_and_changes_nothing(client, settings, rows, monkeyp
     monkeypatch.setattr(store, "write_manifest", full)
     assert_refused(client.post("/v1/add", json={"embeddings": rows[:1]}), 503, "No space left on device")
     monkeypatch.undo()
-    index = open_index(settings.index)
+    index = Index.open(settings.index, mode="a")
     index.verify()
     assert client.get("/health").json()["codes"] == len(index)
     assert post(client, "add", embeddings=rows[:1])["codes"] == len(index) + 1
 
 
 def test_nothing_is_added_to_a_damaged_index(client, settings, rows):
-    writer = open_index(settings.index)
+    writer = Index.open(settings.index, mode="a")
     writer.add(np.zeros((1, 2), np.uint8), None, {"row": [0], "label": [0]})
     (newest,) = settings.index.glob("00000002.*.codes.npy")
     newest.write_bytes(newest.read_bytes()[:-1] + b"\xff")
     assert_refused(client.post("/v1/add", json={"embeddings": rows[:1]}), 503, "index is damaged")
-    assert open_index(settings.index).generation == writer.generation
+    assert Index.open(settings.index, mode="a").generation == writer.generation
 
 
 def test_an_index_that_is_built_again_meanwhile_is_not_the_request_s_fault(client, settings, rows, monkeypatch):
-    add = store.LocalIndex.insert
+    add = store.Index.insert
 
-    def late(self, *given):
+    def late(self, *given, **more):
         monkeypatch.undo()
-        open_index(settings.index).save(settings.index, overwrite=True)
-        add(self, *given)
+        Index.open(settings.index, mode="a").save(settings.index, overwrite=True)
+        return add(self, *given, **more)
 
-    monkeypatch.setattr(store.LocalIndex, "insert", late)
+    monkeypatch.setattr(store.Index, "insert", late)
     assert_refused(client.post("/v1/add", json={"embeddings": rows[:1]}), 503, "built again")
     post(client, "add", embeddings=rows[:1])
 

@@ -20,7 +20,8 @@ from lbhash import Hasher
 from lbhash.codes import hamming_distances
 from lbhash.codes.io import CodeTable, read_codes
 from lbhash.data import load_dataset
-from lbhash.index import build_index, open_index
+from lbhash.hasher import encode_split
+from lbhash.index import Index, build_index
 from lbhash.losses import METHODS
 from lbhash.models.encoder import load_encoder
 from lbhash.training.coders import CODERS
@@ -95,7 +96,7 @@ def test_encode_writes_the_codes_of_a_split(work):
     hasher, dataset = Hasher.from_pretrained(work / "model"), load_dataset("digits")
     for split, name in (("base", "base.parquet"), ("query", "query.npz")):
         held, part = read_codes(work / name), dataset.split(split)
-        np.testing.assert_array_equal(held.codes, hasher.encode_split(part))
+        np.testing.assert_array_equal(held.codes, encode_split(hasher, part))
         np.testing.assert_array_equal(held.rows, part.rows)
         np.testing.assert_array_equal(held.labels, part.labels)
         assert (held.bits, held.model) == (12, hasher.model_.fingerprint())
@@ -268,7 +269,7 @@ def test_files_that_are_no_model_are_never_replaced(tmp_path, command, succeed, 
     for name, text in own.items():
         write_text(f"one-{Path(name).parts[0]}/{name}", text)
     arguments = ("train", "--method", "itq", "--bits", 8)
-    hasher = Hasher(8, "itq").fit(np.random.default_rng(0).normal(size=(40, 12)))
+    hasher = Hasher(8, method="itq").fit(np.random.default_rng(0).normal(size=(40, 12)))
     for folder in sorted(tmp_path.glob("one-*")):
         name = folder.name.removeprefix("one-")
         for overwrite in ((), ("--overwrite",)):
@@ -404,7 +405,7 @@ def test_the_help_of_train_has_what_most_need_first(lbhash_command):
             panel = title[1]
         elif option := re.match(r"[│|] *\*? *--([a-z-]+)", line):
             panels.setdefault(panel, []).append(option[1])
-    assert list(panels) == ["Options", "Settings", "Images", "Texts"]
+    assert list(panels) == ["Options", "Settings", "Advanced", "Images", "Texts"]
     assert panels["Options"][:5] == ["data", "labels", "bits", "method", "out"]
     assert set(panels["Images"]) == {"backbone", "freeze", "augment", "backbone-lr", "image-size"}
     assert set(panels["Texts"]) == {"encoder", "text-column"}
@@ -441,7 +442,7 @@ def test_the_next_step_works_as_it_is_printed(tmp_path, succeed, monkeypatch, wr
     arguments = ("--data", "x.npy", "--labels", "the labels.npy") if whole else ("--data", home)
     step = next_step(succeed, *arguments, "--out", "the model")
     succeed(*step)
-    assert len(open_index("index")) == (len(blobs.x) if whole else 90)
+    assert len(Index.open("index", mode="a")) == (len(blobs.x) if whole else 90)
     assert ("--split" in step) == whole
     step = [*step[2 : -4 if whole else -2], "--split", "base", "--out", "codes of base.parquet"]
     succeed("encode", *step)

@@ -17,12 +17,14 @@ from lbhash.codes import unpack
 from lbhash.data.split import EmbeddingSplit
 from lbhash.evaluation.neighbors import evaluate_neighbors
 from lbhash.evaluation.report import evaluate
+from lbhash.hasher import fit_split, name_of
 from lbhash.models.hash_model import HashModel
 from lbhash.training.coders import CODERS, coder_of
 from lbhash.training.coders.base import random_rotation, signs
 from lbhash.training.coders.cibhash import contrast, divergence
 from lbhash.training.coders.itq import quantizing_rotation
 from lbhash.training.coders.regression import PENALTIES, Regression
+from lbhash.training.settings import grouped
 
 FREE = [name for name, kind in CODERS.items() if not kind.needs_labels]
 LABELED = [name for name, kind in CODERS.items() if kind.needs_labels]
@@ -338,7 +340,7 @@ def test_a_coder_is_a_hasher_like_any_other(data, name, tmp_path):
     x, y = data
     bits = 7 if name == "signs" else 10  # as many as there are numbers
     hasher = Hasher(bits=bits, method=name, seed=4).fit(x, y)
-    assert (hasher.name, hasher.method_, hasher.trained_) == (name, name, None)
+    assert (name_of(hasher), hasher.method_, hasher.trained_) == (name, name, None)
     assert (hasher.model_.layout.hidden > 0) == CODERS[name].network
     assert (hasher.centers_ is None) != ("centers" in CODERS[name].settings)
     split = rows_of(x, y)
@@ -349,9 +351,9 @@ def test_a_coder_is_a_hasher_like_any_other(data, name, tmp_path):
     hasher.save_pretrained(tmp_path)
     loaded = Hasher.from_pretrained(tmp_path)
     np.testing.assert_array_equal(loaded.encode(x), hasher.encode(x))
-    assert loaded.name == name
+    assert name_of(loaded) == name
     np.testing.assert_array_equal(loaded.fit(x, y).encode(x), hasher.encode(x))  # with the settings that it stores
-    again, other = (Hasher(bits=bits, method=name, seed=seed).fit_split(split, 3) for seed in (4, 5))
+    again, other = (fit_split(Hasher(bits=bits, method=name, seed=seed), split, 3) for seed in (4, 5))
     np.testing.assert_array_equal(again.encode(x), hasher.encode(x))
     if name not in ("signs", "ridge", "logistic"):  # where nothing is random but the centers
         assert (other.encode(x) != hasher.encode(x)).any()
@@ -399,7 +401,7 @@ def slow_recall_of_candidates(query_codes, base_codes, query, base, candidates=1
 def test_few_rows_without_labels_have_one_default(data):
     x, _ = data
     hasher = Hasher(bits=5).fit(x)
-    assert (hasher.method, hasher.method_, hasher.name) == (None, "sne", "sne")
+    assert (hasher.method, hasher.method_, name_of(hasher)) == (None, "sne", "sne")
     np.testing.assert_array_equal(hasher.encode(x), Hasher(bits=5, method="sne").fit(x).encode(x))
     assert len(hasher.classes_) == 0
     for what in (lambda: hasher.predict(x), lambda: hasher.score(x, np.zeros(90))):
@@ -428,7 +430,7 @@ def test_a_method_with_labels_says_that_there_are_none(data, name, tmp_path):
 def test_a_default_is_stored_by_its_name(data, tmp_path):
     x, y = data
     for settings, labels, name in (({}, None, "sne"), ({"hidden": 8, "epochs": 1}, y, "csq")):
-        Hasher(bits=8, **settings).fit(x, labels).save_pretrained(tmp_path / name)
+        Hasher(**grouped(bits=8, **settings)).fit(x, labels).save_pretrained(tmp_path / name)
         assert Hasher.from_pretrained(tmp_path / name).method == name
 
 
@@ -438,7 +440,7 @@ def test_settings_of_a_network_are_refused(data):
     for name, value in network.items():
         said = f"^{name} is .* and the method is 'itq', which has its own settings; leave {name} out"
         with pytest.raises(ValueError, match=said):
-            Hasher(method="itq", **{name: value}).fit(x, y)
+            Hasher(**grouped(method="itq", **{name: value})).fit(x, y)
     with pytest.raises(
         ValueError, match=r"^method is 'mine'; it must be one of hashnet, .*, or of the coders: signs, .*logistic"
     ):

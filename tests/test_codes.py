@@ -12,6 +12,7 @@ from lbhash.codes import (
     code_from_hex,
     hamming_distances,
     pack,
+    pack_outputs,
     unpack,
 )
 
@@ -39,17 +40,18 @@ def test_distances_count_differing_signs(a, b):
 
 
 def test_bit_order_and_padding():
-    assert pack([[-1] * 8 + [1, -1, 1]]).tolist() == [[0, 5]]
-    assert pack([[1] * 3]).tolist() == [[7]]
+    assert pack([[-1] * 8 + [1, -1, 1]]).tolist() == [[0, 0b10100000]]
+    assert pack([[1] * 3]).tolist() == [[0b11100000]]
 
 
 def test_zero_is_positive():
-    assert pack([[0.0, -0.0, -1e-30, 1e-30]]).tolist() == [[0b1011]]
+    assert pack([[0.0, -0.0, -1e-30, 1e-30]]).tolist() == [[0b11010000]]
 
 
-def test_a_byte_is_the_index_of_a_block():
-    b = unpack(np.arange(256, dtype=np.uint8)[:, None], 8)
-    assert ((b > 0) @ (2 ** np.arange(8)) == np.arange(256)).all()
+@settings(max_examples=30, deadline=None)
+@given(signs)
+def test_the_order_is_that_of_packbits(b):
+    assert (pack(b) == np.packbits(b > 0, axis=1)).all()
 
 
 @pytest.mark.parametrize("width", [1, 3, 8, 9, 16])
@@ -66,7 +68,7 @@ def test_words_keep_distances(width):
         (lambda: check_bits(1025), ValueError, "bits is 1025; it must be from 1 to 1024"),
         (lambda: check_codes([[1, 2]]), TypeError, "packed codes are uint8"),
         (lambda: check_codes(np.zeros((3, 129), np.uint8)), ValueError, "codes has shape"),
-        (lambda: pack([1, -1]), ValueError, "signs has shape"),
+        (lambda: pack([1, -1]), ValueError, "values has shape"),
         (lambda: pack([[1.0, 1.0], [np.nan, 1.0]]), ValueError, "first in row 1"),
         (lambda: unpack(np.zeros((1, 2), np.uint8), 8), ValueError, "codes has 2 bytes a row"),
         (
@@ -100,8 +102,8 @@ def test_codes_of_any_form_are_packed(b, dtype):
 
 
 def test_a_zero_among_signs_is_positive():
-    assert as_packed([[0, -1, 1, 0]])[0].tolist() == [[0b1101]]
-    assert as_packed([[0, 1, 1, 0]])[0].tolist() == [[0b0110]]
+    assert as_packed([[0, -1, 1, 0]])[0].tolist() == [[0b10110000]]
+    assert as_packed([[0, 1, 1, 0]])[0].tolist() == [[0b01100000]]
 
 
 @pytest.mark.parametrize(
@@ -134,7 +136,7 @@ def test_hexadecimal_digits_and_back(b):
         ("", "code is ''; it must be 4 hexadecimal digits, for 12 bits"),
         ("ff  ", "code is 'ff  '; it must be 4 hexadecimal digits, for 12 bits"),
         ("f" * 9999, f"code is '{'f' * 64}…'; it must be 4 hexadecimal digits"),
-        ("ffff", "code"),  # bits 13 to 16 are padding
+        ("ffff", "code"),  # the last four bits are padding
     ],
 )
 def test_other_digits(text, said):
@@ -144,7 +146,8 @@ def test_other_digits(text, said):
 
 
 @pytest.mark.parametrize("kind", [np.int64, np.uint8, bool])
-def test_bits_are_not_packed_as_signs(kind):
-    with pytest.raises(ValueError, match=r"^signs holds only 0 and 1, .* by lbhash.codes.as_packed$"):
-        pack(np.eye(3, dtype=kind))
-    assert pack(np.eye(3)).tolist() == [[7]] * 3  # real outputs of 0 are positive
+def test_zeros_and_ones_are_bits(kind):
+    assert pack(np.eye(3, dtype=kind)).tolist() == [[128], [64], [32]]
+    with pytest.raises(ValueError, match=r"^values holds fractions that are all 0 or 1; it must hold integers"):
+        pack(np.eye(3))
+    assert pack_outputs(np.eye(3)).tolist() == [[0b11100000]] * 3  # real outputs of 0 are positive

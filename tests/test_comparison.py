@@ -130,6 +130,13 @@ def test_the_files_and_the_tables(found):
     assert "<table" in comparison._repr_html_()
 
 
+def test_the_picture_of_some_questions_or_all(found):
+    comparison, _ = found
+    assert [len(comparison.figure(*asked).axes) for asked in ((), ("known",), ("known", "nearest"))] == [3, 1, 2]
+    with pytest.raises(ValueError, match=r"^questions is 'soon'; it must be one of known, later, nearest"):
+        comparison.figure("soon")
+
+
 def test_a_comparison_goes_on_where_it_stopped(found, rows, monkeypatch):
     before, out = found
     kept = (out / "runs" / "itq-8-known.json").read_bytes()

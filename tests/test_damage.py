@@ -12,7 +12,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lbhash import Hasher
+from lbhash import Hasher, TrainingArguments
 from lbhash.codes import pack
 from lbhash.codes.io import CodeTable, read_codes, write_codes
 from lbhash.pipeline.encode import encode
@@ -91,7 +91,9 @@ def encoded(tmp_path_factory):
     X = RNG.standard_normal((90, 6)).astype(np.float32)
     columns = {"embedding": list(X), "label": RNG.integers(0, 3, 90)}
     pq.write_table(pa.table({name: pa.array(list(values)) for name, values in columns.items()}), place / "d.parquet")
-    Hasher(bits=12, epochs=1, hidden=0, device="cpu").fit(X, columns["label"]).save_pretrained(place / "model")
+    Hasher(bits=12, epochs=1, device="cpu", training=TrainingArguments(hidden=0)).fit(
+        X, columns["label"]
+    ).save_pretrained(place / "model")
     job = EncodingJob(place / "model", place / "d.parquet")
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(PART_ROWS, "rows", 30)

@@ -14,7 +14,7 @@ from app_answers import wait_for
 from lbhash import Hasher
 from lbhash.codes.io import read_codes
 from lbhash.data import load_dataset, load_table
-from lbhash.index import open_index
+from lbhash.index import Index
 from lbhash.service import Settings, create_app
 
 DAMAGED = [3, 40, 41, 77, 100, 131, 159]
@@ -35,7 +35,7 @@ def test_damaged_rows_are_counted_and_named(damaged, refuse, tmp_path, blobs):
     assert f"embeddings of data {said}; every number must be finite" in errors
     x = np.stack(pq.read_table(damaged)["embedding"].to_pylist())
     with pytest.raises(ValueError, match=r"^X is NaN or infinite in 7 rows \(3, 40, 41, 77, 100, …\).*: X\[isfinite"):
-        Hasher(8, "ridge").fit(x, blobs.y)
+        Hasher(8, method="ridge").fit(x, blobs.y)
     with pytest.raises(ValueError, match="damaged is 'leave'; it must be one of refuse, skip"):
         load_table(damaged, damaged="leave")
 
@@ -55,7 +55,7 @@ def test_damaged_rows_are_left_out_everywhere(damaged, succeed, refuse, tmp_path
         succeed("encode", *given, "--split", split, "--out", tmp_path / split)  # read as needed
         assert read_codes(tmp_path / split).rows.tolist() == wanted.tolist()
     succeed("index", "build", *given, "--split", "all", "--out", tmp_path / "index")
-    assert open_index(tmp_path / "index").ids().tolist() == whole.tolist()
+    assert Index.open(tmp_path / "index", mode="a").ids().tolist() == whole.tolist()
     errors = refuse("encode", *given[:4], "--split", "all", "--out", tmp_path / "refused.npz")
     assert "(3, 40, 41, 77, 100, …)" in errors
 
@@ -105,9 +105,9 @@ def test_nothing_is_left(refuse, tmp_path, write_parquet, blobs):
 def test_rows_of_zeros_and_equal_codes_are_said(capsys, blobs):
     x = blobs.x.copy()
     x[:11] = 0
-    Hasher(8, "ridge").fit(x, blobs.y)
+    Hasher(8, method="ridge").fit(x, blobs.y)
     assert "11 of 160 training rows are all zero" in capsys.readouterr().err
-    Hasher(8, "ridge").fit(blobs.x, blobs.y)
+    Hasher(8, method="ridge").fit(blobs.x, blobs.y)
     assert capsys.readouterr().err == ""
-    Hasher(8, "lsh").fit(np.ones_like(x))
+    Hasher(8, method="lsh").fit(np.ones_like(x))
     assert "all 160 codes of the training rows are equal, which finds nothing" in capsys.readouterr().err

@@ -10,10 +10,10 @@ import pyarrow.feather
 import pyarrow.parquet as pq
 import pytest
 
-from lbhash import Hasher
+from lbhash import Hasher, TrainingArguments
 from lbhash.codes.io import read_codes
 from lbhash.data import load_dataset, load_table
-from lbhash.index import open_index
+from lbhash.index import Index
 from lbhash.pipeline.columns import open_columns
 from lbhash.utils.arrays import as_matrix
 
@@ -32,7 +32,7 @@ def vectors():
 def model(vectors, tmp_path_factory):
     """A folder with a model that was trained on a file without flags (``holdout``)."""
     folder = tmp_path_factory.mktemp("model")
-    hasher = Hasher(bits=8, epochs=1, hidden=8, progress=False).fit(*vectors)
+    hasher = Hasher(bits=8, epochs=1, progress=False, training=TrainingArguments(hidden=8)).fit(*vectors)
     hasher.model_.metadata |= {"protocol": "holdout", "split_seed": 0}
     hasher.save_pretrained(folder)
     return folder
@@ -46,10 +46,10 @@ def test_an_index_takes_all_rows_of_a_file_without_flags(vectors, model, succeed
     pq.write_table(columns_of(vectors[0], label=vectors[1]), tmp_path / "rows.parquet")
     given = ["--model", str(model), "--data", str(tmp_path / "rows.parquet")]
     _, said = succeed("index", "build", *given, "--out", str(tmp_path / "index"))
-    assert len(open_index(tmp_path / "index")) == ROWS
+    assert len(Index.open(tmp_path / "index", mode="a")) == ROWS
     assert "left out" not in said
     succeed("index", "build", *given, "--split", "base", "--out", str(tmp_path / "base"))
-    assert len(open_index(tmp_path / "base")) < ROWS
+    assert len(Index.open(tmp_path / "base", mode="a")) < ROWS
 
 
 def test_an_index_of_a_file_with_flags_says_what_it_leaves_out(vectors, model, succeed, tmp_path):
@@ -72,7 +72,7 @@ def test_rows_without_labels_are_encoded_indexed_and_searched(vectors, model, su
     succeed("encode", *given, "--out", str(tmp_path / "codes.parquet"))
     succeed("index", "build", *given, "--out", str(tmp_path / "index"))
     succeed("index", "add", *given, "--id-column", "next", "--index", str(tmp_path / "index"))
-    assert len(open_index(tmp_path / "index")) == 2 * ROWS
+    assert len(Index.open(tmp_path / "index", mode="a")) == 2 * ROWS
     nearest = json_of("search", *given, "--index", str(tmp_path / "index"), "--row", "5")["queries"][0]["neighbors"][0]
     assert (nearest["distance"], nearest["label"]) == (0, None)
 
@@ -265,7 +265,7 @@ def test_a_column_of_texts_named_id_is_not_lost(vectors, model, succeed, refuse,
         *build, "--columns", "id", "--id-column", "row"
     )
     succeed(*build, "--columns", "id")
-    assert sorted(open_index(tmp_path / "index").ids()) == sorted(f"sku-{row}" for row in range(ROWS))
+    assert sorted(Index.open(tmp_path / "index", mode="a").ids()) == sorted(f"sku-{row}" for row in range(ROWS))
 
 
 def test_the_numbers_of_the_page_have_the_names_of_classes():

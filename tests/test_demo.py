@@ -9,7 +9,8 @@ from jinja2 import UndefinedError
 from lbhash import Hasher, evaluate
 from lbhash.cli.demo import METHODS, run_demo
 from lbhash.data import load_dataset
-from lbhash.index import open_index
+from lbhash.hasher import encode_split, name_of
+from lbhash.index import Index
 from lbhash.utils.html import png_url, render
 
 NAMES = [name for name, _, _ in METHODS]
@@ -42,21 +43,21 @@ def test_the_report_is_one_file_of_its_own(demo):
 
 def test_it_leaves_a_model_and_an_index_of_the_base(demo):
     assert {file.name for file in demo.iterdir()} == {"comparison", "index", "model", "report.html"}
-    hasher, index = Hasher.from_pretrained(demo / "model"), open_index(demo / "index")
+    hasher, index = Hasher.from_pretrained(demo / "model"), Index.open(demo / "index", mode="a")
     base = new_rows(load_dataset("digits"))
-    assert (hasher.name, hasher.bits, hasher.head, len(index)) == ("csq", 16, "joined", len(base))
-    distances, rows = index.search(hasher.encode_split(base), 1)
+    assert (name_of(hasher), hasher.bits, hasher.head, len(index)) == ("csq", 16, "joined", len(base))
+    distances, rows = index.search(encode_split(hasher, base), 1)
     assert not distances.any()
     assert np.isin(rows, base.rows).all()
     assert index.model == hasher.model_.fingerprint()
-    assert index.attributes_of(base.rows)["label"].to_pylist() == base.labels.tolist()
+    assert index.metadata_of(base.rows)["label"].to_pylist() == base.labels.tolist()
 
 
 def test_the_page_says_what_its_codes_say(demo):
     page, data = (demo / "report.html").read_text(), load_dataset("digits")
-    hasher, index = Hasher.from_pretrained(demo / "model"), open_index(demo / "index")
-    query, base = hasher.encode_split(data.query), new_rows(data)
-    report = evaluate(query, data.query.labels, hasher.encode_split(base), base.labels)
+    hasher, index = Hasher.from_pretrained(demo / "model"), Index.open(demo / "index", mode="a")
+    query, base = encode_split(hasher, data.query), new_rows(data)
+    report = evaluate(query, data.query.labels, encode_split(hasher, base), base.labels)
     assert f"<td>{NAMES[-1]}</td><td>{report.map:.3f}</td>" in page
     classes = re.findall(r"<tr><td>(\d)</td><td>([01]\.\d+)</td><td>(\d+)</td></tr>", page)
     order = np.argsort(report.by_class.map, kind="stable")
@@ -68,11 +69,11 @@ def test_the_page_says_what_its_codes_say(demo):
     wrong = re.findall(r'<figure class="(query|wrong|)">', page)
     for start in range(0, 24, 8):
         asked, *cards = bits[start : start + 8]
-        code = np.packbits([bit == "1" for bit, _ in asked], bitorder="little")
+        code = np.packbits([bit == "1" for bit, _ in asked])
         distances, rows = index.search(code[None], 7)
         assert [sum(off == " off" for _, off in card) for card in cards] == distances[0].tolist()
         for card, row in zip(cards, rows[0], strict=True):
-            found = np.packbits([bit == "1" for bit, _ in card], bitorder="little")
+            found = np.packbits([bit == "1" for bit, _ in card])
             np.testing.assert_array_equal(found, index.codes_of([row])[0])
         expected = ["wrong" if label != labels[start] else "" for label in labels[start + 1 : start + 8]]
         assert wrong[start : start + 8] == ["query", *expected]
@@ -90,10 +91,10 @@ def test_it_shows_characters_and_says_what_comes_next(tmp_path, capsys):
         assert re.search(rf"^ *{name} +0\.\d", said, re.MULTILINE)
     assert "100 classes" in said
     assert "seed 1" in said
-    index, dataset = open_index(tmp_path / "index"), load_dataset("characters", seed=1)
+    index, dataset = Index.open(tmp_path / "index", mode="a"), load_dataset("characters", seed=1)
     base = new_rows(dataset)
     labels = [dataset.class_names[label] for label in base.labels]
-    assert index.attributes_of(base.rows)["label"].to_pylist() == labels
+    assert index.metadata_of(base.rows)["label"].to_pylist() == labels
 
 
 def test_a_page_escapes_what_it_is_given():

@@ -452,7 +452,7 @@ def test_folders_that_are_not_whole(model, data, tmp_path):
     files[2].write_bytes(held[2])
     for change, said in (
         ({"model": "0" * 16}, "whose part-00000.parquet is damaged or of other rows"),
-        ({"version": 2}, r"of format 2; this lbhash reads format 1 alone: encode again \(--overwrite\)"),
+        ({"version": 1}, r"of format 1; this lbhash reads format 2 alone: encode again \(--overwrite\)"),
     ):
         changed = {name: value for name, value in {**manifest, **change}.items() if name != "checksum"}
         (out / MANIFEST).write_text(json.dumps(with_checksum(changed)))

@@ -21,6 +21,29 @@ QUERIES, BASE = (pack(RNG.choice([-1, 1], (n, 12))) for n in (9, 150))
 QUERY_LABELS, BASE_LABELS = np.append(RNG.integers(0, 3, 8), 9), RNG.integers(0, 3, 150)
 
 
+def test_queries_come_first():
+    with pytest.raises(ValueError, match=r"^150 queries and 9 base codes are given by position; queries come first"):
+        evaluate(BASE, BASE_LABELS, QUERIES, QUERY_LABELS)
+    named = {"base_codes": QUERIES, "base_labels": QUERY_LABELS}
+    assert evaluate(BASE, BASE_LABELS, **named).queries == 150
+    assert evaluate(QUERIES, QUERY_LABELS, QUERIES, QUERY_LABELS).queries == 9
+
+
+def test_a_report_as_text_and_as_a_table():
+    report = evaluate(QUERIES, QUERY_LABELS, BASE, BASE_LABELS, 40, bits=12)
+    lines = repr(report).splitlines()
+    assert len(lines) == 5
+    assert max(map(len, lines)) <= 100
+    assert lines[0].startswith(f"mAP@40 {report.map:.4f}, ties expected")
+    assert lines[-1] == "9 queries, 150 base codes, 12 bits"
+    table = report.to_pandas()
+    assert len(table) == 1
+    row = table.iloc[0]
+    assert (row["map"], row["bits"], row["ties"], row["ratio"]) == (report.map, 12, "expected", report.bound.ratio)
+    assert row["recall_at_100"] == report.recall_at[2]
+    assert pd.concat([table, table]).shape == (2, table.shape[1])
+
+
 @pytest.mark.parametrize("empty", ["skip", "zero"])
 @pytest.mark.parametrize("multi", [False, True])
 def test_every_figure_is_that_of_its_metric(empty, multi):

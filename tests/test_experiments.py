@@ -150,7 +150,7 @@ def test_held_out_rows_are_asked_for_all_others():
 
     source = shared.Source.of("digits")
     train, question = shared.held_out(source)
-    (store,) = shared.fitted(train, hasher=Hasher(8, "itq"))
+    (store,) = shared.fitted(train, hasher=Hasher(8, method="itq"))
     (stored,) = store(question)
     codes, labels = stored.codes[0], np.asarray(question.base.labels)
     distances = hamming_distances(codes, codes)

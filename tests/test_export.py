@@ -20,6 +20,7 @@ from lbhash.codes import pack, unpack
 from lbhash.models.backbone import Backbone
 from lbhash.models.hash_model import HashModel
 from lbhash.models.onnx import LIMIT, OPSET, CodeNetwork, export_model
+from lbhash.training.settings import grouped
 
 onnx = pytest.importorskip("onnx")
 onnxruntime = pytest.importorskip("onnxruntime")
@@ -38,7 +39,7 @@ def packed(logits):
     """The packed codes of raw outputs, bit by bit."""
     codes = np.zeros((len(logits), -(-logits.shape[1] // 8)), np.uint8)
     for row, bit in zip(*np.nonzero(logits >= 0), strict=True):
-        codes[row, bit // 8] |= 1 << (bit % 8)
+        codes[row, bit // 8] |= 128 >> bit % 8
     return codes
 
 
@@ -110,7 +111,7 @@ def test_codes_of_embeddings(model, written):
     ],
 )
 def test_a_trained_model(tmp_path, blobs, settings, labels):
-    hasher = Hasher(bits=11, **settings).fit(blobs.x, labels and getattr(blobs, labels))
+    hasher = Hasher(**grouped(bits=11, **settings)).fit(blobs.x, labels and getattr(blobs, labels))
     hasher.save_pretrained(tmp_path / "model")
     facts = export_model(tmp_path / "model", tmp_path / "model.onnx")
     outputs = hasher.model_.outputs(blobs.query_x)
@@ -151,7 +152,7 @@ def test_the_file_says_what_its_codes_are(model, written):
     assert said == {
         "lbhash.version": __version__,
         "lbhash.bits": "20",
-        "lbhash.bit_order": "little",
+        "lbhash.bit_order": "big",
         "lbhash.model": Hasher.from_pretrained(model).model_.fingerprint(),
         "lbhash.backbone": "0123456789abcdef",  # which made the embeddings
     }

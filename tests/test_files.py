@@ -143,7 +143,7 @@ def test_an_index_names_files_that_are_on_the_disk(tmp_path, recorded):
         assert sorted(recorded[:-4]) == sorted(("sync", file.stat().st_ino) for file in files)
         assert recorded[-4:] == [("sync", manifest), here, ("rename", manifest, str(folder / "index.json")), here]
 
-    index = build_index(table, folder, store_vectors="outputs", vectors=np.ones((9, 3)))
+    index = build_index(table, folder, store="outputs", vectors=np.ones((9, 3)))
     assert recorded.pop(0) == ("sync", tmp_path.stat().st_ino)  # the name of the folder
     assert_written(folder.glob("0*"))
     recorded.clear()

@@ -17,12 +17,13 @@ from image_tools import model_of, stored, stripes, write_backbone, write_stripes
 from lbhash import Hasher
 from lbhash.centers import arrange_centers, class_centers
 from lbhash.data.images import load_images
-from lbhash.hasher import NoBackboneError
+from lbhash.hasher import NoBackboneError, encode_split, fit_split
 from lbhash.models.backbone import Backbone
 from lbhash.models.backbone_files import save_backbone
 from lbhash.models.hash_model import HashModel
 from lbhash.training.confusion import confusion
 from lbhash.training.images import Augmentation, ImageModel
+from lbhash.training.settings import Settings, grouped
 from training_tools import Stop
 
 pytest.importorskip("transformers")
@@ -43,8 +44,10 @@ def folder(tmp_path_factory):
 def tuned(folder, tmp_path_factory):
     """A hasher whose backbone has learned for a moment, and its folder."""
     images, labels = stripes(40)
-    hasher = Hasher(**SETTINGS, backbone=str(folder), image_size=20, epochs=2, augment=GENTLE, monitor="ratio")
-    hasher.fit_images(images, labels)
+    hasher = Hasher(
+        **grouped(**SETTINGS, backbone=str(folder), image_size=20, epochs=2, augment=GENTLE, monitor="ratio")
+    )
+    hasher.fit(images, labels)
     model = tmp_path_factory.mktemp("tuned") / "model"
     hasher.save_pretrained(model)
     return hasher, model
@@ -133,7 +136,7 @@ def test_the_standardization_is_of_the_untrained_backbones_embeddings(folder, mo
     backbone = Backbone.from_pretrained(folder)
     embeddings = backbone.embed([table.store.read(row) for row in range(24)])
     part = ImageSplit(table, np.arange(24), table.labels)
-    setup = prepare(Hasher(8, "csq", centers="best", seed=3), part, 4, backbone)
+    setup = prepare(Settings(8, method="csq", centers="best", seed=3), part, 4, backbone)
     head = setup.model
     prepare_images(setup, backbone, standardize=False)
     assert not head.mean.any()
@@ -154,8 +157,8 @@ def test_a_backbone_that_learns_beats_a_frozen_one(folder):
     images, labels = stripes(120)
     queries, query_labels = stripes(80, seed=1)
     backbone = Backbone.from_pretrained(folder)
-    frozen = Hasher(**SETTINGS, epochs=30).fit(backbone.embed(images), labels)
-    learned = Hasher(**SETTINGS, epochs=30, backbone=folder, augment=GENTLE, batch_norm="train").fit_images(
+    frozen = Hasher(**grouped(**SETTINGS, epochs=30)).fit(backbone.embed(images), labels)
+    learned = Hasher(**grouped(**SETTINGS, epochs=30, backbone=folder, augment=GENTLE, batch_norm="train")).fit(
         images, labels
     )
     assert learned.score(queries, query_labels) > frozen.score(backbone.embed(queries), query_labels) + 0.1
@@ -165,21 +168,23 @@ def test_a_backbone_that_learns_beats_a_frozen_one(folder):
 def test_labels_of_any_values_and_several_a_image(folder):
     images, labels = stripes(40)
     names = np.array([3, 10, 20, 25])
-    hasher = Hasher(**SETTINGS, epochs=1, backbone=folder).fit_images([stored(one) for one in images], names[labels])
+    hasher = Hasher(**grouped(**SETTINGS, epochs=1, backbone=folder)).fit(
+        [stored(one) for one in images], names[labels]
+    )
     assert hasher.classes_.tolist() == names.tolist()
     assert set(hasher.predict(images[:5], k=3)) <= set(names)
     hot = np.eye(4, dtype=np.uint8)[labels]
     hot[::3, 0] = 1
-    many = Hasher(**SETTINGS, epochs=1, backbone=folder, validation=0.25, monitor="map").fit_images(images, hot)
+    many = Hasher(**grouped(**SETTINGS, epochs=1, backbone=folder, validation=0.25, monitor="map")).fit(images, hot)
     assert many.encode(images).shape == (40, 2)
     assert many.trained_.monitor == "map"
 
 
 def test_a_second_fit_forgets_the_backbone_of_the_first(folder):
     images, labels = stripes(20)
-    hasher = Hasher(**SETTINGS, epochs=1, backbone=folder)
+    hasher = Hasher(**grouped(**SETTINGS, epochs=1, backbone=folder))
     for seed in (0, 1):
-        hasher.set_params(seed=seed).fit_images(images, labels)
+        hasher.set_params(seed=seed).fit(images, labels)
         assert hasher.backbone_.fingerprint() == hasher.model_.metadata["backbone"]["fingerprint"]
     hasher.set_params(backbone=None).fit(np.eye(20), labels)
     with pytest.raises(NoBackboneError):
@@ -188,7 +193,7 @@ def test_a_second_fit_forgets_the_backbone_of_the_first(folder):
 
 def test_a_table_brings_its_labels(folder, tmp_path, cache):
     table = load_images(write_stripes(tmp_path / "images", 24))
-    hasher = Hasher(**SETTINGS, epochs=1, backbone=folder).fit_images(table)
+    hasher = Hasher(**grouped(**SETTINGS, epochs=1, backbone=folder)).fit(table)
     images = [table.store.read(row) for row in range(24)]
     np.testing.assert_array_equal(hasher.encode(images), hasher.train_codes_)
     np.testing.assert_array_equal(hasher.encode(iter(images)), hasher.train_codes_)
@@ -201,7 +206,7 @@ def test_families_learn_and_are_stored(kind, tmp_path):
     """Parameters that no output depends on (a mask token, the text tower's) are no obstacle."""
     images, labels = stripes(16)
     settings = {"bits": 8, "hidden": 0, "epochs": 1, "batch_size": 8, "augment": GENTLE, "image_size": 24}
-    hasher = Hasher(**settings, backbone=write_backbone(tmp_path / "backbone", kind)).fit_images(images, labels)
+    hasher = Hasher(**grouped(**settings, backbone=write_backbone(tmp_path / "backbone", kind))).fit(images, labels)
     hasher.save_pretrained(tmp_path / "model")
     loaded = Hasher.from_pretrained(tmp_path / "model")
     np.testing.assert_array_equal(loaded.encode(images), hasher.train_codes_)
@@ -214,7 +219,7 @@ def test_centers_are_arranged_by_the_images_as_the_untrained_backbone_sees_them(
     asked = []
     monkeypatch.setattr("lbhash.training.prepare.confusion", lambda *given: asked.append(given) or confusion(*given))
     settings = SETTINGS | {"centers": "arranged", "validation": 0.25}
-    hasher = Hasher(**settings, epochs=1, backbone=folder).fit_images(table)
+    hasher = Hasher(**grouped(**settings, epochs=1, backbone=folder)).fit(table)
     ((part, classes),) = asked
     words = class_centers(4, hasher.bits, "best-ratio")
     np.testing.assert_array_equal(hasher.centers_, arrange_centers(words, confusion(part, 4), seed=hasher.seed))
@@ -229,17 +234,19 @@ def test_centers_are_arranged_by_the_images_as_the_untrained_backbone_sees_them(
 def test_a_stopped_run_goes_on_to_the_same_model(folder, tmp_path, cache):
     table = load_images(write_stripes(tmp_path / "images", 44))
     settings = SETTINGS | {"batch_size": 10, "centers": "arranged"}
-    hasher = Hasher(**settings, epochs=3, backbone=folder, batch_norm="train", monitor="ratio")
-    whole = clone(hasher).fit_images(table, directory=tmp_path / "whole")
+    hasher = Hasher(**grouped(**settings, epochs=3, backbone=folder, batch_norm="train", monitor="ratio"))
+    split, _ = table.split().compact()
+    whole = fit_split(clone(hasher), split, 4, directory=tmp_path / "whole")
     with pytest.raises(KeyError, match="stopped"):
-        clone(hasher).fit_images(table, directory=tmp_path / "stopped", watchers=[Stop(1)])
-    again = clone(hasher).fit_images(table, directory=tmp_path / "stopped", resume=True)
+        fit_split(clone(hasher), split, 4, directory=tmp_path / "stopped", watchers=[Stop(1)])
+    again = fit_split(clone(hasher), split, 4, directory=tmp_path / "stopped", resume=True)
     assert again.model_.fingerprint() == whole.model_.fingerprint()
     assert again.backbone_.fingerprint() == whole.backbone_.fingerprint()
     np.testing.assert_array_equal(again.train_codes_, whole.train_codes_)
     for name, value in {"image_size": 20, "augment": False, "batch_norm": "freeze"}.items():
+        changed = clone(hasher).set_params(**{f"training__{name}": value})
         with pytest.raises(ValueError, match=rf"^{name} is .*, and the checkpoint in '.*' was made with "):
-            clone(hasher).set_params(**{name: value}).fit_images(table, directory=tmp_path / "stopped", resume=True)
+            fit_split(changed, split, 4, directory=tmp_path / "stopped", resume=True)
 
 
 # ------------------------------------------------------------------------------------------------- stored and loaded
@@ -271,7 +278,7 @@ def test_what_the_folder_holds(tuned, folder):
         "width": 20,
     }
     loaded = Hasher.from_pretrained(model)
-    assert (loaded.augment, loaded.image_size, loaded.batch_norm) == (GENTLE, 20, "freeze")
+    assert (loaded.training.augment, loaded.training.image_size, loaded.training.batch_norm) == (GENTLE, 20, "freeze")
     images, _ = stripes(3)
     np.testing.assert_array_equal(loaded.encode(stored_one.embed(images)), loaded.encode(images))
 
@@ -424,23 +431,23 @@ def test_to_the_hub_and_back(tuned, tmp_path, monkeypatch):
 def test_bad_settings(folder, settings, error, said):
     images, labels = stripes(8)
     with pytest.raises(error, match=said):
-        Hasher(**{**SETTINGS, "epochs": 1, "backbone": folder, **settings}).fit_images(images, labels)
+        Hasher(**grouped(**{**SETTINGS, "epochs": 1, "backbone": folder, **settings})).fit(images, labels)
 
 
 def test_bad_images(folder):
     images, labels = stripes(8)
-    hasher = Hasher(**SETTINGS, epochs=1, backbone=folder)
+    hasher = Hasher(**grouped(**SETTINGS, epochs=1, backbone=folder))
     said = r"^image 1 is no image.* \(1 of 2 images are damaged or missing\); mend or remove them, or skip them"
     with pytest.raises(ValueError, match=said):
-        hasher.fit_images([images[0], b"junk"], labels[:2])
+        hasher.fit([images[0], b"junk"], labels[:2])
     with pytest.raises(
         ValueError, match=r"^method is 'csq', which learns from labels, and there are none; give a label"
     ):
-        hasher.fit_images(images)
-    with pytest.raises(ValueError, match=r"^images has no image"):
-        hasher.fit_images([], labels)
-    with pytest.raises(ValueError, match=r"labels of split has 7 rows and split has 8"):
-        hasher.fit_images(images, labels[:7])
+        hasher.fit(images)
+    with pytest.raises(ValueError, match=r"^X has no image"):
+        hasher.fit([], labels)
+    with pytest.raises(ValueError, match=r"^y has 7 rows and X has 8"):
+        hasher.fit(images, labels[:7])
 
 
 def test_images_that_keep_their_sizes(tmp_path):
@@ -449,8 +456,8 @@ def test_images_that_keep_their_sizes(tmp_path):
     with pytest.raises(
         ValueError, match=r"leaves images in sizes of their own; give image_size, the side of the squares"
     ):
-        Hasher(**SETTINGS, epochs=1, backbone=tmp_path).fit_images(images, labels)
-    hasher = Hasher(**SETTINGS, epochs=1, backbone=tmp_path, augment=False).fit_images(images, labels)
+        Hasher(**grouped(**SETTINGS, epochs=1, backbone=tmp_path)).fit(images, labels)
+    hasher = Hasher(**grouped(**SETTINGS, epochs=1, backbone=tmp_path, augment=False)).fit(images, labels)
     assert hasher.encode(images).shape == (8, 2)  # of one size, and so in batches as they are
 
 
@@ -459,14 +466,14 @@ def test_a_damaged_image_is_named_where_codes_are_made(tuned, tmp_path):
     table = load_images(write_stripes(tmp_path / "images", 8))
     (tmp_path / "images" / "class1" / "001.png").write_bytes(b"junk")
     with pytest.raises(ValueError, match=r"^image 'class1/001.png' is no image"):
-        hasher.encode_split(table.split())
+        encode_split(hasher, table.split())
     with pytest.raises(ValueError, match=r"^image 1 is no image"):
         hasher.encode([stripes(1)[0][0], b"junk"])
 
 
 def test_missing_labels_are_refused_before_images_are_decoded(folder):
     with pytest.raises(ValueError, match=r"^2 of 4 rows have no label, and a backbone is fine-tuned by labeled rows"):
-        Hasher(**SETTINGS, backbone=folder).fit_images([b"junk"] * 4, ["a", None, "b", None])
+        Hasher(**grouped(**SETTINGS, backbone=folder)).fit([b"junk"] * 4, ["a", None, "b", None])
 
 
 @pytest.mark.shared
@@ -477,7 +484,7 @@ def test_the_shared_backbone_learns_from_shared_images(one_thread):
     images = [table.store.read(int(row)) for row in rows]
     backbone = SHARED / "models" / "mobilenetv2"
     settings = {"bits": 16, "hidden": 0, "batch_size": 16, "backbone": backbone, "image_size": 64, "monitor": "loss"}
-    hasher = Hasher(**settings, epochs=4, backbone_lr=5e-4).fit_images(images, table.labels[rows])
+    hasher = Hasher(**grouped(**settings, epochs=4, backbone_lr=5e-4)).fit(images, table.labels[rows])
     assert hasher.trained_.epoch == 3
     assert hasher.score(images, table.labels[rows]) > 0.75  # half by chance
     assert all(torch.isfinite(weight).all() for weight in hasher.backbone_.model.parameters())

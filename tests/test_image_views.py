@@ -17,6 +17,7 @@ from lbhash.data.split import EmbeddingSplit
 from lbhash.models.backbone import Backbone
 from lbhash.training.coders.cibhash import CIBHash, two_views
 from lbhash.training.images import Augmentation, augmentation_numbers, embedded_views
+from lbhash.training.settings import grouped
 
 pytest.importorskip("transformers")
 
@@ -75,7 +76,7 @@ def test_views_tell_what_augmentation_leaves():
 def test_images_without_labels(folder, tmp_path):
     images, labels = stripes(40)
     settings = {"bits": 16, "method": "cibhash", "backbone": folder}
-    hasher = Hasher(**settings, augment=STRONG).fit_images(images)
+    hasher = Hasher(**grouped(**settings, augment=STRONG)).fit(images)
     codes = hasher.encode(images)
     np.testing.assert_array_equal(codes, hasher.train_codes_)
     assert hasher.classes_.size == 0
@@ -85,12 +86,12 @@ def test_images_without_labels(folder, tmp_path):
     assert not (tmp_path / "model" / "backbone").exists()
     loaded = Hasher.from_pretrained(tmp_path / "model")
     np.testing.assert_array_equal(loaded.encode([stored(image) for image in images]), codes)
-    assert loaded.augment == STRONG
-    np.testing.assert_array_equal(Hasher(**settings, augment=STRONG).fit_images(images, labels).train_codes_, codes)
-    assert (Hasher(**settings).fit_images(images).train_codes_ != codes).any()  # the augmentation matters
+    assert loaded.training.augment == STRONG
+    np.testing.assert_array_equal(Hasher(**grouped(**settings, augment=STRONG)).fit(images, labels).train_codes_, codes)
+    assert (Hasher(**grouped(**settings)).fit(images).train_codes_ != codes).any()  # the augmentation matters
     embeddings = hasher.backbone_.embed(images)
-    dropped = Hasher(16, "cibhash").fit(embeddings)
-    plain = Hasher(**settings, augment=False).fit_images(images)
+    dropped = Hasher(16, method="cibhash").fit(embeddings)
+    plain = Hasher(**grouped(**settings, augment=False)).fit(images)
     np.testing.assert_array_equal(plain.train_codes_, dropped.train_codes_)  # views of embeddings
 
 
@@ -106,7 +107,7 @@ def test_images_without_labels(folder, tmp_path):
 )
 def test_what_images_without_labels_do_not_take(folder, settings, said):
     with pytest.raises(ValueError, match=said):
-        Hasher(8, **{"backbone": folder, **settings}).fit_images(stripes(8)[0])
+        Hasher(**grouped(bits=8, **{"backbone": folder, **settings})).fit(stripes(8)[0])
 
 
 def test_the_commands(folder, tmp_path, refuse, succeed, monkeypatch):

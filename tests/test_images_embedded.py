@@ -19,6 +19,7 @@ from lbhash import Hasher
 from lbhash.codes.io import read_codes
 from lbhash.data import SPLITS
 from lbhash.data.images import load_images
+from lbhash.hasher import encode_split
 from lbhash.pipeline.embeddings import embed_dataset, embedding_fingerprint
 
 pytest.importorskip("transformers")
@@ -117,6 +118,7 @@ import numpy as np
 import torch
 import lbhash.pipeline.embeddings
 from lbhash.data.images import load_images
+from lbhash.hasher import encode_split
 
 class Colors:
     "Stands for a backbone."
@@ -236,7 +238,7 @@ def test_train_and_encode_images(table, backbone, backbone_folder, cache, tmp_pa
     dataset = embed_dataset(table, backbone).dataset("holdout")
     held = read_codes("base.parquet", "base")
     assert held.rows.tolist() == dataset.base.rows.tolist()
-    np.testing.assert_array_equal(held.codes, Hasher.from_pretrained("model").encode_split(dataset.base))
+    np.testing.assert_array_equal(held.codes, encode_split(Hasher.from_pretrained("model"), dataset.base))
     status, out, _ = command("encode", "--model", "model", *given, "--out", "all.parquet", "--json")
     assert (status, json.loads(out)["codes"]) == (0, len(table))
     assert pq.read_table("all.parquet")["row"].to_pylist() == list(range(len(table)))
@@ -260,8 +262,8 @@ def test_paths_and_class_names_of_images_travel_with_their_codes(
         (found,) = json.loads(out)["queries"]
         assert found["label"] == "class0"
         for neighbor in found["neighbors"]:
-            path, label = table.store.files[neighbor["id"]], neighbor["attributes"]["label"]
-            assert (neighbor["attributes"]["path"], label) == (path, path.split("/")[0])
+            path, label = table.store.files[neighbor["id"]], neighbor["metadata"]["label"]
+            assert (neighbor["metadata"]["path"], label) == (path, path.split("/")[0])
             assert not where or label == "class1"
     said = refuse("encode", *given[:-1], "name", "--out", "codes/")
     assert "columns is name and data is 'images'; it must be one table" in said

@@ -13,9 +13,8 @@ import pytest
 from lbhash.codes import hamming_distances, pack, unpack
 from lbhash.codes.io import CodeTable, read_codes, write_codes
 from lbhash.data import load_dataset
-from lbhash.index import FlatIndex, InvertedFile, build_index, check_model, code_attributes, open_index, rerank
+from lbhash.index import Index, build_index, check_model, metadata_of_codes
 from lbhash.index import store as store_module
-from lbhash.index.asymmetric import search_outputs
 from lbhash.index.export import export_index
 from lbhash.index.kinds import KINDS
 from lbhash.pipeline.index import ids_of
@@ -26,7 +25,7 @@ def random_codes(n, width, seed):
 
 
 def filled(codes, ids=None, bits=None, **columns):
-    index = FlatIndex(bits or 8 * codes.shape[1])
+    index = Index(bits or 8 * codes.shape[1])
     index.add(codes, ids, columns or None)
     return index
 
@@ -44,8 +43,9 @@ def ranking(queries, codes, ids):
 
 
 def assert_same(found, distances, ids):
-    assert (found.distances.dtype, found.ids.dtype) == (np.int32, np.int64)
+    assert (found.distances.dtype, found.hamming.dtype, found.ids.dtype) == (np.float32, np.int32, np.int64)
     np.testing.assert_array_equal(found.distances, distances)
+    np.testing.assert_array_equal(found.hamming, distances)
     np.testing.assert_array_equal(found.ids, ids)
 
 
@@ -64,7 +64,7 @@ def digits():
 
 def test_recall_on_real_codes(digits):
     base, queries = digits
-    index = InvertedFile(32)
+    index = Index(32, "ivf")
     index.add(base)
     exact = filled(base).search(queries, 10)
     found = index.search(queries, 10)
@@ -75,7 +75,7 @@ def test_recall_on_real_codes(digits):
 
 def test_a_query_for_which_a_structure_finds_too_few_is_scanned_for():
     codes = random_codes(1500, 8, 0)
-    index = InvertedFile(64, options={"nlist": 38, "nprobe": 1})
+    index = Index(64, "ivf", options={"nlist": 38, "nprobe": 1})
     index.add(codes)
     assert (index.state.segments[0].structure.index().search(codes[:3], 400)[1][:, -1] == -1).all()
     distances, names = ranking(codes[:3], codes, np.arange(1500))
@@ -85,7 +85,7 @@ def test_a_query_for_which_a_structure_finds_too_few_is_scanned_for():
 def test_building_changes_no_number_of_threads():
     assert os.environ["OMP_WAIT_POLICY"]  # lbhash sets it, before FAISS is there to read it
     before = faiss.omp_get_max_threads()
-    KINDS["ivf"](64).add(random_codes(1500, 8, 0))
+    Index(64, "ivf").add(random_codes(1500, 8, 0))
     assert faiss.omp_get_max_threads() == before
 
 
@@ -93,15 +93,15 @@ def test_building_changes_no_number_of_threads():
 @pytest.mark.parametrize("count", [0, 6, 1100])  # with 1,100 there is a structure, with 0 not even a segment
 def test_an_index_of_fewer_codes_gives_all_of_them(kind, count):
     codes, queries = random_codes(count, 2, 0), random_codes(3, 2, 1)
-    index = KINDS[kind](16, store_vectors="embeddings", learns_classes=False)
+    index = Index(16, kind, vectors="embeddings", learns_classes=False)
     index.add(codes, None, {"label": np.arange(count) % 3}, vectors=np.ones((count, 4)))
     outputs, labels = unpack(queries, 16).astype(np.float32), np.arange(count) % 3
     distances, names = ranking(queries, codes, np.arange(count))
     for k in (count + 1, 10**12):
-        assert_same(found := index.search(queries, k), distances, names)
-        for by, vectors in (("asymmetric", outputs), ("embeddings", np.ones((3, 4)))):
-            np.testing.assert_array_equal(np.sort(rerank(index, found, vectors, k, by).ids), np.sort(names))
-        np.testing.assert_array_equal(np.sort(search_outputs(index, outputs, k).ids), np.sort(names))
+        assert_same(index.search(queries, k), distances, names)
+        again = {"embeddings": np.ones((3, 4)), "rerank": "embeddings", "candidates": k}
+        for how in ({"codes": queries, **again}, {"outputs": outputs}):
+            np.testing.assert_array_equal(np.sort(index.search(**how, k=k).ids), np.sort(names))
         few = index.search(queries, k, where={"label": 2})
         assert few.ids.shape == few.distances.shape == (3, (labels == 2).sum())
 
@@ -114,25 +114,25 @@ def test_no_query_and_no_code():
     index.add(random_codes(0, 4, 0), [])
     index.remove([])
     assert (len(index), index.generation) == (6, 1)
-    assert FlatIndex(32).range_search(random_codes(2, 4, 0), 32).limits.tolist() == [0, 0, 0]
+    assert Index(32).range_search(random_codes(2, 4, 0), 32).limits.tolist() == [0, 0, 0]
 
 
-# ------------------------------------------------------------------------------------------------------ ids, attributes
+# ------------------------------------------------------------------------------------------------------ ids, metadata
 
 
 def test_a_removed_id_is_not_given_out_again(tmp_path):
     code = random_codes(1, 4, 0)
-    index = build_index(CodeTable(code.repeat(3, axis=0), 32, np.arange(3)), tmp_path / "i", attributes={})
+    index = build_index(CodeTable(code.repeat(3, axis=0), 32, np.arange(3)), tmp_path / "i", metadata={})
     index.remove([2])
-    index = open_index(tmp_path / "i")
+    index = Index.open(tmp_path / "i", mode="a")
     index.add(code)
-    assert index.ids().tolist() == open_index(tmp_path / "i").ids().tolist() == [0, 1, 3]
+    assert index.ids().tolist() == Index.open(tmp_path / "i", mode="a").ids().tolist() == [0, 1, 3]
 
 
 def test_ids_of_any_integer_type():
     codes = random_codes(3, 4, 0)
     for ids in ([5, 3, 9], np.array([5, 3, 9], np.uint16), np.array([5, 3, 9], np.uint64)):
-        assert filled(codes, ids).search(codes, 1)[1][:, 0].tolist() == [5, 3, 9]
+        assert filled(codes, ids).search(codes, 1).ids[:, 0].tolist() == [5, 3, 9]
 
 
 def test_attributes_come_back_in_any_order(tmp_path):
@@ -143,11 +143,11 @@ def test_attributes_come_back_in_any_order(tmp_path):
     index.add(codes[25:], ids[25:], {"tags": tags[25:], "name": names[25:]})
     index.save(tmp_path / "i")
     asked = [3, 30, 3, 39, 0]
-    for held in (index, open_index(tmp_path / "i")):
+    for held in (index, Index.open(tmp_path / "i", mode="a")):
         np.testing.assert_array_equal(held.codes_of(ids[asked]), codes[asked])
         found = {"id": ids[asked].tolist(), "name": [names[at] for at in asked], "tags": [tags[at] for at in asked]}
-        assert held.attributes_of(ids[asked]).to_pydict() == found
-        assert (held.attributes_of([]).column_names, held.codes_of([]).shape) == (["id", "name", "tags"], (0, 3))
+        assert held.metadata_of(ids[asked]).to_pydict() == found
+        assert (held.metadata_of([]).column_names, held.codes_of([]).shape) == (["id", "name", "tags"], (0, 3))
 
 
 def test_files_of_codes_in_and_out(tmp_path):
@@ -162,7 +162,7 @@ def test_files_of_codes_in_and_out(tmp_path):
     index = build_index(read, tmp_path / "i", ids=ids_of(read, "year"))
     assert (index.label, index.ids().tolist()) == ("labels", list(range(30)))
     index.remove([4])
-    assert index.attributes_of([3]).to_pylist() == [
+    assert index.metadata_of([3]).to_pylist() == [
         {"id": 3, "row": 6, "labels": np.flatnonzero(labels[3]).tolist(), "title": "t3", "year": 3}
     ]
     export_index(index, tmp_path / "out.parquet")
@@ -173,7 +173,7 @@ def test_files_of_codes_in_and_out(tmp_path):
     np.testing.assert_array_equal(again.labels, labels[kept])
     rebuilt = build_index(again, tmp_path / "j", ids=ids_of(again, None))
     assert rebuilt.ids().tolist() == kept.tolist()
-    assert rebuilt.attributes_of(kept).equals(index.attributes_of(kept))
+    assert rebuilt.metadata_of(kept).equals(index.metadata_of(kept))
     assert pq.read_schema(tmp_path / "out.parquet").names == ["id", "code", "row", "labels", "title", "year"]
 
 
@@ -192,7 +192,7 @@ def test_the_caller_may_change_its_arrays():
 def test_adding_writes_the_new_codes_only(tmp_path):
     index = build_index(CodeTable(random_codes(20_000, 8, 0), 64, np.arange(20_000)), tmp_path / "i")
     before = {file.name: file.stat().st_mtime_ns for file in (tmp_path / "i").glob("0*")}
-    index.add(random_codes(10, 8, 1), attributes={"row": range(10)})
+    index.add(random_codes(10, 8, 1), metadata={"row": range(10)})
     after = {file.name: file.stat().st_mtime_ns for file in (tmp_path / "i").glob("0*")}
     assert before.items() <= after.items()
     new = [tmp_path / "i" / name for name in after.keys() - before.keys()]
@@ -205,12 +205,12 @@ def test_small_segments_are_merged(tmp_path):
     codes = random_codes(300, 2, 0)
     index = build_index(CodeTable(codes[:10], 16, np.arange(10)), tmp_path / "i")
     for start in range(10, 300, 10):
-        index.add(codes[start : start + 10], attributes={"row": range(start, start + 10)})
+        index.add(codes[start : start + 10], metadata={"row": range(start, start + 10)})
         assert index.info()["segments"] < store_module.MERGE
     assert len(list((tmp_path / "i").glob("0*.codes.npy"))) == index.info()["segments"]
     distances, names = ranking(codes[:9], codes, np.arange(300))
-    assert_same(open_index(tmp_path / "i").search(codes[:9], 20), distances[:, :20], names[:, :20])
-    assert index.attributes_of(range(300))["row"].to_pylist() == list(range(300))
+    assert_same(Index.open(tmp_path / "i", mode="a").search(codes[:9], 20), distances[:, :20], names[:, :20])
+    assert index.metadata_of(range(300))["row"].to_pylist() == list(range(300))
 
 
 def test_segments_with_many_removed_codes_are_rewritten(tmp_path):
@@ -221,23 +221,23 @@ def test_segments_with_many_removed_codes_are_rewritten(tmp_path):
     index.remove(range(20, 30))
     assert (index.info()["removed"], len(index)) == (0, 70)
     index.remove(range(30, 100))
-    assert (index.info()["segments"], len(index), len(open_index(tmp_path / "i"))) == (0, 0, 0)
-    with pytest.raises(ValueError, match="attributes has the columns none; the index has row"):
+    assert (index.info()["segments"], len(index), len(Index.open(tmp_path / "i", mode="a"))) == (0, 0, 0)
+    with pytest.raises(ValueError, match="metadata has the columns none; the index has row"):
         index.add(codes)
-    index.add(codes, attributes={"row": range(100)})
-    assert open_index(tmp_path / "i").ids()[0] == 100
+    index.add(codes, metadata={"row": range(100)})
+    assert Index.open(tmp_path / "i", mode="a").ids()[0] == 100
 
 
 def test_readers_go_on_with_what_they_opened(tmp_path):
     codes = random_codes(60, 2, 0)
     reader = build_index(CodeTable(codes, 16, np.arange(60), np.arange(60) % 3), tmp_path / "i")
-    writer = open_index(tmp_path / "i")
+    writer = Index.open(tmp_path / "i", mode="a")
     expected = reader.search(codes[:4], 7)
     writer.remove(range(0, 60, 2))
     writer.compact()
     assert reader.outdated()
     assert_same(reader.search(codes[:4], 7), *expected)
-    assert reader.attributes_of([0])["label"].to_pylist() == [0]  # of a file that is swept by now
+    assert reader.metadata_of([0])["label"].to_pylist() == [0]  # of a file that is swept by now
     assert reader.refresh()
     assert not reader.outdated()
     assert not reader.refresh()
@@ -275,16 +275,16 @@ def test_an_index_is_built_anew_only_where_that_is_asked_for(tmp_path):
 )
 def test_what_a_row_takes_on_the_disk(tmp_path, kind, ids, bytes_a_row):
     """The table of docs/deploy.md."""
-    codes = np.arange(2000, dtype=np.uint16).view(np.uint8).reshape(-1, 2)
+    codes = (np.arange(2000) << 4).astype(">u2").view(np.uint8).reshape(-1, 2)
     vectors = np.random.default_rng(0).normal(size=(2000, 5))
     index = build_index(
         CodeTable(codes, 12, np.arange(2000)),
         tmp_path / "i",
         kind,
         ids=list(ids),
-        attributes={"label": np.arange(2000)},
+        metadata={"label": np.arange(2000)},
         vectors=vectors,
-        store_vectors="int8",
+        store="int8",
     )
     assert 0 <= index.info()["bytes"] - 2000 * bytes_a_row < 5_000  # headers, and the centers of the lists
 
@@ -293,7 +293,7 @@ def test_code_attributes_and_ids_of_a_table():
     table = CodeTable(
         random_codes(3, 2, 0), 16, np.array([4, 5, 6]), None, "", pa.table({"id": [9, 8, 7], "x": [1, 2, 3]})
     )
-    assert code_attributes(table).to_pydict() == {"row": [4, 5, 6], "x": [1, 2, 3]}
+    assert metadata_of_codes(table).to_pydict() == {"row": [4, 5, 6], "x": [1, 2, 3]}
     assert ids_of(table, None).tolist() == [9, 8, 7]
     assert ids_of(table, "row").tolist() == [4, 5, 6]
     assert ids_of(table, "next") is None
@@ -302,10 +302,10 @@ def test_code_attributes_and_ids_of_a_table():
 
 
 def test_another_model_is_refused():
-    index = FlatIndex(16, model="a")
+    index = Index(16, model="a")
     check_model(index, "a", 16)
     check_model(index, "", 16)
-    check_model(FlatIndex(16), "b", 16)
+    check_model(Index(16), "b", 16)
     with pytest.raises(
         ValueError,
         match="index and the model do not go together: codes of model a and of model b; use one model for both",
@@ -321,13 +321,13 @@ def test_another_model_is_refused():
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda i, c: FlatIndex(8, options={"m": 3}), "options has 'm', which an index of kind flat does not"),
-        (lambda i, c: KINDS["ivf"](8, options={"nlist": 0}), "option nlist is 0; it must be from 1 to 2147"),
-        (lambda i, c: KINDS["ivf"](8, options={"nprobe": 0}), "option nprobe is 0; it must be from 1 to 2147"),
-        (lambda i, c: FlatIndex(8, store_vectors="all"), "store_vectors is 'all'; it must be one of outputs, emb"),
+        (lambda i, c: Index(8, options={"m": 3}), "options has 'm', which an index of kind flat does not"),
+        (lambda i, c: Index(8, "ivf", options={"nlist": 0}), "option nlist is 0; it must be from 1 to 2147"),
+        (lambda i, c: Index(8, "ivf", options={"nprobe": 0}), "option nprobe is 0; it must be from 1 to 2147"),
+        (lambda i, c: Index(8, vectors="all"), "vectors is 'all'; it must be one of outputs, emb"),
         (lambda i, c: i.search(c, 0), "k is 0; it must be at least 1"),
         (lambda i, c: i.search(c[:, :3], 1), "codes has 3 bytes a row; codes of 32 bits have 4"),
-        (lambda i, c: FlatIndex(31).add(c | 255), "codes has a bit beyond the first 31 set in row 0"),
+        (lambda i, c: Index(31).add(c | 255), "codes has a bit beyond the first 31 set in row 0"),
         (lambda i, c: i.range_search(c, 33), "radius is 33; it must be from 0 to"),
         (lambda i, c: i.add(c, np.arange(6) / 2), "ids holds float64; it must hold integers"),
         (lambda i, c: i.add(c, [10, 17, 12, 13, 17, 15]), "ids holds 17 twice; every code must have an id of"),
@@ -340,26 +340,26 @@ def test_another_model_is_refused():
         (lambda i, c: of_texts(c).remove([3]), "ids holds integers, and the ids of the index are texts"),
         (lambda i, c: of_texts(c).add(c[:1]), "ids is None, and the ids of the index are texts; give one for each"),
         (lambda i, c: i.add(c, np.arange(5)), r"ids has shape \(5,\); it must be \[6\]"),
-        (lambda i, c: i.add(c), "attributes has the columns none; the index has label, name"),
+        (lambda i, c: i.add(c), "metadata has the columns none; the index has label, name"),
         (
             lambda i, c: i.add(c, None, {"label": [1] * 5, "name": ["a"] * 6}),
-            "attribute 'label' has 5 rows and codes has 6",
+            "metadata 'label' has 5 rows and codes has 6",
         ),
         (lambda i, c: i.add(c, None, {"label": ["a"] * 6, "name": ["a"] * 6}), "'label' must hold int64, as"),
-        (lambda i, c: i.add(c, None, {"label": [1, "a", 2, 3, 4, 5]}), "attribute 'label' must hold values of one"),
-        (lambda i, c: FlatIndex(32).add(c, None, {"id": range(6)}), "the column 'id', which is the index's own"),
-        (lambda i, c: i.add(c, None, {"label": [1] * 6, "name": ["a"] * 6}, vectors=c), "the index keeps none"),
-        (lambda i, c: FlatIndex(32, store_vectors="outputs").add(c), "vectors are not given, and the index keeps outp"),
+        (lambda i, c: i.add(c, None, {"label": [1, "a", 2, 3, 4, 5]}), "metadata 'label' must hold values of one"),
+        (lambda i, c: Index(32).add(c, None, {"id": range(6)}), "the column 'id', which is the index's own"),
+        (lambda i, c: i.add(c, None, {"label": [1] * 6, "name": ["a"] * 6}, vectors=c), "the index stores none"),
+        (lambda i, c: Index(32, vectors="outputs").add(c), "vectors are not given, and the index stores outp"),
         (
-            lambda i, c: FlatIndex(32, store_vectors="outputs").add(c, vectors=c[:2]),
+            lambda i, c: Index(32, vectors="outputs").add(c, vectors=c[:2]),
             r"vectors has shape \(2, 4\); it m",
         ),
         (
-            lambda i, c: FlatIndex(32, store_vectors="outputs").add(c, vectors=c * 1e6),
+            lambda i, c: Index(32, vectors="outputs").add(c, vectors=c * 1e6),
             r"vectors as float16 \(at most 65,504\) is NaN or infinite in row 0",
         ),
-        (lambda i, c: i.vectors_of([1]), "index of kind flat keeps no vectors; build one"),
-        (lambda i, c: i.attributes_of([[1]]), r"ids has shape \(1, 1\); it must be \[m\]"),
+        (lambda i, c: i.vectors_of([1]), "index of kind flat stores no vectors; make one"),
+        (lambda i, c: i.metadata_of([[1]]), r"ids has shape \(1, 1\); it must be \[m\]"),
     ],
 )
 def test_bad_arguments(call, message):
@@ -380,8 +380,8 @@ def test_filters_on_columns_that_arrow_does_not_compare_as_they_are(tmp_path):
         "facts": pa.array([{"x": 1}] * 4),
     }
     codes = np.zeros((4, 1), np.uint8)
-    build_index(CodeTable(codes, 8, np.arange(4)), tmp_path / "i", attributes=pa.table(columns))
-    index = open_index(tmp_path / "i")
+    build_index(CodeTable(codes, 8, np.arange(4)), tmp_path / "i", metadata=pa.table(columns))
+    index = Index.open(tmp_path / "i", mode="a")
     index.add(codes[:2], None, {**{name: column[:2] for name, column in columns.items()}, "name": ["z", "a"]})
     index.compact()
     for where, ids in [
@@ -396,3 +396,63 @@ def test_filters_on_columns_that_arrow_does_not_compare_as_they_are(tmp_path):
         ValueError, match=r"where names 'facts', a column of struct<x: int64>, which no filter can comp"
     ):
         index.search(codes[:1], 6, where={"facts": {"x": 1}})
+
+
+def test_metadata_of_data_frames():
+    pandas, polars = pytest.importorskip("pandas"), pytest.importorskip("polars")
+    columns = {"price": [3.5, 1.0], "color": ["red", "blue"]}
+    codes = np.array([[1], [2]], np.uint8)
+    for frame in (pandas.DataFrame(columns, index=[7, 8]), polars.DataFrame(columns), pa.table(columns)):
+        index = Index(8)
+        assert index.add(codes, ids=["a", "b"], metadata=frame).tolist() == ["a", "b"]
+        assert index.get(["b"]).to_pydict() == {"id": ["b"], "code": [b"\x02"], "price": [1.0], "color": ["blue"]}
+        assert index.search(codes[:1], 2, where="price < 2").ids.tolist() == [["b"]]
+
+
+def test_upsert_replaces_what_is_there(tmp_path):
+    index = Index(8)
+    index.save(tmp_path / "i")
+    assert index.path == tmp_path / "i"
+    index.add(np.arange(9, dtype=np.uint8)[:, None], metadata={"n": range(9)})
+    codes = np.array([[200], [201]], np.uint8)
+    assert index.upsert(codes, ids=[3, 20], metadata={"n": [33, 200]}).tolist() == [3, 20]
+    for opened in (index, Index.open(tmp_path / "i")):
+        assert opened.ids().tolist() == [*range(9), 20]
+        assert opened.codes_of([3, 20]).ravel().tolist() == [200, 201]
+        assert opened.metadata_of([3])["n"].to_pylist() == [33]
+    before = index.generation
+    with pytest.raises(ValueError, match=r"^metadata has the columns none; the index has n"):
+        index.upsert(np.zeros((1, 1), np.uint8), ids=[3])
+    assert index.generation == before
+    assert index.codes_of([3]).tolist() == [[200]]
+
+
+def test_an_index_opened_for_reading_is_not_changed(tmp_path):
+    index = Index(8)
+    index.add(np.zeros((2, 1), np.uint8))
+    index.save(tmp_path / "i")
+    opened = Index.open(tmp_path / "i")
+    for change in (lambda: opened.add(np.zeros((1, 1), np.uint8)), lambda: opened.remove([0]), opened.compact):
+        with pytest.raises(ValueError, match=r"opened for reading; Index.open\(path, mode='a'\) changes it$"):
+            change()
+    Index.open(tmp_path / "i", "a").remove([0])
+    assert Index.open(tmp_path / "i").ids().tolist() == [1]
+
+
+@pytest.mark.parametrize(("name", "right"), [("ntotal", "len(index)"), ("load", "Index.open(path)"), ("foo", "'foo'")])
+def test_a_first_guess_names_what_it_is_here(name, right):
+    for where in (Index, Index(8)):
+        with pytest.raises(AttributeError) as error:
+            getattr(where, name)
+        assert right in str(error.value)
+
+
+def test_what_a_search_returns():
+    index = Index(8)
+    index.add(np.array([[0], [3]], np.uint8), ids=["a", "b"])
+    found = index.search(np.array([[3]], np.uint8))
+    distances, ids = found
+    assert (distances.dtype, distances.tolist(), ids.tolist()) == (np.float32, [[0.0, 2.0]], [["b", "a"]])
+    assert found.hamming.tolist() == [[0, 2]]
+    assert repr(found) == "SearchResult(2 nearest of 1 query: distances, ids, hamming)"
+    assert repr(index) == "Index(flat, 8 bits, 2 codes; model not known; in memory)"

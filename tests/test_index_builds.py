@@ -9,9 +9,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from lbhash.index import FlatIndex, open_index
+from lbhash.index import Index
 from lbhash.index.manifest import identity_of
-from lbhash.index.store import LocalIndex
 from lbhash.service.engine import Engine
 
 ANEW = "which was built again after it was opened; open it again"
@@ -22,7 +21,7 @@ def codes_of(value, count):
 
 
 def index_of(value, count, model="m"):
-    index = FlatIndex(16, model=model)
+    index = Index(16, model=model)
     index.add(codes_of(value, count))
     return index
 
@@ -47,37 +46,37 @@ CHANGES = {
 @pytest.mark.parametrize("again", [removed_and_built, overwritten])
 def test_a_writer_leaves_what_was_built_anew(tmp_path, again, change):
     index_of(0, 3).save(tmp_path / "i")
-    writer = open_index(tmp_path / "i")
+    writer = Index.open(tmp_path / "i", mode="a")
     again(index_of(1, 3, "another"), tmp_path / "i")
     with pytest.raises(ValueError, match=rf"index is '.*', {ANEW}"):
         change(writer)
-    now = open_index(tmp_path / "i")
+    now = Index.open(tmp_path / "i", mode="a")
     now.verify()
     assert (len(now), now.model) == (3, "another")
     np.testing.assert_array_equal(now.codes_of(now.ids()), codes_of(1, 3))
     now.add(codes_of(2, 1))
-    assert len(open_index(tmp_path / "i")) == 4
+    assert len(Index.open(tmp_path / "i", mode="a")) == 4
 
 
 def test_a_writer_leaves_what_takes_the_place_while_it_writes(tmp_path, monkeypatch):
     index_of(0, 3).save(tmp_path / "i")
-    writer = open_index(tmp_path / "i")
-    segment = LocalIndex._segment
+    writer = Index.open(tmp_path / "i", mode="a")
+    segment = Index._segment
 
     def replaced(self, *arguments):
         removed_and_built(made, tmp_path / "i")
         return segment(self, *arguments)
 
     made = index_of(1, 3)
-    monkeypatch.setattr(LocalIndex, "_segment", replaced)
+    monkeypatch.setattr(Index, "_segment", replaced)
     with pytest.raises(ValueError, match=ANEW):
         writer.add(codes_of(9, 1))
-    np.testing.assert_array_equal(open_index(tmp_path / "i").codes_of([0, 1, 2]), codes_of(1, 3))
+    np.testing.assert_array_equal(Index.open(tmp_path / "i", mode="a").codes_of([0, 1, 2]), codes_of(1, 3))
 
 
 def test_a_reader_takes_the_new_one_of_the_same_model(tmp_path):
     index_of(0, 3).save(tmp_path / "i")
-    reader = open_index(tmp_path / "i")
+    reader = Index.open(tmp_path / "i", mode="a")
     before = reader.info()
     removed_and_built(index_of(1, 3), tmp_path / "i")
     assert reader.generation == identity_of(tmp_path / "i")[1]
@@ -88,7 +87,7 @@ def test_a_reader_takes_the_new_one_of_the_same_model(tmp_path):
     assert reader.info()["build"] != before["build"]
     reader.add(codes_of(2, 1))
     assert not reader.outdated()
-    assert (len(open_index(tmp_path / "i")), reader.build) == (4, open_index(tmp_path / "i").build)
+    assert (len(Index.open(tmp_path / "i", mode="a")), reader.build) == (4, Index.open(tmp_path / "i", mode="a").build)
 
 
 def test_files_of_two_folders_are_never_mixed(tmp_path, monkeypatch):
@@ -96,7 +95,7 @@ def test_files_of_two_folders_are_never_mixed(tmp_path, monkeypatch):
     for name, value in (("one", 0), ("two", 1)):
         index_of(value, 3).save(tmp_path / name)
     (tmp_path / "now").symlink_to("one")
-    load = LocalIndex._opened
+    load = Index._opened
 
     def moved(*arguments):
         if os.readlink(tmp_path / "now") == "one":
@@ -104,17 +103,17 @@ def test_files_of_two_folders_are_never_mixed(tmp_path, monkeypatch):
             (tmp_path / "now").symlink_to("two")
         return load(*arguments)
 
-    monkeypatch.setattr(LocalIndex, "_opened", moved)
-    index = open_index(tmp_path / "now")
+    monkeypatch.setattr(Index, "_opened", moved)
+    index = Index.open(tmp_path / "now", mode="a")
     assert index.build == identity_of(tmp_path / "two")[0]
     index.verify()
     np.testing.assert_array_equal(index.codes_of([0, 1, 2]), codes_of(1, 3))
 
 
 def test_a_service_notices_a_link_that_moves_at_the_same_generation(tmp_path, digits_service):
-    first = open_index(digits_service.index)
+    first = Index.open(digits_service.index, mode="a")
     first.save(tmp_path / "one")
-    second = open_index(tmp_path / "one")
+    second = Index.open(tmp_path / "one", mode="a")
     second.remove(second.ids()[:10])
     second.save(tmp_path / "two")
     index_of(0, 3, "another").save(tmp_path / "three")

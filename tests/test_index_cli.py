@@ -14,11 +14,12 @@ import pyarrow.parquet as pq
 import pytest
 from pyarrow import csv
 
-from lbhash import Hasher
+from lbhash import Hasher, TrainingArguments
 from lbhash.codes import hamming_distances, unpack
 from lbhash.codes.io import CodeTable, read_codes, write_codes
 from lbhash.data import load_dataset
-from lbhash.index import build_index, open_index
+from lbhash.hasher import encode_split, fit_split
+from lbhash.index import Index, build_index
 from lbhash.index.rerank import DISTANCE_WEIGHT
 
 
@@ -27,14 +28,14 @@ def work(tmp_path_factory):
     """A folder with a model of digits, the codes of its base, and an index of them that keeps the outputs."""
     folder = tmp_path_factory.mktemp("work")
     data = load_dataset("digits")
-    hasher = Hasher(bits=12, epochs=1, hidden=16).fit_split(data.train, data.classes)
+    hasher = fit_split(Hasher(bits=12, epochs=1, training=TrainingArguments(hidden=16)), data.train, data.classes)
     hasher.model_.metadata |= {"data": "digits", "protocol": "digits", "split_seed": 0}
     hasher.save_pretrained(folder / "model")
     base = data.base
-    table = CodeTable(hasher.encode_split(base), 12, base.rows, base.labels, hasher.model_.fingerprint())
+    table = CodeTable(encode_split(hasher, base), 12, base.rows, base.labels, hasher.model_.fingerprint())
     write_codes(folder / "base.parquet", table)
     write_codes(
-        folder / "query.npz", replace(table, codes=hasher.encode_split(data.query), rows=data.query.rows, labels=None)
+        folder / "query.npz", replace(table, codes=encode_split(hasher, data.query), rows=data.query.rows, labels=None)
     )
     return folder
 
@@ -56,12 +57,12 @@ def test_from_a_model_and_from_codes(inside, json_of):
     )
     assert (facts["kind"], facts["codes"], facts["bits"], facts["label"]) == ("ivf", 1597, 12, "label")
     assert facts["options"] == {"nlist": None, "nprobe": 3}
-    assert facts["attributes"] == {"row": "int64", "label": "int64"}
+    assert facts["metadata"] == {"row": "int64", "label": "int64"}
     build(json_of, inside / "b")
-    left, right = open_index(inside / "a"), open_index(inside / "b")
+    left, right = Index.open(inside / "a", mode="a"), Index.open(inside / "b", mode="a")
     np.testing.assert_array_equal(left.ids(), right.ids())
     np.testing.assert_array_equal(left.codes_of(left.ids()), right.codes_of(left.ids()))
-    assert left.attributes_of(left.ids()).equals(right.attributes_of(left.ids()))
+    assert left.metadata_of(left.ids()).equals(right.metadata_of(left.ids()))
     assert left.model == right.model == Hasher.from_pretrained("model").model_.fingerprint()
     shown = json_of("index", "info", inside / "a")
     assert shown == facts
@@ -83,7 +84,7 @@ def test_changes(inside, refuse, json_of):
     assert line in refuse("index", "remove", *here, "--ids", 5, "--ids", 2**64)
     done = json_of("index", "compact", *here)
     assert (done["segments"], done["removed"], done["codes"]) == (1, 0, 3392)
-    assert open_index(inside / "i").ids()[-1] == 1797 + 1596
+    assert Index.open(inside / "i", mode="a").ids()[-1] == 1797 + 1596
 
 
 def test_search_by_rows_and_by_codes(inside, succeed, json_of):
@@ -100,7 +101,7 @@ def test_search_by_rows_and_by_codes(inside, succeed, json_of):
         assert (query["row"], query["code"]) == (row, code.tobytes().hex())
         assert [hit["id"] for hit in query["neighbors"]] == base.rows[kept][order].tolist()
         assert [hit["distance"] for hit in query["neighbors"]] == distances[order].tolist()
-        assert [hit["attributes"]["label"] for hit in query["neighbors"]] == base.labels[kept][order].tolist()
+        assert [hit["metadata"]["label"] for hit in query["neighbors"]] == base.labels[kept][order].tolist()
         assert {hit["score"] for hit in query["neighbors"]} == {None}
     by_code = json_of("search", "--index", inside / "i", "--code", codes[0].tobytes().hex(), "--radius", 2)
     (query,) = by_code["queries"]
@@ -152,21 +153,16 @@ def test_many_rows_need_one_option(inside, json_of, typed, rows):
     assert [query["row"] for query in found["queries"]] == list(rows)
 
 
-@pytest.mark.parametrize("by", ["asymmetric", "embeddings"])
-def test_the_second_stage(inside, refuse, json_of, by):
-    keep = () if by == "asymmetric" else ("--store-vectors", by)
-    build(json_of, inside / "i", "--model", "model", "--data", "digits", *keep)
-    arguments = ("--model", "model", "--index", inside / "i", "--row", 1500, "-k", 5, "--rerank", by)
+def test_the_second_stage(inside, refuse, json_of):
+    build(json_of, inside / "i", "--model", "model", "--data", "digits", "--vectors", "embeddings")
+    arguments = ("--model", "model", "--index", inside / "i", "--row", 1500, "-k", 5, "--rerank", "embeddings")
     (query,) = json_of("search", *arguments, "--candidates", 1597)["queries"]
     hasher, data = Hasher.from_pretrained("model"), load_dataset("digits")
     embeddings = data.base.take(slice(None))
     asked = data.base.embeddings[1500:1501].astype(np.float32)
-    if by == "asymmetric":
-        scores = -(unpack(read_codes("base.parquet").codes, 12) @ hasher.model_.outputs(asked)[0])
-    else:
-        scores = 1 - embeddings @ asked[0] / np.linalg.norm(embeddings, axis=1) / np.linalg.norm(asked)
-        codes = read_codes("base.parquet").codes
-        scores = scores + DISTANCE_WEIGHT * hamming_distances(hasher.encode(asked), codes)[0] / 12
+    scores = 1 - embeddings @ asked[0] / np.linalg.norm(embeddings, axis=1) / np.linalg.norm(asked)
+    codes = read_codes("base.parquet").codes
+    scores = scores + DISTANCE_WEIGHT * hamming_distances(hasher.encode(asked), codes)[0] / 12
     np.testing.assert_allclose([hit["score"] for hit in query["neighbors"]], np.sort(scores)[:5], atol=2e-3)
     assert "candidates is 4; it must be at least k (5)" in refuse("search", *arguments, "--candidates", 4)
 
@@ -174,8 +170,8 @@ def test_the_second_stage(inside, refuse, json_of, by):
 def test_the_second_stage_of_codes_without_classes_is_by_the_cosine_alone(inside, json_of):
     data = load_dataset("digits")
     base, asked = data.base.take(slice(None)), data.base.embeddings[1500:1501].astype(np.float32)
-    Hasher(12, "itq").fit(data.train.take(slice(None))).save_pretrained(inside / "itq")
-    build(json_of, inside / "i", "--model", inside / "itq", "--data", "digits", "--store-vectors", "embeddings")
+    Hasher(12, method="itq").fit(data.train.take(slice(None))).save_pretrained(inside / "itq")
+    build(json_of, inside / "i", "--model", inside / "itq", "--data", "digits", "--vectors", "embeddings")
     arguments = ("--model", inside / "itq", "--index", inside / "i", "--data", "digits", "--row", 1500, "-k", 5)
     arguments += ("--rerank", "embeddings", "--candidates", 1597, "--json")
     (query,) = json_of("search", *arguments)["queries"]
@@ -201,7 +197,7 @@ def test_codes_made_elsewhere(inside, command, json_of):
     np.save(inside / "c.npy", signs)
     facts = build(json_of, inside / "i", "--codes", inside / "c.npy", "--id-column", "next")
     assert (facts["bits"], facts["codes"], facts["label"], facts["model"]) == (20, 50, "", "")
-    code = np.packbits(signs[7] > 0, bitorder="little").tobytes().hex()
+    code = np.packbits(signs[7] > 0).tobytes().hex()
     (query,) = json_of("search", "--index", inside / "c.npy", "--code", code, "-k", 1)["queries"]
     assert [(hit["id"], hit["distance"], hit["label"]) for hit in query["neighbors"]] == [(7, 0, None)]
     assert "label" not in command("search", "--index", inside / "c.npy", "--code", code, "-k", 1)[1]
@@ -222,7 +218,7 @@ BUILD = ("build", "--out", "new", "--codes", "base.parquet")
             (*BUILD, "--data", "digits"),
             "codes is 'base.parquet', and data is 'digits'; codes are taken as they are: leave",
         ),
-        ((*BUILD, "--store-vectors", "outputs"), "the index stores outputs, which a file"),
+        ((*BUILD, "--vectors", "outputs"), "the index stores outputs, which a file"),
         (("build", "--out", "new", "--codes", "no.parquet"), "and there is no such file"),
         ((*BUILD, "--kind", "tree"), "tree"),
         ((*BUILD, "--option", "nprobe"), "option is 'nprobe'; it must be NAME="),
@@ -253,12 +249,12 @@ def test_bad_searches(inside, refuse, json_of):
             "candidates is 5, and rerank is not given; it says how many codes are ranked again: give rerank, or",
         ),
         ((*row, "--asymmetric", "--candidates", 5), "asymmetric is given, and candidates is 5; it ranks all codes"),
-        ((*row, "-k", 0, "--rerank", "asymmetric"), "k is 0; it must be at least 1"),
+        ((*row, "-k", 0, "--rerank", "outputs"), "k is 0; it must be at least 1"),
         ((*row, "--where", "label"), "where is 'label'; it must be conditions such as price < 20"),
-        ((*row, "--rerank", "outputs"), "rerank is 'outputs' and the index keeps no vectors"),
+        ((*row, "--rerank", "outputs"), "rerank is 'outputs' and the index stores no vectors"),
         (
-            (*here, "--code", "0000", "--rerank", "asymmetric"),
-            "rerank is 'asymmetric', and code is '0000'; a code has no real",
+            (*here, "--code", "0000", "--rerank", "embeddings"),
+            "rerank is 'embeddings', and code is '0000'; a code has no real",
         ),
         ((*here, "--code", "0000", "--asymmetric"), "asymmetric is given, and code is '0000'; a code has no real"),
         ((*row, "--out", "n.txt"), "out is 'n.txt'; it must end in .parquet or .csv"),
@@ -290,7 +286,7 @@ def test_what_is_wrong_is_said_before_anything_is_encoded(inside, refuse, json_o
         (("build", "--out", inside / "i"), "which already holds an index; give another folder, or --overwrite"),
         (("build", "--out", with_words), "which is a file; it must be a folder"),
         (("build", "--out", inside / "n", "--option", "nprobe=3"), "options has 'nprobe', which an index"),
-        (("build", "--out", "milvus+x.db/c", "--store-vectors", "outputs"), "Milvus keeps codes and attributes only"),
+        (("build", "--out", "milvus+x.db/c", "--vectors", "outputs"), "Milvus stores codes and metadata only"),
         (
             ("build", "--out", inside / "n", "--id-column", "wordy"),
             "id-column has 'wordy'; it must name columns of the",
@@ -340,9 +336,9 @@ def test_what_people_see(inside, succeed):
 def test_attributes_of_any_type_are_printed_as_json(inside, json_of):
     when, share = datetime(2026, 5, 4, 3, 2, 1), [0.5, float("nan")]
     table = CodeTable(np.array([[1], [2]], np.uint8), 8, np.arange(2))
-    build_index(table, inside / "typed", attributes={"when": [when, None], "share": share, "raw": [b"\xff", b""]})
+    build_index(table, inside / "typed", metadata={"when": [when, None], "share": share, "raw": [b"\xff", b""]})
     found = json_of("search", "--index", inside / "typed", "--code", "01", "-k", 2)
-    first, second = (hit["attributes"] for hit in found["queries"][0]["neighbors"])
+    first, second = (hit["metadata"] for hit in found["queries"][0]["neighbors"])
     assert (first["when"], first["share"], first["raw"]) == ("2026-05-04 03:02:01", 0.5, "ff")
     assert (second["when"], second["share"], second["raw"]) == (None, None, "")
 
@@ -393,26 +389,26 @@ def test_columns_that_cannot_travel(inside, with_words, refuse, arguments, line)
 def test_texts_as_ids_all_the_way(inside, command, refuse, json_of, with_words):
     data, here = ("--model", "model", "--data", with_words), ("--index", inside / "i")
     facts = build(json_of, inside / "i", *data, "--split", "base", "--id-column", "word", "--columns", "half")
-    assert (facts["ids"], list(facts["attributes"])) == ("string", ["row", "label", "half"])
+    assert (facts["ids"], list(facts["metadata"])) == ("string", ["row", "label", "half"])
     more = (*here, *data, "--split", "query", "--columns", "half")
     assert "ids holds integers, and the ids of the index are texts" in refuse("index", "add", *more)
     json_of("index", "add", *more, "--id-column", "word")
-    said = "which the index already has; remove it first, or give another"
+    said = "which the index already has; upsert, or give another"
     assert said in refuse("index", "add", *more, "--id-column", "word", "--json")
     assert "ids holds 'row', which the index does not have" in refuse("index", "remove", *here, "--ids", "row")
     assert json_of("index", "remove", *here, "--ids", 'row 3,"row 4"', "--ids", "row 5")["removed"] == 3
     row = ("search", *here, *data, "--row", 17, "-k", 3)
     neighbors = json_of(*row, "--where", "id in ('row 3', 'row 17', row 1790)")["queries"][0]["neighbors"]
     assert [hit["id"] for hit in neighbors] == ["row 17", "row 1790"]
-    assert [hit["attributes"]["row"] for hit in neighbors] == [17, 1790]
+    assert [hit["metadata"]["row"] for hit in neighbors] == [17, 1790]
     assert "row 17 " in command(*row)[1]
     for name in ("n.parquet", "n.csv"):
         command(*row, "--out", inside / name)
     assert pq.read_table(inside / "n.parquet")["id"].to_pylist() == csv.read_csv(inside / "n.csv")["id"].to_pylist()
     command("index", "export", *here, "--out", inside / "c.parquet")
     again = build(json_of, inside / "j", "--codes", inside / "c.parquet")
-    assert again["attributes"] == facts["attributes"]
-    one, other = open_index(inside / "i"), open_index(inside / "j")
-    assert other.attributes_of(one.ids()).equals(one.attributes_of(one.ids()))
+    assert again["metadata"] == facts["metadata"]
+    one, other = Index.open(inside / "i", mode="a"), Index.open(inside / "j", mode="a")
+    assert other.metadata_of(one.ids()).equals(one.metadata_of(one.ids()))
     by_file = json_of("search", "--index", inside / "c.parquet", *row[3:])["queries"]
     assert by_file == json_of(*row)["queries"]

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from lbhash.codes.io import CodeTable
-from lbhash.index import LocalIndex, build_index, open_index
+from lbhash.index import Index, build_index
 
 
 def numbered(start, stop):
@@ -20,7 +20,7 @@ def numbered(start, stop):
 
 def begin(folder, kind="flat"):
     table = numbered(0, 1000)
-    return build_index(table, folder, kind, attributes={"label": range(1000)})
+    return build_index(table, folder, kind, metadata={"label": range(1000)})
 
 
 class Failing:
@@ -36,9 +36,9 @@ class Failing:
             self.wrap(monkeypatch, name)
 
     def wrap(self, monkeypatch, name):
-        module, _, attribute = name.rpartition(".")
+        module, _, column = name.rpartition(".")
         owner = {"os": os, "pathlib.Path": Path}[module]
-        original = getattr(owner, attribute)
+        original = getattr(owner, column)
 
         def wrapped(*arguments, **options):
             if threading.get_ident() == self.thread:
@@ -47,7 +47,7 @@ class Failing:
                     raise self.error
             return original(*arguments, **options)
 
-        monkeypatch.setattr(owner, attribute, wrapped)
+        monkeypatch.setattr(owner, column, wrapped)
 
 
 @pytest.mark.parametrize("change", ["add", "remove", "compact"])
@@ -64,12 +64,12 @@ def test_a_change_that_fails_at_any_step(tmp_path, change, error):
     begin(tmp_path / "i", "ivf")
     at, after = 0, {"add": 2040, "remove": 990, "compact": 999}[change]
     if change == "compact":
-        open_index(tmp_path / "i").remove([999])
-    before = len(open_index(tmp_path / "i"))
+        Index.open(tmp_path / "i", mode="a").remove([999])
+    before = len(Index.open(tmp_path / "i", mode="a"))
     while True:
         at += 1
         assert at < 60
-        index = open_index(tmp_path / "i")
+        index = Index.open(tmp_path / "i", mode="a")
         generation = index.generation
         with pytest.MonkeyPatch.context() as patch:
             failing = Failing(patch, at, error)
@@ -79,7 +79,7 @@ def test_a_change_that_fails_at_any_step(tmp_path, change, error):
                 done = False
             else:
                 done = True
-        opened = open_index(tmp_path / "i")
+        opened = Index.open(tmp_path / "i", mode="a")
         opened.verify()
         if opened.generation != generation:  # it failed after the commit, or not at all
             assert len(opened) == after
@@ -95,20 +95,20 @@ def test_a_change_that_fails_at_any_step(tmp_path, change, error):
         index.refresh()
         assert len(index) == after
     index.add(numbered(5000, 5001).codes, [5000], {"label": [5000]})
-    assert 5000 in open_index(tmp_path / "i").ids()
+    assert 5000 in Index.open(tmp_path / "i", mode="a").ids()
 
 
 def test_a_reader_begins_again_when_a_writer_has_removed_its_files(tmp_path, monkeypatch):
     begin(tmp_path / "i")
-    opened = LocalIndex._opened
+    opened = Index._opened
 
     def late(self, *given):
         monkeypatch.undo()
-        open_index(tmp_path / "i").remove(range(900))  # so many that the rest is written anew
+        Index.open(tmp_path / "i", mode="a").remove(range(900))  # so many that the rest is written anew
         return opened(self, *given)
 
-    monkeypatch.setattr(LocalIndex, "_opened", late)
-    assert len(open_index(tmp_path / "i")) == 100
+    monkeypatch.setattr(Index, "_opened", late)
+    assert len(Index.open(tmp_path / "i", mode="a")) == 100
 
 
 def test_a_writer_does_not_wait_for_ever(tmp_path):

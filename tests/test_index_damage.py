@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from lbhash.codes.io import CodeTable
-from lbhash.index import DamagedIndexError, build_index, open_index
+from lbhash.index import DamagedIndexError, Index, build_index
 from lbhash.index.export import export_index
 from lbhash.index.files import BLOCK, Stored, StoredArray, write_array
 from lbhash.index.manifest import checksum
@@ -32,7 +32,7 @@ def whole(tmp_path_factory):
         table = CodeTable(codes, 32, rng.permutation(4000)[:1500], rng.integers(0, 3, 1500))
         vectors = rng.integers(0, 9, (1500, 2)).astype(np.uint8)
         called = "flat" if kind == "repeated" else kind
-        index = build_index(table, folder, called, vectors=vectors, store_vectors="embeddings")
+        index = build_index(table, folder, called, vectors=vectors, store="embeddings")
         index.remove(table.rows[:40])
         made[kind] = folder, answers(index, codes[:5])
     return made
@@ -41,14 +41,14 @@ def whole(tmp_path_factory):
 def answers(index, queries):
     found = index.search(queries, 5)
     near = index.search(queries, 5, where={"label": 1})
-    columns = [column.to_numpy() for column in index.attributes_of(near.ids[0]).columns]
+    columns = [column.to_numpy() for column in index.metadata_of(near.ids[0]).columns]
     return [*found, *near, index.vectors_of(near.ids[0]), *columns]
 
 
 def assert_refused_or_right(folder, queries, expected):
     """One line of ``ValueError`` at opening or use; or every answer is as it was."""
     try:
-        found = answers(open_index(folder), queries)
+        found = answers(Index.open(folder, mode="a"), queries)
     except ValueError as refused:
         said = str(refused)
     else:
@@ -65,8 +65,8 @@ def assert_refused_or_right(folder, queries, expected):
 @given(data=st.data(), kind=st.sampled_from(["flat", "ivf", "repeated"]))
 def test_any_damage_to_any_file(whole, tmp_path, kind, data):
     source, expected = whole[kind]
-    queries = open_index(source).codes_of(open_index(source).ids()[:5])
-    expected = answers(open_index(source), queries)
+    queries = Index.open(source, mode="a").codes_of(Index.open(source, mode="a").ids()[:5])
+    expected = answers(Index.open(source, mode="a"), queries)
     name = data.draw(st.sampled_from(sorted(file.name for file in source.iterdir() if file.name != "index.lock")))
     shutil.rmtree(tmp_path / "i", ignore_errors=True)
     shutil.copytree(source, tmp_path / "i")
@@ -91,7 +91,7 @@ def test_any_damage_to_any_file(whole, tmp_path, kind, data):
     assert_refused_or_right(tmp_path / "i", queries, expected)
     if how == "gone" or (content != before and name != "index.json"):
         with pytest.raises(ValueError, match=r"index is .*(damaged|which has no index.json)"):
-            open_index(tmp_path / "i").verify()
+            Index.open(tmp_path / "i", mode="a").verify()
 
 
 def rewrite(folder, **changes):
@@ -104,7 +104,7 @@ def rewrite(folder, **changes):
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"version": 4}, "of format 4; this lbhash reads format 5 alone: build the index again"),
+        ({"version": 5}, "of format 5; this lbhash reads format 6 alone: build the index again"),
         ({"format": "photographs"}, "whose index.json is damaged or not of an index"),
         ({"bits": 64}, "index is damaged: 00000001.0.codes.npy does not hold uint8 [1500, 8]"),
     ],
@@ -113,7 +113,7 @@ def test_manifests_of_other_programs(whole, tmp_path, changes, said):
     shutil.copytree(whole["flat"][0], tmp_path / "i")
     rewrite(tmp_path / "i", **changes)
     with pytest.raises(ValueError, match="index is") as caught:
-        open_index(tmp_path / "i")
+        Index.open(tmp_path / "i", mode="a")
     assert said in str(caught.value)
 
 
@@ -124,7 +124,7 @@ def test_a_manifest_that_was_changed_by_hand(whole, tmp_path, refuse, name, valu
     file.write_text(json.dumps({**json.loads(file.read_text()), name: value}))
     said = "whose index.json is damaged or not of an index"
     with pytest.raises(ValueError, match=said):
-        open_index(tmp_path / "i")
+        Index.open(tmp_path / "i", mode="a")
     assert said in refuse("index", "verify", "--index", tmp_path / "i")
 
 
@@ -132,16 +132,16 @@ def test_places_that_hold_no_index(tmp_path):
     with pytest.raises(
         ValueError, match=r"index is '.*', which has no index\.json; it must be a folder that holds an index"
     ):
-        open_index(tmp_path)
+        Index.open(tmp_path, mode="a")
     with pytest.raises(ValueError, match=r"index is '.*', and there is no such folder"):
-        open_index(tmp_path / "no")
+        Index.open(tmp_path / "no", mode="a")
     (tmp_path / "file").write_text("text")
     with pytest.raises(ValueError, match=r"index is '.*', which is a file; it must be a folder"):
-        open_index(tmp_path / "file")
+        Index.open(tmp_path / "file", mode="a")
     for content in (b"", b"{}", b"[" * 100_000, bytes(range(256))):
         (tmp_path / "index.json").write_bytes(content)
         with pytest.raises(ValueError, match=r"whose index\.json is damaged or not of an index"):
-            open_index(tmp_path)
+            Index.open(tmp_path, mode="a")
 
 
 def test_a_damaged_index_can_be_replaced(whole, tmp_path):
@@ -154,7 +154,7 @@ def test_a_damaged_index_can_be_replaced(whole, tmp_path):
     index.verify()
     # Names that a reader of the damaged one may have open are not used again.
     assert {file.name for file in (tmp_path / "i").glob("0*")} == {
-        "00000003.0.attributes.arrow",
+        "00000003.0.metadata.arrow",
         "00000003.0.codes.npy",
     }
     assert index.generation == 3
@@ -210,7 +210,7 @@ def export(index, folder):
 @pytest.mark.parametrize("change", [rewrite_all, remove_many, add_until_merged, copy_all, export])
 @pytest.mark.parametrize(
     ("source", "name"),
-    [("flat", "attributes"), ("flat", "vectors"), ("flat", "removed"), ("repeated", "positions")],
+    [("flat", "metadata"), ("flat", "vectors"), ("flat", "removed"), ("repeated", "positions")],
 )
 def test_damage_is_never_written_again(whole, tmp_path, change, source, name):
     """What rewrites or exports reads only what is as it was written, and says what ``verify`` says."""
@@ -218,24 +218,24 @@ def test_damage_is_never_written_again(whole, tmp_path, change, source, name):
         pytest.skip("an export has no vectors")
     file = flipped(whole[source][0], tmp_path / "i", name)
     with pytest.raises(DamagedIndexError) as told:
-        open_index(tmp_path / "i").verify()
+        Index.open(tmp_path / "i", mode="a").verify()
     left = file.read_bytes()
     with pytest.raises(DamagedIndexError) as refused:
-        change(open_index(tmp_path / "i"), tmp_path / "i")
+        change(Index.open(tmp_path / "i", mode="a"), tmp_path / "i")
     assert str(refused.value) == str(told.value) == f"index is damaged: the checksum of {file.name} is wrong"
     assert file.read_bytes() == left
     assert not (tmp_path / "copy" / "index.json").exists()
     assert not (tmp_path / "codes.parquet").exists()
     with pytest.raises(DamagedIndexError):
-        open_index(tmp_path / "i").verify()
+        Index.open(tmp_path / "i", mode="a").verify()
 
 
 @pytest.mark.parametrize("to", [0, 2])
 def test_a_file_that_is_cut_in_place_ends_no_process(whole, tmp_path, to):
     source, _ = whole["ivf"]
     shutil.copytree(source, tmp_path / "i")
-    index = open_index(tmp_path / "i")
-    queries = open_index(source).codes_of(open_index(source).ids()[:5])
+    index = Index.open(tmp_path / "i", mode="a")
+    queries = Index.open(source, mode="a").codes_of(Index.open(source, mode="a").ids()[:5])
     for file in (tmp_path / "i").glob("0*"):
         os.truncate(file, to and file.stat().st_size // to)
     with pytest.raises(DamagedIndexError, match=r"^index is damaged: 00000001\.0\.\S+ has been cut to \d+ bytes$"):
@@ -249,7 +249,7 @@ def test_folders_in_the_place_of_files(whole, tmp_path):
             (folder / file.name).unlink()
             (folder / file.name).mkdir()
             with pytest.raises(DamagedIndexError, match=f"^index is damaged: {file.name} is a folder$"):
-                open_index(folder)
+                Index.open(folder, mode="a")
 
 
 def test_blocks_are_checked_when_they_are_read(tmp_path, monkeypatch):

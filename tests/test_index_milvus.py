@@ -19,11 +19,11 @@ from hypothesis import strategies as st
 
 from lbhash.codes import hamming_distances
 from lbhash.codes.io import CodeTable, write_codes
-from lbhash.index import FlatIndex, build_index, check_model, open_index
+from lbhash.index import Index, build_index, check_model
 from lbhash.index.milvus import collection as milvus_module
 from lbhash.index.milvus import connection as connection_module
 from lbhash.index.milvus.address import parse_address
-from lbhash.index.milvus.attributes import check_schema, to_rows
+from lbhash.index.milvus.fields import check_schema, to_rows
 
 needs_lite = pytest.mark.skipif(
     any(importlib.util.find_spec(name) is None for name in ("pymilvus", "milvus_lite", "pkg_resources")),
@@ -42,7 +42,7 @@ def base(tmp_path_factory):
 
 
 def draw(rng, count, bits):
-    return np.packbits(rng.integers(0, 2, (count, bits), dtype=np.uint8), axis=1, bitorder="little")
+    return np.packbits(rng.integers(0, 2, (count, bits), dtype=np.uint8), axis=1)
 
 
 def table_of(rng, count, bits, model="0a1b"):
@@ -54,10 +54,10 @@ def table_of(rng, count, bits, model="0a1b"):
 
 
 def flat_of(table, ids=None):
-    from lbhash.index import code_attributes
+    from lbhash.index import metadata_of_codes
 
-    index = FlatIndex(table.bits, model=table.model)
-    index.add(table.codes, table.rows if ids is None else ids, code_attributes(table))
+    index = Index(table.bits, model=table.model)
+    index.add(table.codes, table.rows if ids is None else ids, metadata_of_codes(table))
     return index
 
 
@@ -142,10 +142,10 @@ class TestSearch:
         for index, flat in (pair, kinds):
             ids = np.random.default_rng(1).choice(flat.ids(), 50)
             assert ids.dtype == index.search(index.codes_of(ids[:1]), 1).ids.dtype == flat.ids().dtype
-            assert index.attributes_of(ids).equals(flat.attributes_of(ids))
+            assert index.metadata_of(ids).equals(flat.metadata_of(ids))
             np.testing.assert_array_equal(index.codes_of(ids), flat.codes_of(ids))
             np.testing.assert_array_equal(index.ids(), flat.ids())
-            assert index.attributes_of([]).schema.names == flat.attributes_of([]).schema.names
+            assert index.metadata_of([]).schema.names == flat.metadata_of([]).schema.names
             assert index.info()["ids"] == flat.info()["ids"]
 
     def test_what_the_arguments_must_be(self, pair):
@@ -156,7 +156,7 @@ class TestSearch:
             (lambda i: i.remove([-(2**63) + 1]), "ids holds -9223372036854775807, which the index does not have"),
             (
                 lambda i: i.vectors_of([1]),
-                "index of kind milvus keeps no vectors; build one in a folder with store_vectors",
+                "index of kind milvus stores no vectors; make one with vectors=",
             ),
         ):
             for index in pair[: 1 + ("vectors" not in said)]:
@@ -173,7 +173,7 @@ class TestSearch:
 
 @pytest.fixture(scope="module")
 def kinds(base):
-    """A collection and the flat index of 60 codes with texts as ids and attributes of further types."""
+    """A collection and the flat index of 60 codes with texts as ids and metadata of further types."""
     rng = np.random.default_rng(2)
     columns = pa.table(
         {
@@ -187,10 +187,10 @@ def kinds(base):
         }
     )
     table = CodeTable(draw(rng, 60, 9), 9, np.arange(60), None)
-    flat = FlatIndex(9)
+    flat = Index(9)
     ids = [f"sku {row}, é" if row % 2 else f"sku {row}" for row in range(60)]
     flat.add(table.codes, ids, columns)
-    return build_index(table, f"{base}/kinds", ids=ids, attributes=columns), flat
+    return build_index(table, f"{base}/kinds", ids=ids, metadata=columns), flat
 
 
 class FewLists:
@@ -227,7 +227,7 @@ class TestInvertedFile:
         flat = flat_of(table_of(np.random.default_rng(1), 80, 8))
         told = {"bits": 8, "model": "", "kind": "ivf", "options": {"nlist": 2, "nprobe": 1}}
         index = milvus_module.MilvusIndex(parse_address("milvus+http://host/c"), FewLists(flat), told)
-        schema = flat.attributes_of([]).drop_columns(["id"]).schema
+        schema = flat.metadata_of([]).drop_columns(["id"]).schema
         index._state = milvus_module.MilvusState("", count=80, schema=schema)
         return index, flat
 
@@ -263,8 +263,8 @@ class TestChanges:
         table = table_of(rng, 30, 16)
         index, flat = build_index(table, f"{base}/changes"), flat_of(table)
         assert (index.generation, index.outdated(), index.model, index.label) == (1, False, "0a1b", "label")
-        reader = open_index(f"{base}/changes")
-        more = flat.attributes_of(range(5)).drop_columns(["id"])
+        reader = Index.open(f"{base}/changes", mode="a")
+        more = flat.metadata_of(range(5)).drop_columns(["id"])
         for change in (
             lambda i: i.add(draw(np.random.default_rng(5), 5, 16), [99, 40, 50, 45, 46], more),
             lambda i: i.remove([3, 99, 0]),
@@ -274,7 +274,7 @@ class TestChanges:
             change(index)
             change(flat)
             assert reader.outdated()
-            reader = open_index(f"{base}/changes")
+            reader = Index.open(f"{base}/changes", mode="a")
             assert (reader.generation, len(reader)) == (index.generation, len(index)) == (flat.generation, len(flat))
             queries = draw(rng, 3, 16)
             assert_same(reader.search(queries, len(flat)), flat.search(queries, len(flat)))
@@ -291,39 +291,37 @@ class TestChanges:
             for either in (index, flat):
                 with pytest.raises((ValueError, TypeError), match=said):
                     wrong(either)
-        index.add(np.empty((0, 2), np.uint8), attributes=more.slice(0, 0))
+        index.add(np.empty((0, 2), np.uint8), metadata=more.slice(0, 0))
         assert index.remove([]) == 0
-        assert (open_index(f"{base}/changes").generation, len(index)) == (before, len(flat))
+        assert (Index.open(f"{base}/changes", mode="a").generation, len(index)) == (before, len(flat))
 
     def test_texts_as_ids(self, base):
         codes, more = draw(np.random.default_rng(6), 4, 16), draw(np.random.default_rng(7), 1, 16)
-        index = build_index(CodeTable(codes, 16, np.arange(4), None), f"{base}/texts", ids=list("abcd"), attributes={})
-        with pytest.raises(ValueError, match="ids holds 'c', which the index already has; remove it first"):
+        index = build_index(CodeTable(codes, 16, np.arange(4), None), f"{base}/texts", ids=list("abcd"), metadata={})
+        with pytest.raises(ValueError, match="ids holds 'c', which the index already has; upsert"):
             index.add(more, ["c"])
         with pytest.raises(ValueError, match="ids holds 'e', which the index does not have"):
             index.remove(["a", "e"])
         index.remove(["c", "a"])
         index.add(more, ["e"])
-        assert sorted(open_index(f"{base}/texts").ids()) == ["b", "d", "e"]
+        assert sorted(Index.open(f"{base}/texts", mode="a").ids()) == ["b", "d", "e"]
         assert index.search(more, 1).ids.tolist() == [["e"]]
         least = CodeTable(codes[:1], 16, np.array([-(2**63) + 1]), None)
         with pytest.raises(ValueError, match="in Milvus an integer must be at least -9223372036854775806"):
-            build_index(least, f"{base}/least", attributes={})
+            build_index(least, f"{base}/least", metadata={})
 
     def test_a_copy_without_milvus(self, pair, tmp_path):
         pair[0].save(tmp_path / "copy")
-        copied = open_index(tmp_path / "copy")
+        copied = Index.open(tmp_path / "copy", mode="a")
         copied.verify()
         ids = pair[1].ids()
         np.testing.assert_array_equal(copied.ids(), ids)
-        assert copied.attributes_of(ids).equals(pair[1].attributes_of(ids))
+        assert copied.metadata_of(ids).equals(pair[1].metadata_of(ids))
         assert (copied.kind, copied.model) == ("flat", "0a1b")
 
     def test_a_failed_add_leaves_nothing(self, base, monkeypatch):
         table = table_of(np.random.default_rng(8), 40, 8)
-        index = build_index(
-            replace(table, codes=table.codes[:10], rows=table.rows[:10]), f"{base}/failed", attributes={}
-        )
+        index = build_index(replace(table, codes=table.codes[:10], rows=table.rows[:10]), f"{base}/failed", metadata={})
         monkeypatch.setattr(milvus_module, "BATCH_ROWS", 7)
         call = index._call
 
@@ -336,7 +334,7 @@ class TestChanges:
         with pytest.raises(ConnectionError, match="the cable"):
             index.add(table.codes[10:])
         monkeypatch.undo()
-        again = open_index(f"{base}/failed")
+        again = Index.open(f"{base}/failed", mode="a")
         again.verify()
         assert (len(again), again.generation, again.ids().tolist()) == (10, 1, list(range(10)))
 
@@ -344,7 +342,7 @@ class TestChanges:
     def test_a_change_that_is_cut_short_is_repeated(self, base, monkeypatch, what):
         table = table_of(np.random.default_rng(9), 40, 8)
         address = f"{base}/cut_{what}"
-        index = build_index(replace(table, codes=table.codes[:30], rows=table.rows[:30]), address, attributes={})
+        index = build_index(replace(table, codes=table.codes[:30], rows=table.rows[:30]), address, metadata={})
         monkeypatch.setattr(milvus_module, "BATCH_ROWS", 4)
         calls = []
 
@@ -367,7 +365,7 @@ class TestChanges:
         monkeypatch.setattr(index, "_call", dying)
         with pytest.raises(Killed):
             change(index)
-        after = open_index(address)
+        after = Index.open(address, mode="a")
         told = {"add": "an add of 20 codes .ids 100 to 119.", "remove": "a removal of 20 codes .ids 5 to 24."}[what]
         assert after.info()["unfinished"]["codes"] == 20
         with pytest.raises(ValueError, match=f"index is damaged: {told} was cut short; repeat it"):
@@ -382,11 +380,11 @@ class TestChanges:
 
     def test_two_writers(self, base, monkeypatch):
         table = table_of(np.random.default_rng(10), 10, 8)
-        index = build_index(table, f"{base}/writers", attributes={})
+        index = build_index(table, f"{base}/writers", metadata={})
         insert = index._insert
 
         def meanwhile(*arguments):
-            other = open_index(f"{base}/writers")
+            other = Index.open(f"{base}/writers", mode="a")
             other._write_state(replace(other._state, unfinished=None, generation=7))
             insert(*arguments)
 
@@ -394,7 +392,7 @@ class TestChanges:
         with pytest.raises(ValueError, match="which another writer has changed meanwhile"):
             index.add(table.codes, np.arange(20, 30))
         with pytest.raises(ValueError, match="index is damaged: the collection has 20 codes and not 10"):
-            open_index(f"{base}/writers").verify()
+            Index.open(f"{base}/writers", mode="a").verify()
 
 
 @needs_lite
@@ -404,9 +402,9 @@ class TestWhatIsThere:
         build_index(replace(table, model="old"), f"{base}/there")
         with pytest.raises(ValueError, match="/there', which already holds an index; give another, or --overwrite"):
             build_index(table, f"{base}/there")
-        assert open_index(f"{base}/there").model == "old"
+        assert Index.open(f"{base}/there", mode="a").model == "old"
         index = build_index(table, f"{base}/there", overwrite=True)
-        assert open_index(f"{base}/there").model == "new"
+        assert Index.open(f"{base}/there", mode="a").model == "new"
         check_model(index, "new", 8)
         with pytest.raises(
             ValueError,
@@ -418,14 +416,14 @@ class TestWhatIsThere:
         table = table_of(np.random.default_rng(12), 4, 8)
         for arguments, said in (
             ({"kind": "ivf"}, "kind is 'ivf'; a file of Milvus Lite has flat only"),
-            ({"store_vectors": "outputs"}, "store_vectors is 'outputs'; Milvus keeps codes and attributes only"),
-            ({"attributes": {"blob": [b"x"] * 4}}, "attribute 'blob' holds binary, which Milvus cannot hold here"),
-            ({"attributes": {'a"b': range(4)}}, "has a name that Milvus cannot hold"),
+            ({"store": "outputs"}, "vectors is 'outputs'; Milvus stores codes and metadata only"),
+            ({"metadata": {"blob": [b"x"] * 4}}, "metadata 'blob' holds binary, which Milvus cannot hold here"),
+            ({"metadata": {'a"b': range(4)}}, "has a name that Milvus cannot hold"),
         ):
             with pytest.raises(ValueError, match=said):
                 build_index(table, f"{base}/none", **arguments)
             with pytest.raises(ValueError, match="/none', and there is no such collection"):
-                open_index(f"{base}/none")
+                Index.open(f"{base}/none", mode="a")
 
     def test_foreign_and_damaged_collections(self, base):
         table = table_of(np.random.default_rng(13), 12, 12)
@@ -444,18 +442,18 @@ class TestWhatIsThere:
                 client, parse_address(f"{base}/{name}"), settings | {"version": version}
             )
             with pytest.raises(ValueError, match=said):
-                open_index(f"{base}/{name}")
-        client.upsert("damaged", data=[{"id": 3, "code": b"\xff\xff", "attributes": {}}])
+                Index.open(f"{base}/{name}", mode="a")
+        client.upsert("damaged", data=[{"id": 3, "code": b"\xff\xff", "metadata": {}}])
         with pytest.raises(ValueError, match="index is damaged: codes has a bit beyond the first 12 set in row"):
             index.verify()
-        client.insert("damaged", data=[{"id": 3, "code": b"\xff\x0f", "attributes": {}}])
+        client.insert("damaged", data=[{"id": 3, "code": b"\xff\x0f", "metadata": {}}])
         client.delete("damaged", ids=[5])
         with pytest.raises(ValueError, match="index is damaged: "):
             index.verify()
 
     def test_files(self, tmp_path):
         with pytest.raises(ValueError, match="and there is no such file"):
-            open_index(f"milvus+{tmp_path}/none.db")
+            Index.open(f"milvus+{tmp_path}/none.db", mode="a")
         table = table_of(np.random.default_rng(14), 4, 8)
         with pytest.raises(ValueError, match="there is no such folder"):
             build_index(table, f"milvus+{tmp_path}/folder/none.db")
@@ -509,7 +507,7 @@ def test_a_server_that_is_not_there(command, monkeypatch):
 def test_without_the_libraries(monkeypatch):
     monkeypatch.setitem(sys.modules, "pymilvus", None)
     with pytest.raises(ValueError, match=r"needs pymilvus: pip install 'lbhash\[milvus\]'"):
-        open_index("milvus+http://localhost/codes")
+        Index.open("milvus+http://localhost/codes", mode="a")
 
 
 def test_the_secrets_of_an_error(monkeypatch):
@@ -593,4 +591,4 @@ def test_milvus_lite_may_take_its_time_to_start(base, monkeypatch):
     monkeypatch.setattr("lbhash.index.milvus.connection.START_SECONDS", 0)
     failed.clear()
     with pytest.raises(ConnectionError, match="Fail connecting to server"):
-        open_index(f"{base}/late")
+        Index.open(f"{base}/late", mode="a")

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lbhash.codes import hamming_distances
-from lbhash.index import FlatIndex, InvertedFile
+from lbhash.index import Index
 from lbhash.index import postings as postings_module
 from lbhash.index.postings import group
 
@@ -48,7 +48,7 @@ def assert_exact(index, queries, codes, ids, k, radius, tied=False):
 def test_search_is_that_of_brute_force(seed, count, width, distinct, removed, few):
     rng = np.random.default_rng(seed)
     codes, ids = repeated(rng, count, distinct, width), rng.permutation(5 * count)[:count]
-    index = FlatIndex(8 * width)
+    index = Index(8 * width)
     index.add(codes, ids, {"label": rng.integers(0, 3, count)})
     assert (index.state.segments[0].postings is not None) == (count >= 1000)
     gone = rng.permutation(count)[: min(removed, count - 1)]
@@ -61,8 +61,8 @@ def test_search_is_that_of_brute_force(seed, count, width, distinct, removed, fe
     )
     with mock.patch.object(postings_module, "_MOST", 64 if few else 1 << 22):  # so that queries come in several parts
         assert_exact(index, queries, codes, ids, k, radius)
-    labels = index.attributes_of(ids)["label"].to_numpy()
-    some = FlatIndex(8 * width)
+    labels = index.metadata_of(ids)["label"].to_numpy()
+    some = Index(8 * width)
     some.add(codes[labels == 1], ids[labels == 1])
     if k := min(k, len(some)):
         for found, wanted in zip(index.search(queries, k, where={"label": 1}), some.search(queries, k), strict=True):
@@ -82,7 +82,7 @@ def test_one_list_is_enough_to_find_the_code_that_is_asked_for(seed, copies, wid
     rng = np.random.default_rng(seed)
     codes = rng.integers(0, 256, (2200, width), np.uint8)
     codes[rng.permutation(2200)[:copies]] = codes[0]
-    index = InvertedFile(8 * width, options={"nprobe": 1})
+    index = Index(8 * width, "ivf", options={"nprobe": 1})
     index.add(codes)
     gone = np.flatnonzero((codes == codes[0]).all(axis=1))[:removed]
     index.remove(gone)
@@ -100,6 +100,6 @@ def test_one_list_is_enough_to_find_the_code_that_is_asked_for(seed, copies, wid
 def test_what_repeats_seldom_is_stored_as_it_is():
     rng = np.random.default_rng(0)
     assert group(rng.integers(0, 256, (1000, 8), np.uint8)) is None
-    index = FlatIndex(64)
+    index = Index(64)
     index.add(repeated(rng, 999, 3, 8))
     assert index.state.segments[0].postings is None

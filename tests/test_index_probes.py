@@ -8,7 +8,7 @@ import pytest
 
 from lbhash.codes import hamming_distances
 from lbhash.codes.io import CodeTable
-from lbhash.index import InvertedFile, build_index, open_index
+from lbhash.index import Index, build_index
 from lbhash.index.probes import FOUND, choose
 
 
@@ -68,7 +68,7 @@ def test_the_least_number_that_finds_enough(seed, most):
 def test_new_queries_find_as_much():
     rng = np.random.default_rng(0)
     codes = noisy(rng, 21_000, 8)
-    index = InvertedFile(64)
+    index = Index(64, "ivf")
     index.add(codes[:20_000])
     (probes,) = index.info()["probes"]
     assert (probes["rows"], probes["nlist"]) == (256, 20_000 // 39)
@@ -80,9 +80,9 @@ def test_new_queries_find_as_much():
 def test_the_number_is_kept_and_chosen_again_for_other_codes(tmp_path):
     rng = np.random.default_rng(0)
     close, far = noisy(rng, 1500, 8), rng.integers(0, 256, (3000, 8), np.uint8)
-    index = build_index(CodeTable(close, 64, np.arange(1500)), tmp_path / "i", "ivf", attributes={})
+    index = build_index(CodeTable(close, 64, np.arange(1500)), tmp_path / "i", "ivf", metadata={})
     (first,) = index.info()["probes"]
-    index = open_index(tmp_path / "i")
+    index = Index.open(tmp_path / "i", mode="a")
     assert index.info()["probes"] == [first]
     assert index.state.segments[0].structure.index().nprobe == first["nprobe"]
     index.add(far)
@@ -90,8 +90,8 @@ def test_the_number_is_kept_and_chosen_again_for_other_codes(tmp_path):
     index.compact()
     (second,) = index.info()["probes"]
     assert second["nprobe"] > first["nprobe"]
-    assert open_index(tmp_path / "i").info()["probes"] == [second]
-    assert open_index(tmp_path / "i").state.segments[0].structure.index().nprobe == second["nprobe"]
+    assert Index.open(tmp_path / "i", mode="a").info()["probes"] == [second]
+    assert Index.open(tmp_path / "i", mode="a").state.segments[0].structure.index().nprobe == second["nprobe"]
     index.verify()
 
 

@@ -14,7 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from lbhash.codes import hamming_distances
 from lbhash.codes.io import CodeTable
-from lbhash.index import build_index, open_index
+from lbhash.index import Index, build_index
 from lbhash.index import store as store_module
 from lbhash.index.kinds import KINDS
 
@@ -50,18 +50,16 @@ class Changes(RuleBasedStateMachine):
         self.keep = keep
         self.values = values  # of a byte: with few of them, most codes are equal to others and stored once
         options = EXHAUSTIVE[kind]
-        self.index = KINDS[kind](BITS, store_vectors=keep, options=options)
+        self.index = Index(BITS, kind, vectors=keep, options=options)
         if in_folder:
             none = CodeTable(np.empty((0, 2), np.uint8), BITS, np.empty(0, np.int64))
             vectors = np.empty((0, 3)) if keep else None
             where = self.folder / "i"
-            self.index = build_index(
-                none, where, kind, store_vectors=keep, vectors=vectors, attributes={}, options=options
-            )
+            self.index = build_index(none, where, kind, store=keep, vectors=vectors, metadata={}, options=options)
 
     def codes(self, count):
         values = [self.rng.integers(0, most, count) for most in (self.values, 4)]
-        return np.stack(values, axis=1).astype(np.uint8)
+        return np.stack(values, axis=1).astype(np.uint8) << np.array([0, 6], np.uint8)  # the last six bits pad
 
     @rule(count=st.integers(1, 12) | st.just(0), named=st.booleans())
     def add(self, count, named):
@@ -111,13 +109,13 @@ class Changes(RuleBasedStateMachine):
     @precondition(lambda self: self.index.path is not None)
     @rule()
     def reopen(self):
-        self.index = open_index(self.index.path)
+        self.index = Index.open(self.index.path, mode="a")
 
     @rule()
     def copy(self):
         shutil.rmtree(self.folder / "copy", ignore_errors=True)
         self.index.save(self.folder / "copy")
-        copied = open_index(self.folder / "copy")
+        copied = Index.open(self.folder / "copy", mode="a")
         copied.verify()
         assert sorted(copied.ids().tolist()) == sorted(self.held)
 
@@ -135,8 +133,8 @@ class Changes(RuleBasedStateMachine):
         labels = np.array([self.held[name][1] for name in ids.tolist()])
         asked = self.rng.permutation(len(ids))
         np.testing.assert_array_equal(self.index.codes_of(ids[asked]), codes[asked])
-        assert self.index.attributes_of(ids[asked])["label"].to_pylist() == labels[asked].tolist()
-        assert self.index.attributes_of(ids[asked])["id"].to_pylist() == ids[asked].tolist()
+        assert self.index.metadata_of(ids[asked])["label"].to_pylist() == labels[asked].tolist()
+        assert self.index.metadata_of(ids[asked])["id"].to_pylist() == ids[asked].tolist()
         if self.keep:
             vectors = np.stack([self.held[name][2] for name in ids.tolist()])
             np.testing.assert_array_equal(self.index.vectors_of(ids[asked]), vectors[asked])

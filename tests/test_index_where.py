@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lbhash.index import FlatIndex
+from lbhash.index import Index
 from lbhash.index.where import conditions
 
 CODE = np.zeros((1, 1), np.uint8)
@@ -71,7 +71,7 @@ COMPARED = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operato
 def test_a_text_keeps_what_a_loop_keeps(rows, number, other, words, sign, quote):
     numbers, names, lists = (list(column) for column in zip(*rows, strict=True))
     columns = {"n": pa.array(numbers, pa.int64()), "w": names, "l": pa.array(lists, pa.list_(pa.int64()))}
-    index = FlatIndex(8)
+    index = Index(8)
     index.add(np.zeros((len(rows), 1), np.uint8), None, pa.table({**columns, "w": pa.array(names, pa.string())}))
     quoted = [quote + word.replace(quote, 2 * quote) + quote for word in words]
     compare = COMPARED[sign]
@@ -92,10 +92,10 @@ def test_a_text_keeps_what_a_loop_keeps(rows, number, other, words, sign, quote)
 
 
 def test_the_columns_and_their_types_are_named():
-    index = FlatIndex(8)
+    index = Index(8)
     index.add(CODE, None, {"price": [1.5], "color": ["red"], "facts": [{"x": 1}]})
     for where, said in (
-        ("size < 3", r"where names the attribute 'size'; the index has price \(double\), color \(string\), facts \(st"),
+        ("size < 3", r"where names the column 'size'; the index has price \(double\), color \(string\), facts \(st"),
         ("price < cheap", r"where wants 'price' to be < 'cheap'; the column holds double"),
         ({"price": ["a", "b"]}, r"where wants 'price' to be \['a', 'b'\]; the column holds double"),
         ({"price": {"<": 3}}, r"where wants 'price' to be {'<': 3}; the column holds double"),

@@ -19,8 +19,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lbhash.codes import codes_as, hamming_distances, pack
-from lbhash.index import FlatIndex, LocalIndex
+from lbhash.codes import convert, hamming_distances, pack
+from lbhash.index import Index
 from lbhash.index.export import FORMATS, export_index
 
 PAGE = (Path(__file__).parents[1] / "docs" / "interop.md").read_text(encoding="utf-8")
@@ -46,15 +46,15 @@ class Codes:
         if texts:
             self.ids = np.array([f"sku {row}, 'ü\\" for row in range(rows)], object)
         self.query = pack(rng.normal(size=(1, bits)))
-        self.attributes = {
+        self.metadata = {
             "label": [row % 7 for row in range(rows)],
             "title": [TITLES[row % len(TITLES)] for row in range(rows)],
             'the "tags"': [[f"t{row}", "b'\\"] for row in range(rows)],
             "value": [float("nan") if row % 3 else row / 8 for row in range(rows)],
             "good": [row % 2 == 0 for row in range(rows)],
         }
-        self.index: LocalIndex = FlatIndex(bits)
-        self.index.add(self.codes, self.ids, self.attributes)
+        self.index: Index = Index(bits)
+        self.index.add(self.codes, self.ids, self.metadata)
         self.index.save("photos")
 
     def check(self, found) -> None:
@@ -88,7 +88,7 @@ def test_an_engine_in_the_process(title, package, codes, command):
     pytest.importorskip(package)
     arguments, examples = section(title)
     assert command(*arguments)[0] == 0
-    names = {"codes_as": codes_as, "query": codes.query, "bits": codes.bits}
+    names = {"convert": convert, "query": codes.query, "bits": codes.bits}
     exec("\n".join(examples), names)
     codes.check(names["found"])
     if title == "SQLite":
@@ -97,8 +97,8 @@ def test_an_engine_in_the_process(title, package, codes, command):
 
 
 def expected(codes, of_list, of_bool=bool):
-    """The attributes as SQL has them, by id."""
-    columns = list(codes.attributes.values())
+    """The metadata as SQL has them, by id."""
+    columns = list(codes.metadata.values())
     columns[2] = [of_list(value) for value in columns[2]]
     columns[3] = [value if value == value else None for value in columns[3]]
     columns[4] = [of_bool(value) for value in columns[4]]
@@ -146,14 +146,14 @@ def test_postgresql(server, codes, command):
     assert command(*arguments)[0] == 0
     run("DROP TABLE IF EXISTS codes;")
     run("", "-f", "codes.sql")
-    query = codes_as(codes.query, codes.bits, "bits")[0]
+    query = convert(codes.query, codes.bits, "bits")[0]
     for example in examples:
         codes.check(run(example, "-v", f"query={query}"))
     if to == "pgvector":
         plan = run(f"SET enable_seqscan = off; EXPLAIN {examples[1].splitlines()[1]}", "-v", f"query={query}")
         assert any("codes_code_idx" in line[0] for line in plan)
     rows = [json.loads("|".join(row)) for row in run("SELECT to_jsonb(c) - 'code' FROM codes c")]
-    names = ["id", *codes.attributes]
+    names = ["id", *codes.metadata]
     assert sorted(rows, key=lambda row: row["id"]) == [
         dict(zip(names, row, strict=True)) for row in expected(codes, list)
     ]
@@ -164,21 +164,22 @@ def test_the_forms_by_their_definition(rows):
     bits = len(rows[0])
     codes = pack(np.array(rows, float).reshape(len(rows), bits) * 2 - 1)
     texts = ["".join("01"[bit] for bit in row) for row in rows]
-    assert codes_as(codes, bits, "bits") == texts
+    assert convert(codes, bits, "bits") == texts
     padded = [text.ljust(-(-bits // 8) * 8, "0") for text in texts]
     values = [[int(text[start : start + 8], 2) for start in range(0, len(text), 8)] for text in padded]
-    assert codes_as(codes, bits, "ubinary").tolist() == values
-    assert codes_as(codes, bits, "binary").tolist() == [[value - 128 for value in row] for row in values]
-    assert codes_as(codes, bits, "hex") == ["".join(f"{value:02x}" for value in row) for row in values]
+    assert codes.tolist() == values
+    assert convert(codes, bits, "binary").tolist() == [[value - 128 for value in row] for row in values]
+    assert convert(codes, bits, "hex") == ["".join(f"{value:02x}" for value in row) for row in values]
 
 
 def test_arrays(codes, command):
-    for to, dtype in (("usearch", np.uint8), ("ubinary", np.uint8), ("binary", np.int8)):
+    for to, dtype in (("ubinary", np.uint8), ("binary", np.int8)):
         assert command("index", "export", "--index", "photos", "--to", to, "--out", f"{to}.npz")[0] == 0
         stored = np.load(f"{to}.npz")
         assert stored["codes"].dtype == dtype
         np.testing.assert_array_equal(stored["ids"], codes.index.ids())
-        wanted = codes_as(codes.index.codes_of(stored["ids"]), codes.bits, "binary" if dtype == np.int8 else "ubinary")
+        wanted = codes.index.codes_of(stored["ids"])
+        wanted = convert(wanted, codes.bits, "binary") if dtype == np.int8 else wanted
         np.testing.assert_array_equal(stored["codes"], wanted)
 
 
@@ -187,8 +188,9 @@ def test_sentence_transformers_has_these_forms():
     numbers = np.random.default_rng(0).normal(size=(9, 64)).astype(np.float32)
     for form in ("ubinary", "binary"):
         made = quantize(numbers, precision=form)
-        assert made.dtype == codes_as(pack(numbers), 64, form).dtype
-        np.testing.assert_array_equal(made, codes_as(pack(numbers), 64, form))
+        wanted = pack(numbers) if form == "ubinary" else convert(pack(numbers), 64, form)
+        assert made.dtype == wanted.dtype
+        np.testing.assert_array_equal(made, wanted)
 
 
 def test_elasticsearch_lines(codes, command):
@@ -197,7 +199,7 @@ def test_elasticsearch_lines(codes, command):
     lines = [json.loads(line) for line in Path("codes.ndjson").read_text(encoding="utf-8").splitlines()]
     actions, documents = lines[::2], lines[1::2]
     assert [action["index"] for action in actions] == [{"_id": str(id_)} for id_ in codes.index.ids().tolist()]
-    sent = codes_as(codes.query, codes.bits, "hex")[0]
+    sent = convert(codes.query, codes.bits, "hex")[0]
     assert len(sent) == 2 * codes.query.shape[1]
     distance = {document["id"]: (int(document.pop("code"), 16) ^ int(sent, 16)).bit_count() for document in documents}
     codes.check(sorted(distance.items(), key=lambda item: (item[1], item[0]))[:10])
@@ -217,7 +219,7 @@ def test_parts_and_an_empty_index(to, codes, monkeypatch):
         assert pq.ParquetFile(parts).num_row_groups == -(-300 // 7)
     else:
         assert parts.read_bytes() == once.read_bytes()
-    facts = export_index(FlatIndex(codes.bits), empty, to)
+    facts = export_index(Index(codes.bits), empty, to)
     assert (facts["codes"], facts["columns"]) == (0, ["id", "code"])
 
 
@@ -231,10 +233,10 @@ def test_refusals_leave_nothing(codes, command, tmp_path):
     said = command(*line, "codes.sql", "--to", "oracle")[2]
     for name in FORMATS:
         assert f" {name}" in said
-    codes.index.add(codes.codes[:1], [5], {name: ["a\0b"] if name == "title" else [None] for name in codes.attributes})
+    codes.index.add(codes.codes[:1], [5], {name: ["a\0b"] if name == "title" else [None] for name in codes.metadata})
     Path("codes.sql").write_text("old")
     for to in ("postgres", "pgvector", "sqlite-vec"):
-        with pytest.raises(ValueError, match=r"^an attribute holds 'a\\x00b', with a character of number 0"):
+        with pytest.raises(ValueError, match=r"^a column holds 'a\\x00b', with a character of number 0"):
             export_index(codes.index, "codes.sql", to)
     assert Path("codes.sql").read_text() == "old"
     assert sorted(file.name for file in tmp_path.iterdir()) == ["codes.sql", "photos"]

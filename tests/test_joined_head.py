@@ -13,6 +13,7 @@ from lbhash.data import EmbeddingSplit
 from lbhash.models.hash_model import HashModel
 from lbhash.training import class_posterior
 from lbhash.training.class_posterior import STRENGTHS, WEIGHTS, _fits, choose
+from lbhash.training.settings import grouped
 
 SMALL = {"bits": 12, "hidden": 16, "epochs": 2, "batch_size": 32, "dropout": 0.1, "lr": 0.01}
 
@@ -70,7 +71,7 @@ def test_the_posterior_is_scikit_learns(blobs):
 
 
 def test_a_joined_head_learns_and_repeats_itself(blobs, tmp_path):
-    hasher, again = (Hasher(head="joined", **SMALL).fit(blobs.x, blobs.y) for _ in range(2))
+    hasher, again = (Hasher(**grouped(head="joined", **SMALL)).fit(blobs.x, blobs.y) for _ in range(2))
     codes = hasher.encode(blobs.query_x)
     np.testing.assert_array_equal(codes, again.encode(blobs.query_x))
     assert evaluate(codes, blobs.query_y, hasher.train_codes_, blobs.y).map > 0.9
@@ -83,9 +84,9 @@ def test_a_joined_head_learns_and_repeats_itself(blobs, tmp_path):
 def test_several_labels_have_a_posterior_each(blobs):
     y = np.eye(len(np.unique(blobs.y)), dtype=np.uint8)[blobs.y]
     y[:, 0] |= y[:, 1]
-    hasher = Hasher(head="joined", **SMALL).fit(blobs.x, y)
+    hasher = Hasher(**grouped(head="joined", **SMALL)).fit(blobs.x, y)
     assert (branch := hasher.model_.layout.posterior) is None or branch["several"]
-    p = HashModel.of(Hasher(12, "logistic").fit(blobs.x, y).model_).posterior
+    p = HashModel.of(Hasher(12, method="logistic").fit(blobs.x, y).model_).posterior
     assert p.several
     with torch.inference_mode():
         sums = p.probabilities(torch.from_numpy(blobs.x.astype(np.float32))).sum(dim=1).numpy()
@@ -116,4 +117,4 @@ def test_what_a_head_refuses(blobs):
         Hasher(head="both").fit(blobs.x, blobs.y)
     for settings, whose in (({"method": "logistic"}, "method 'logistic'"), ({"head": "joined"}, "head 'joined'")):
         with pytest.raises(ValueError, match=f"{whose} needs two"):
-            Hasher(12, **settings).fit(blobs.x[:4], np.arange(4))
+            Hasher(**grouped(bits=12, **settings)).fit(blobs.x[:4], np.arange(4))

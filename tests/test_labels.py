@@ -11,7 +11,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lbhash import Hasher, bound, compare, evaluate
+from lbhash import Hasher, TrainingArguments, bound, compare, evaluate
 from lbhash.codes import as_packed, pack
 from lbhash.codes.io import CodeTable, read_codes, write_codes
 from lbhash.data import check_embeddings, load_table
@@ -191,7 +191,7 @@ def test_codes_on_disk_keep_every_label(tmp_path, suffix, values):
     found = read_codes(file)
     assert values_of(Labels(found.labels, found.class_names)) == values
     index = build_index(found, tmp_path / "index")
-    assert index.attributes_of([0, 1, 2])["label"].to_pylist() == values
+    assert index.metadata_of([0, 1, 2])["label"].to_pylist() == values
     lists = CodeTable(
         codes, 8, np.arange(3), labels.numbers[:, None] == range(len(labels.classes)), class_names=labels.classes
     )
@@ -290,7 +290,7 @@ def test_a_comparison_gives_two_classes(blobs):
         found = evaluate(codes, answers, codes, answers).as_dict()
         assert found == evaluate(codes, (blobs.y > 2).astype(int), codes, (blobs.y > 2).astype(int)).as_dict()
         assert bound(codes, answers).intra_per_class.shape == (2,)
-    hasher = Hasher(bits=8, hidden=8, epochs=1).fit(blobs.x, blobs.y > 2)
+    hasher = Hasher(bits=8, epochs=1, training=TrainingArguments(hidden=8)).fit(blobs.x, blobs.y > 2)
     assert hasher.predict(blobs.x).dtype == bool
     assert hasher.score(blobs.x, blobs.y > 2) > 0
 
@@ -298,7 +298,7 @@ def test_a_comparison_gives_two_classes(blobs):
 def test_masked_values_are_refused():
     """NumPy would drop the mask, and the values under it, often a mark such as -1 or 999, would count."""
     y, x = np.ma.masked_equal([0, 1, 9], 9), np.ma.masked_equal([[0.5, 1], [2, 999], [0, 1]], 999)
-    hasher = Hasher(bits=8, hidden=0, epochs=1).fit([[0.0, 1], [1, 0], [1, 1]], [0, 1, 0])
+    hasher = Hasher(bits=8, epochs=1, training=TrainingArguments(hidden=0)).fit([[0.0, 1], [1, 0], [1, 1]], [0, 1, 0])
     for name, row, call in [
         ("y", 2, lambda: hasher.fit(x.data, y)),
         ("y", 2, lambda: hasher.score(x.data, y)),
@@ -307,7 +307,7 @@ def test_masked_values_are_refused():
         ("X", 1, lambda: hasher.encode(list(x))),
         ("query_labels", 2, lambda: evaluate(np.zeros((3, 1), np.uint8), y, np.zeros((3, 1), np.uint8), y.data)),
         ("codes", 1, lambda: as_packed(x)),
-        ("signs", 1, lambda: pack(x)),
+        ("values", 1, lambda: pack(x)),
         ("embeddings", 1, lambda: check_embeddings(x)),
     ]:
         with pytest.raises(ValueError, match=rf"^{name} is masked in row {row}; leave such rows out, or fill them"):
@@ -359,7 +359,7 @@ def test_labels_that_are_compared_get_one_order():
         (np.array(["2020-01-01"], "M8[D]"), TypeError, r"y holds date32\[day\]; it must be class numbers or names"),
         ([2**70], TypeError, "y must be class numbers"),
         ([b"\xff"], ValueError, "y holds bytes that are no text in UTF-8"),
-        ([0, 0.5, None], ValueError, "y is 0.5 in row 1; it must hold classes, and no measurements$"),
+        ([0, 0.5, None], ValueError, "y is 0.5 in row 1; it must hold classes, not continuous values$"),
         ([None, None, 0.5], ValueError, "y is 0.5 in row 2; "),
         (np.array([[0.0], [np.inf]]), ValueError, "y is inf in row 1; "),
         ([[1.0], [2.5]], ValueError, "y is 2.5 in row 1; "),

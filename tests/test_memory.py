@@ -66,7 +66,7 @@ def test_a_large_class_number_in_lists(little, tmp_path):
     pq.write_table(pa.table({"embedding": [[0.0, 1.0], [1.0, 0.0]], "labels": labels}), file)
     table = load_table(file)
     assert (table.labels.tolist(), table.class_names) == ([[1, 0], [0, 1]], (0, 10**9))
-    facts = {"lbhash": json.dumps({"bits": 8})}
+    facts = {"lbhash": json.dumps({"bits": 8, "version": 2})}
     codes = pa.table({"code": pa.array([b"a", b"b"], pa.binary(1)), "labels": labels})
     pq.write_table(codes.replace_schema_metadata(facts), file)
     assert read_codes(file).class_names == (0, 10**9)

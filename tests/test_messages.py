@@ -13,14 +13,13 @@ import typer
 from lbhash import Hasher, bound, class_centers, compare, evaluate
 from lbhash.cli.app import app
 from lbhash.cli.rules import RULES
-from lbhash.codes import as_packed, codes_as, pack
+from lbhash.codes import as_packed, convert, pack
 from lbhash.codes.io import CodeTable, read_codes, write_codes
 from lbhash.data import load_dataset, load_table
 from lbhash.evaluation.neighbors import evaluate_neighbors
 from lbhash.evaluation.recognition import knn_predict
-from lbhash.index import build_index, open_index
-from lbhash.index.rerank import rerank
-from lbhash.training.settings import arguments
+from lbhash.index import Index, build_index
+from lbhash.training.settings import arguments, grouped
 
 SMALL = {"bits": 8, "epochs": 1, "hidden": 0}
 RNG = np.random.default_rng(0)
@@ -29,7 +28,7 @@ HOT = np.eye(3, dtype=np.uint8)[Y]
 CODES = pack(X)
 
 FOREIGN = re.compile(
-    r"pydantic|sklearn|scikit|Input should|dtype\(|<class|<U\d|np\.|numpy\.dtypes|ufunc|has no attribute|__init__"
+    r"pydantic|sklearn|scikit|Input should|dtype\(|<class|<U\d|np\.|numpy\.dtypes|ufunc|has no column|__init__"
     r"|inhomog|not supported between|not iterable|object of type|expected str|could not convert|Found array|Errno"
     r"|HistGradient|Invalid value|unexpected keyword|Traceback",
     re.IGNORECASE,
@@ -90,7 +89,7 @@ SETTINGS = {
 @pytest.mark.parametrize(("name", "value"), [(name, value) for name, values in SETTINGS.items() for value in values])
 def test_settings(name, value):
     with pytest.raises((TypeError, ValueError)) as raised:
-        Hasher(**{**SMALL, name: value}).fit(X, Y)
+        Hasher(**grouped(**{**SMALL, name: value})).fit(X, Y)
     check_line(str(raised.value), name)
 
 
@@ -110,7 +109,7 @@ ROWS = {
 @pytest.mark.parametrize("rows", ROWS)
 def test_embeddings(rows):
     fitted = Hasher(method="itq", bits=8).fit(X)
-    for call in (Hasher(**SMALL).fit, fitted.encode):
+    for call in (Hasher(**grouped(**SMALL)).fit, fitted.encode):
         with pytest.raises((TypeError, ValueError)) as raised:
             call(ROWS[rows])
         check_line(str(raised.value), "X")
@@ -133,7 +132,7 @@ LABELS = {
 def test_labels(labels):
     fitted = Hasher(method="itq", bits=8).fit(X, Y)
     with pytest.raises((TypeError, ValueError)) as raised:
-        Hasher(**SMALL).fit(X, LABELS[labels])
+        Hasher(**grouped(**SMALL)).fit(X, LABELS[labels])
     check_line(str(raised.value), "y")
     if labels not in ("one class", "all missing"):  # of which the first may be asked for
         with pytest.raises((TypeError, ValueError)) as raised:
@@ -172,13 +171,13 @@ def table():
 
 CALLS = {
     "'n_bits'": lambda index: Hasher(n_bits=3),
-    "name": lambda index: Hasher(8, "csq", 1, 0, 5),
+    "name": lambda index: Hasher(*(8, "csq")),
     "'bit'": lambda index: Hasher().set_params(bit=3),
     "fitted": lambda index: Hasher().encode(X),
     "model": lambda index: Hasher.from_pretrained("nope"),
     "directory is": lambda index: Hasher(method="itq", bits=4).fit(X).save_pretrained(__file__),
-    "images": lambda index: Hasher().fit_images(5, Y),
-    "images has 1 in row 0": lambda index: Hasher().fit_images([1, 2], [0, 1]),
+    "X is 5": lambda index: Hasher(backbone="x").fit(5, Y),
+    "X has 1 in row 1": lambda index: Hasher(backbone="x").fit(["a", 1], [0, 1]),
     "k": lambda index: Hasher(method="itq", bits=4).fit(X, Y).predict(X, k="a"),
     "y holds the label 5": lambda index: Hasher(method="itq", bits=4).fit(X, Y).score(X, Y + 5),
     "labels": lambda index: bound(CODES, Y[:3]),
@@ -189,12 +188,12 @@ CALLS = {
     "seed": lambda index: class_centers(3, 8, seed="a"),
     "query_embeddings": lambda index: evaluate_neighbors(CODES, X[:3], CODES, X),
     "query_embeddings is NaN": lambda index: evaluate_neighbors(CODES, X * np.nan, CODES, X),
-    "signs holds text": lambda index: pack([["a"]]),
+    "values holds text": lambda index: pack([["a"]]),
     "codes is ragged": lambda index: as_packed([[1], [1, -1]]),
-    "form": lambda index: codes_as(CODES, 8, "hexx"),
+    "form": lambda index: convert(CODES, 8, "hexx"),
     "base_labels": lambda index: knn_predict(CODES, CODES, HOT, 3),
-    "index is 'nope'": lambda index: open_index("nope"),
-    "index is 5": lambda index: open_index(5),
+    "index is 'nope'": lambda index: Index.open("nope", mode="a"),
+    "path is 5": lambda index: Index.open(5, mode="a"),
     "codes": lambda index: index.search(None, 3),
     "k is 'a'": lambda index: index.search(CODES, "a"),
     "where": lambda index: index.search(CODES, 3, where={"x": 1}),
@@ -204,13 +203,13 @@ CALLS = {
     "kind is 'flt'": lambda index: build_index(table(), "new", "flt"),
     "options": lambda index: build_index(table(), "new", "ivf", options=5),
     "option nprobe": lambda index: build_index(table(), "new", "ivf", options={"nprobe": "a"}),
-    "attributes": lambda index: build_index(table(), "new", attributes=5),
+    "metadata": lambda index: build_index(table(), "new", metadata=5),
     "vectors": lambda index: build_index(table(), "new", vectors=X),
-    "store_vectors": lambda index: build_index(table(), "new", store_vectors="embeddins", vectors=X),
-    "by": lambda index: rerank(index, index.search(CODES, 5), X, 3, "x"),
+    "vectors is": lambda index: build_index(table(), "new", store="embeddins", vectors=X),
+    "rerank": lambda index: index.search(CODES, 3, rerank="x"),
     "bits is 8": lambda index: compare(X, Y, bits=8),
     "classes is 1,000,000,000, whose centers of 1,024 bits would take": lambda index: class_centers(10**9, 1024),
-    "queries": lambda index: rerank(index, index.search(CODES, 5), None, 3, "asymmetric"),
+    "outputs": lambda index: index.search(outputs="x", k=3),
     "data": lambda index: load_dataset("nope.npy"),
     "protocol": lambda index: load_dataset("digits", protocol="holdut"),
     "seed of the split": lambda index: load_dataset("digits", seed="a"),
@@ -224,7 +223,7 @@ CALLS = {
 def test_calls(work, monkeypatch, name):
     monkeypatch.chdir(work)
     with pytest.raises((TypeError, ValueError)) as raised:
-        CALLS[name](open_index("index"))
+        CALLS[name](Index.open("index", mode="a"))
     check_line(str(raised.value), name)
     assert not (work / "new").exists()
 
@@ -353,7 +352,7 @@ def test_rules_name_commands_and_parameters():
 
     find(typer.main.get_command(app), [])
     images = {one.name for one in arguments(images=True)}  # some of which have no option
-    shared = {"index", "out", "kind", "option", "store_vectors", "overwrite"}  # by the two commands that take codes
+    shared = {"index", "out", "kind", "option", "vectors", "overwrite"}  # by the two commands that take codes
     for command, rules in RULES.items():
         for rule in rules:
             names = {name.partition("=")[0] for name in f"{rule.options} {rule.others}".split()}

@@ -10,7 +10,9 @@ import pytest
 from torch import nn
 
 from lbhash import Hasher
+from lbhash.hasher import name_of
 from lbhash.losses import CSQ, METHODS, Objective, build_objective, find_method, method_name, stored_method
+from lbhash.training.settings import grouped
 from lbhash.tuning.space import default_space
 
 DOCS = Path(__file__).parent.parent / "docs"
@@ -50,16 +52,16 @@ def test_page_of_a_method_of_ones_own(folder, succeed):
     sys.modules.pop("soft_margin")
     loaded = Hasher.from_pretrained(folder / "model")
     assert loaded.encode(np.zeros((2, 64), np.float32)).shape == (2, 2)
-    assert loaded.name == "softmargin"
+    assert name_of(loaded) == "softmargin"
     with pytest.raises(ValueError, match=r"^method is 'soft_margin:SoftMargin', whose module 'soft_margin' could not"):
         loaded.fit(np.eye(4, 64), [0, 1, 2, 3])
 
 
 def test_name_and_class_train_alike(folder, blobs):
-    named = Hasher(**SMALL, method="soft_margin:SoftMargin", options={"margin": 2.0}).fit(blobs.x, blobs.y)
-    given = Hasher(**SMALL, method=find_method("soft_margin:SoftMargin"), options={"margin": 2.0})
+    named = Hasher(**grouped(**SMALL, method="soft_margin:SoftMargin", options={"margin": 2.0})).fit(blobs.x, blobs.y)
+    given = Hasher(**grouped(**SMALL, method=find_method("soft_margin:SoftMargin"), options={"margin": 2.0}))
     np.testing.assert_array_equal(named.train_codes_, given.fit(blobs.x, blobs.y).train_codes_)
-    assert named.name == given.name == "softmargin"
+    assert name_of(named) == name_of(given) == "softmargin"
     given.save_pretrained(folder / "model")
     again = Hasher.from_pretrained(folder / "model")
     assert again.method == "soft_margin:SoftMargin"
@@ -68,18 +70,18 @@ def test_name_and_class_train_alike(folder, blobs):
 
 def test_a_name_that_has_the_pull(blobs):
     given, named = (
-        Hasher(**SMALL, **said).fit(blobs.x, blobs.y)
+        Hasher(**grouped(**SMALL, **said)).fit(blobs.x, blobs.y)
         for said in ({"method": "csq", "pull": "surrogate"}, {"method": "csq_d"})
     )
-    assert given.name == named.name == "csq_d"
+    assert name_of(given) == name_of(named) == "csq_d"
     np.testing.assert_array_equal(given.train_codes_, named.train_codes_)
     assert named.model_.metadata["method"] == "csq"
     assert (method_name("csq_d"), stored_method("csq_d"), stored_method(CSQ)) == ("csq", "csq", "csq")
-    upper = Hasher(**SMALL, method="CSQ_D").fit(blobs.x, blobs.y)
-    assert (upper.name, upper.model_.metadata) == ("csq_d", named.model_.metadata)
-    assert Hasher(4, "ITQ").fit(blobs.x).model_.metadata["method"] == "itq"
+    upper = Hasher(**grouped(**SMALL, method="CSQ_D")).fit(blobs.x, blobs.y)
+    assert (name_of(upper), upper.model_.metadata) == ("csq_d", named.model_.metadata)
+    assert Hasher(4, method="ITQ").fit(blobs.x).model_.metadata["method"] == "itq"
     with pytest.raises(ValueError, match=r"^method is 'csq_d', whose pull is 'surrogate', and pull is 'none'; leave"):
-        Hasher(**SMALL, method="csq_d", pull="none").fit(blobs.x, blobs.y)
+        Hasher(**grouped(**SMALL, method="csq_d", pull="none")).fit(blobs.x, blobs.y)
 
 
 @pytest.mark.parametrize(
@@ -159,8 +161,10 @@ class ForgetsTheModule(Own):
 )
 def test_classes_that_are_not_as_they_must_be_are_told_how(blobs, method, options, message):
     with pytest.raises(TypeError, match=message):
-        Hasher(**SMALL, method=method, options=options).fit(blobs.x, blobs.y)
-    assert Hasher(**SMALL, method=Own, options={"margin": 2, "soft": False, "kind": "b"}).fit(blobs.x, blobs.y)
+        Hasher(**grouped(**SMALL, method=method, options=options)).fit(blobs.x, blobs.y)
+    assert Hasher(**grouped(**SMALL, method=Own, options={"margin": 2, "soft": False, "kind": "b"})).fit(
+        blobs.x, blobs.y
+    )
 
 
 @pytest.mark.parametrize(
@@ -182,7 +186,7 @@ def test_classes_that_are_not_as_they_must_be_are_told_how(blobs, method, option
 def test_settings_that_a_method_may_not_recommend(blobs, name, given, message):
     kind = type("Mine", (Own,), {name: given})
     with pytest.raises((TypeError, ValueError), match=f"^{message}"):
-        Hasher(**SMALL | {"bits": 64}, method=kind).fit(blobs.x, blobs.y)
+        Hasher(**grouped(**SMALL | {"bits": 64}, method=kind)).fit(blobs.x, blobs.y)
 
 
 def test_a_space_that_a_method_may_not_have():

@@ -14,10 +14,12 @@ from sklearn.linear_model import LogisticRegression
 from lbhash import Hasher
 from lbhash.codes.io import CodeTable, read_codes, write_codes
 from lbhash.data import EmbeddingSplit, hold_out, load_dataset, load_table
+from lbhash.hasher import fit_split
 from lbhash.losses import Objective
 from lbhash.training.class_posterior import GUESSING
 from lbhash.training.coders.sne import neighbor_loss
 from lbhash.training.partial import WEIGHT, WithNeighbors, with_guesses
+from lbhash.training.settings import grouped
 from lbhash.tuning import search
 from lbhash.utils.labels import UNLABELED, Labels, has_label, read_labels
 from training_tools import Stop
@@ -155,7 +157,7 @@ def test_the_loss_adds_that_of_the_neighbors(blobs):
 @pytest.mark.parametrize("method", ["csq", "dsdh"])
 def test_fit_takes_missing_labels_of_every_kind(blobs, some, method):
     numbers = np.where(some == UNLABELED, np.nan, some)
-    fitted = Hasher(**SMALL, method=method).fit(blobs.x, numbers)
+    fitted = Hasher(**grouped(**SMALL, method=method)).fit(blobs.x, numbers)
     np.testing.assert_array_equal(fitted.classes_, range(4))
     np.testing.assert_array_equal(fitted.train_labels_, some)
     assert len(fitted.train_codes_) == 160
@@ -166,10 +168,10 @@ def test_fit_takes_missing_labels_of_every_kind(blobs, some, method):
 def test_a_stopped_run_resumes_bit_for_bit(blobs, some, tmp_path):
     split = EmbeddingSplit(blobs.x, np.arange(160), some)
     settings = {**SMALL, "monitor": "ratio", "batch_size": 16}
-    whole = Hasher(**settings).fit_split(split, 4)
+    whole = fit_split(Hasher(**grouped(**settings)), split, 4)
     with pytest.raises(KeyError):
-        Hasher(**settings).fit_split(split, 4, directory=tmp_path, watchers=[Stop(1)])
-    again = Hasher(**settings).fit_split(split, 4, directory=tmp_path, resume=True)
+        fit_split(Hasher(**grouped(**settings)), split, 4, directory=tmp_path, watchers=[Stop(1)])
+    again = fit_split(Hasher(**grouped(**settings)), split, 4, directory=tmp_path, resume=True)
     np.testing.assert_array_equal(again.train_codes_, whole.train_codes_)
     assert again.model_.fingerprint() == whole.model_.fingerprint()
 
@@ -181,13 +183,15 @@ def test_what_is_refused(blobs, some):
     for fit, line in {
         (lambda: Hasher(bits=8).fit(blobs.x, none)): "y is missing in every row; leave y out to learn without labels",
         (
-            lambda: Hasher(bits=8).fit_split(split.where(~has_label(some)), 4)
+            lambda: fit_split(Hasher(bits=8), split.where(~has_label(some)), 4)
         ): "106 of 106 rows have no label; leave the",
         (
-            lambda: Hasher(bits=8, method="ridge").fit_split(split, 4)
+            lambda: fit_split(Hasher(bits=8, method="ridge"), split, 4)
         ): f"{said}, which only a host method that is fitted",
-        (lambda: Hasher(**SMALL, head="joined").fit_split(split, 4)): "head is 'joined', whose class posterior needs",
-        (lambda: search(Hasher(**SMALL), split, 4)): f"{said}, which a search needs; leave them out",
+        (
+            lambda: fit_split(Hasher(**grouped(**SMALL, head="joined")), split, 4)
+        ): "head is 'joined', whose class posterior needs",
+        (lambda: search(Hasher(**grouped(**SMALL)), split, 4)): f"{said}, which a search needs; leave them out",
     }.items():
         with pytest.raises(ValueError, match=f"^{line}"):
             fit()
@@ -195,7 +199,7 @@ def test_what_is_refused(blobs, some):
 
 def test_labels_that_none_needs_may_be_missing(blobs, some):
     split = EmbeddingSplit(blobs.x, np.arange(160), some)
-    found = Hasher(bits=8, method="itq").fit_split(split, 4)
+    found = fit_split(Hasher(bits=8, method="itq"), split, 4)
     np.testing.assert_array_equal(found.train_codes_, Hasher(bits=8, method="itq").fit(blobs.x).train_codes_)
 
 

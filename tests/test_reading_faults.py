@@ -121,7 +121,7 @@ def test_a_matrix_of_labels_in_a_column(tmp_path):
 def test_measurements_by_a_usual_name_are_no_labels(tmp_path, capsys):
     table = read_table(put(tmp_path / "rows.jsonl", target=[0.5, 1.0, 2.0]))
     assert table.labels is None
-    assert "no measurements; the column is not taken for labels" in capsys.readouterr().err
+    assert "not continuous values; the column is not taken for labels" in capsys.readouterr().err
 
 
 # ----------------------------------------------------------------------------------------------- casts that lose values

@@ -12,7 +12,7 @@ import pytest
 from PIL import Image
 
 from image_tools import put, shade, shades, stored, stripes, write_backbone
-from lbhash import Hasher, evaluate
+from lbhash import Hasher, TrainingArguments, evaluate
 from lbhash.codes import pack
 from lbhash.data import SPLITS
 from lbhash.data.images import ListedImages, load_images
@@ -237,9 +237,11 @@ def test_a_truncated_pil_image(tmp_path, monkeypatch):
         with pytest.raises(ValueError, match=r"^image 1 is a damaged or truncated JPEG: "):
             as_image(given, "image 1")
     images, labels = stripes(8)
-    hasher = Hasher(bits=8, epochs=1, backbone=write_backbone(tmp_path / "resnet"), workers=0)
+    hasher = Hasher(
+        bits=8, epochs=1, backbone=write_backbone(tmp_path / "resnet"), training=TrainingArguments(workers=0)
+    )
     with pytest.raises(ValueError, match=r"^image 3 is a damaged or truncated JPEG: .* \(1 of 8 images are damaged"):
-        hasher.fit_images([*images[:3], Image.open(BytesIO(file)), *images[4:]], labels)
+        hasher.fit([*images[:3], Image.open(BytesIO(file)), *images[4:]], labels)
 
 
 def test_fingerprints_of_pil_images():
@@ -280,7 +282,7 @@ def test_columns_of_images(tmp_path, monkeypatch):
     write_backbone(tmp_path / "resnet")
 
     def fitted(given):
-        return Hasher(bits=8, epochs=1, backbone=tmp_path / "resnet").fit_images(given, labels)
+        return Hasher(bits=8, epochs=1, backbone=tmp_path / "resnet").fit(given, labels)
 
     hasher = fitted(files)
     codes = hasher.encode(images)

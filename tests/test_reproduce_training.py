@@ -9,12 +9,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from lbhash import evaluate
+from lbhash import TrainingArguments, evaluate
 from lbhash.centers import class_centers, minimum_distance
 from lbhash.data import EmbeddingSplit
 from lbhash.evaluation.bound import bound
 from lbhash.evaluation.recognition import classifier_predict
-from lbhash.hasher import Hasher
+from lbhash.hasher import Hasher, encode_split, fit_split
 from lbhash.reproduce import Settings, curves, experiments, paper, tsne
 from lbhash.reproduce.results import Regression, lift_counts
 from lbhash.reproduce.runs.experiment_settings import METHODS
@@ -147,9 +147,18 @@ def test_a_run_is_named_after_all_that_matters(file, labels_file):
 
 def test_a_run_that_is_watched_is_the_run(small):
     data = small.source.dataset()
-    hasher = Hasher(8, "csq", 2, 5, hidden=4, recipe="paper", centers="best", device="cpu")
-    hasher.fit_split(data.train, 4)
-    query, base = hasher.encode_split(data.query), hasher.encode_split(data.base)
+    hasher = Hasher(
+        8,
+        method="csq",
+        epochs=2,
+        seed=5,
+        recipe="paper",
+        centers="best",
+        device="cpu",
+        training=TrainingArguments(hidden=4),
+    )
+    fit_split(hasher, data.train, 4)
+    query, base = encode_split(hasher, data.query), encode_split(hasher, data.base)
     found = outcome(wanting(small, TRAJECTORY, CODES, SECONDS), 5)
     np.testing.assert_array_equal(found[CODES], query)
     report = evaluate(query, data.query.labels, base, data.base.labels, bits=8)
@@ -182,10 +191,19 @@ def test_runs_on_several_labels_a_row(labels_file):
 def test_recognition_is_by_the_methods_own_classifier(small):
     data = small.source.dataset()
     run = RunConfig(small.source, "greedyhash", "guided", 8, epochs=2, hidden=4)
-    hasher = Hasher(8, "greedyhash", 2, 0, hidden=4, recipe="paper", centers="best", device="cpu")
-    hasher.fit_split(data.train, 4)
+    hasher = Hasher(
+        8,
+        method="greedyhash",
+        epochs=2,
+        seed=0,
+        recipe="paper",
+        centers="best",
+        device="cpu",
+        training=TrainingArguments(hidden=4),
+    )
+    fit_split(hasher, data.train, 4)
     weights = hasher.model_.classifier
-    own = np.mean(classifier_predict(hasher.encode_split(data.query), weights) == data.query.labels)
+    own = np.mean(classifier_predict(encode_split(hasher, data.query), weights) == data.query.labels)
     found = outcome(run, 0)
     assert found["recognition"] == own != found["report"]["knn_accuracy"]
 

@@ -7,8 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from lbhash import Hasher, evaluate
+from lbhash import Hasher, TrainingArguments, evaluate
 from lbhash.data import load_dataset
+from lbhash.hasher import encode_split, fit_split
 
 SHARED = Path(__file__).parents[2] / "shared" / "data"
 
@@ -17,8 +18,8 @@ SHARED = Path(__file__).parents[2] / "shared" / "data"
 @pytest.mark.parametrize("name", ["cifar10-mobilenetv2", "mosaic21-mobilenetv2"])
 def test_one_epoch_beats_random_codes_clearly(name):
     dataset = load_dataset(SHARED / f"{name}.parquet")
-    hasher = Hasher(bits=32, hidden=64, epochs=1).fit_split(dataset.train, dataset.classes)
-    codes = [hasher.encode_split(part) for part in (dataset.query, dataset.base)]
+    hasher = fit_split(Hasher(bits=32, epochs=1, training=TrainingArguments(hidden=64)), dataset.train, dataset.classes)
+    codes = [encode_split(hasher, part) for part in (dataset.query, dataset.base)]
     rng = np.random.default_rng(0)
     at_random = [rng.integers(0, 256, made.shape, dtype=np.uint8) for made in codes]
     labels = dataset.query.labels, dataset.base.labels

@@ -9,8 +9,10 @@ from lbhash import Hasher
 from lbhash.centers import arrange_centers, center_kinds, class_centers
 from lbhash.centers.targets import ARRANGED, check_center_kind, task_center_kinds, task_centers
 from lbhash.data import EmbeddingSplit
+from lbhash.hasher import fit_split
 from lbhash.losses import METHODS, Objective, uses_centers
 from lbhash.training.confusion import confusion
+from lbhash.training.settings import grouped
 
 SETTINGS = {"bits": 16, "epochs": 1, "hidden": 8}
 
@@ -56,14 +58,16 @@ def test_nothing_is_arranged_for_a_method_that_does_not_look(blobs, monkeypatch,
     assert uses_centers(type("Mine", (METHODS["dch"],), {}), "none")  # it may, though DCH does not
     asked = []
     monkeypatch.setattr("lbhash.training.prepare.confusion", lambda *given: asked.append(1) or confusion(*given))
-    Hasher(**SETTINGS, method=method, pull=pull).fit(blobs.x, blobs.y)
+    Hasher(**grouped(**SETTINGS, method=method, pull=pull)).fit(blobs.x, blobs.y)
     assert len(asked) == looks
 
 
 def test_the_methods_that_do_not_look_at_centers_do_not(blobs):
     """With other centers their models are the same, and those of methods that look are not."""
     for method in METHODS:
-        hashers = [Hasher(**SETTINGS, method=method, pull="none", centers=kind) for kind in ("best", "random")]
+        hashers = [
+            Hasher(**grouped(**SETTINGS, method=method, pull="none", centers=kind)) for kind in ("best", "random")
+        ]
         one, other = (hasher.fit(blobs.x, blobs.y).model_.outputs(blobs.x) for hasher in hashers)
         assert np.array_equal(one, other) != uses_centers(method, "none")
 
@@ -73,7 +77,7 @@ def test_arranged_centers_are_by_the_rows_that_are_trained_on(blobs, multi):
     part = EmbeddingSplit(blobs.x, np.arange(len(blobs.x)), blobs.hot if multi else blobs.y)
     words = class_centers(4, 16, "best-ratio")
     expected = arrange_centers(words, confusion(part, 4), seed=2)
-    hasher = Hasher(**SETTINGS, method="csq", seed=2, centers="arranged").fit_split(part, 4)
+    hasher = fit_split(Hasher(**grouped(**SETTINGS, method="csq", seed=2, centers="arranged")), part, 4)
     np.testing.assert_array_equal(hasher.centers_, expected)
 
 
@@ -83,13 +87,13 @@ def test_rows_held_out_of_the_training_have_no_say(blobs, monkeypatch):
     monkeypatch.setattr(
         "lbhash.training.prepare.confusion", lambda rows, classes: asked.append(len(rows)) or confusion(rows, classes)
     )
-    hasher = Hasher(**SETTINGS, head="bits", centers="arranged", validation=0.25)
-    hasher.fit_split(part, 4)
+    hasher = Hasher(**grouped(**SETTINGS, head="bits", centers="arranged", validation=0.25))
+    fit_split(hasher, part, 4)
     assert asked == [round(0.75 * len(blobs.x))]
 
 
 def test_arranged_centers_are_kept_with_the_model(blobs, tmp_path):
-    hasher = Hasher(**SETTINGS, centers="arranged").fit(blobs.x, blobs.y)
+    hasher = Hasher(**grouped(**SETTINGS, centers="arranged")).fit(blobs.x, blobs.y)
     hasher.save_pretrained(tmp_path / "model")
     again = Hasher.from_pretrained(tmp_path / "model")
     assert again.centers == "arranged"

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
+from sklearn.base import clone
 
 from app_service import barriers, until
 from lbhash import Hasher
@@ -130,7 +131,7 @@ def test_from_a_file_to_neighbors(here, encoder, encoded, command, succeed):
     music, row = json.loads(out)["queries"]
     assert (music["text"], music["row"]) == ("a melody of the piano", None)
     assert {neighbor["label"] for neighbor in music["neighbors"]} == {"music"}
-    assert {TOPICS[TEXTS.index(neighbor["attributes"]["text"])] for neighbor in music["neighbors"]} == {"music"}
+    assert {TOPICS[TEXTS.index(neighbor["metadata"]["text"])] for neighbor in music["neighbors"]} == {"music"}
     out, _ = succeed(*search, "--data", "rows.csv", "--row", 0)
     (found,) = json.loads(out)["queries"]
     assert (found["label"], found["code"], found["neighbors"]) == ("cooking", row["code"], row["neighbors"])
@@ -220,13 +221,18 @@ def test_python(encoder, tmp_path):
         np.testing.assert_array_equal(hasher.encode(same), codes)
     embeddings = encoder.embed(TEXTS)
     np.testing.assert_array_equal(hasher.encode(embeddings), codes)
-    assert hasher.score(TEXTS, TOPICS) > 0.9
+    np.testing.assert_array_equal(hasher.encode(TEXTS[0]), codes[:1])
+    assert hasher.kneighbors(TEXTS[0], 3)[1].shape == (1, 3)
+    table = pl.DataFrame({"text": TEXTS, "label": TOPICS})
+    np.testing.assert_array_equal(clone(hasher).fit(table).encode(table), codes)
+    assert hasher.score(TEXTS, TOPICS) == hasher.score(table) > 0.9
+    assert 0 < hasher.score(TEXTS) < 1
     assert set(hasher.predict(["a slice of toast", "a song of the choir"], k=5)) == {"cooking", "music"}
     hasher.save_pretrained(tmp_path / "model")
     loaded = Hasher.from_pretrained(tmp_path / "model")
     np.testing.assert_array_equal(loaded.encode(TEXTS), codes)
     assert "a text" in (tmp_path / "model" / "README.md").read_text()
-    unlabeled = Hasher(8, "itq", encoder=FOLDER).fit(pd.Series(TEXTS))
+    unlabeled = Hasher(8, method="itq", encoder=FOLDER).fit(pd.Series(TEXTS))
     assert unlabeled.encode(["a"]).shape == (1, 1)
     with pytest.raises(ValueError, match=r"X has '' in row 1; each row must be a text"):
         Hasher(16, encoder=FOLDER).fit(["a", ""], [0, 1])

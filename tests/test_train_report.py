@@ -9,6 +9,7 @@ import pytest
 
 from lbhash import Hasher, evaluate
 from lbhash.data import load_dataset
+from lbhash.hasher import encode_split
 
 SIZES = (1, 2, 3, 5, 12, 30, 40, 60)
 NAMES = np.array([f"class {chr(97 + label)}" for label in range(len(SIZES))])
@@ -34,7 +35,7 @@ def test_new_rows_come_first_and_no_class_is_too_small(catalog, succeed, tmp_pat
     assert all(len(line) <= 80 for line in out.splitlines() if not line.startswith(("model", "next")))
 
     hasher, data = Hasher.from_pretrained(tmp_path / "m"), load_dataset(file)
-    codes = {split: hasher.encode_split(data.split(split)) for split in ("train", "base", "query")}
+    codes = {split: encode_split(hasher, data.split(split)) for split in ("train", "base", "query")}
     new, trained = (
         evaluate(codes["query"], data.query.labels, codes[split], data.split(split).labels, k=2, bits=16)
         for split in ("base", "train")
@@ -57,13 +58,13 @@ def test_new_rows_come_first_and_no_class_is_too_small(catalog, succeed, tmp_pat
     weakest = NAMES[2:][np.argsort(new.by_class.map, kind="stable")[:5]]
     place = next(i for i, line in enumerate(lines) if line[:2] == ["weakest", "classes"])
     assert [" ".join(line[:2]) for line in lines[place + 2 : place + 7]] == weakest.tolist()
-    Hasher(16, "ridge").fit(x, NAMES[labels])  # takes the same rows
+    Hasher(16, method="ridge").fit(x, NAMES[labels])  # takes the same rows
 
 
 def test_a_base_that_holds_training_rows_has_both_figures(succeed, tmp_path):
     out, _ = succeed("train", "--method", "ridge", "--bits", 16, "--out", tmp_path / "m")
     hasher, data = Hasher.from_pretrained(tmp_path / "m"), load_dataset("digits")
-    query, base = hasher.encode_split(data.query), hasher.encode_split(data.base)
+    query, base = encode_split(hasher, data.query), encode_split(hasher, data.base)
     new = ~np.isin(data.base.rows, data.train.rows)
     metrics = json.loads((tmp_path / "m" / "metrics.json").read_text())
     labels = np.asarray(data.base.labels)

@@ -11,12 +11,13 @@ import torch
 from lbhash.codes import pack
 from lbhash.data import EmbeddingSplit, load_dataset
 from lbhash.evaluation.bound import bound
-from lbhash.hasher import Hasher
+from lbhash.hasher import Hasher, fit_split
 from lbhash.losses import CSQ, Task, build_objective
 from lbhash.models.hash_model import HashModel
 from lbhash.pipeline.train import train_model
-from lbhash.training import TrainingArguments, Watcher, train
+from lbhash.training import Settings, Watcher, train
 from lbhash.training.batches import ShuffledBatches
+from lbhash.training.settings import grouped
 from training_tools import PROCESSES, Stop, log_of, part_of
 
 SETTINGS = {"bits": 12, "hidden": 16, "epochs": 4, "batch_size": 32, "seed": 3}
@@ -34,8 +35,8 @@ class Watch(Watcher):
 
 
 def fitted(blobs, *, watchers=(), folder=None, resume=False, **settings):
-    hasher = Hasher(**{"recipe": "paper", **SETTINGS, **settings})
-    return hasher.fit_split(part_of(blobs), 4, directory=folder, resume=resume, watchers=watchers)
+    hasher = Hasher(**grouped(**{"recipe": "paper", **SETTINGS, **settings}))
+    return fit_split(hasher, part_of(blobs), 4, directory=folder, resume=resume, watchers=watchers)
 
 
 def assert_same_model(left, right):
@@ -93,7 +94,9 @@ def test_resuming_with_as_many_other_rows_is_refused(blobs, tmp_path):
     fitted(blobs, folder=tmp_path, epochs=1)
     part = EmbeddingSplit(blobs.x + np.float32(1e-3), np.arange(160), blobs.y)
     with pytest.raises(ValueError, match=r"^fingerprint of the rows is '\w{16}', and the checkpoint in"):
-        Hasher(**{**SETTINGS, "recipe": "paper", "epochs": 1}).fit_split(part, 4, directory=tmp_path, resume=True)
+        fit_split(
+            Hasher(**grouped(**{**SETTINGS, "recipe": "paper", "epochs": 1})), part, 4, directory=tmp_path, resume=True
+        )
 
 
 def test_numpys_numbers_in_options_are_resumed(blobs, tmp_path):
@@ -109,7 +112,7 @@ def test_a_model_in_evaluation_mode_is_trained_all_the_same(blobs):
     for training in (True, False):
         torch.manual_seed(5)
         model, objective = HashModel(12, 8, 16), build_objective("csq", task)
-        train(model.train(training), objective.train(training), part, TrainingArguments(epochs=1))
+        train(model.train(training), objective.train(training), part, Settings(epochs=1))
         codes.append(model.encoder().fingerprint())
         assert not model.training
     assert codes[0] == codes[1]
@@ -267,6 +270,6 @@ def test_one_training_row():
     part = EmbeddingSplit(np.ones((1, 3), np.float32), np.array([0]), np.array([0]))
     task = Task(8, 1, torch.tensor([0]), torch.ones(1, 8), epochs=1)
     model = HashModel(3, 8, 0)
-    train(model, build_objective("hashnet", task), part, TrainingArguments(epochs=1))
+    train(model, build_objective("hashnet", task), part, Settings(epochs=1))
     assert model.encoder().encode(part.take(slice(None))).shape == (1, 1)
     assert not model.training

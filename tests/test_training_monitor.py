@@ -16,10 +16,11 @@ from lbhash import evaluate
 from lbhash.codes import pack
 from lbhash.data import hold_out
 from lbhash.evaluation.bound import bound
-from lbhash.hasher import Hasher
+from lbhash.hasher import Hasher, fit_split
 from lbhash.losses import CSQ
 from lbhash.training.checkpoints import write_checkpoint
 from lbhash.training.epoch_metrics import EncodedRows, evaluate_epoch, packed
+from lbhash.training.settings import grouped
 from training_tools import Recorder, Stop, log_of, part_of
 
 SETTINGS = {"bits": 12, "hidden": 16, "epochs": 8, "batch_size": 32, "seed": 3, "lr": 0.01}
@@ -47,8 +48,8 @@ class Collapsing(CSQ):
 
 
 def fitted(blobs, *, folder=None, resume=False, watchers=(), **changed):
-    hasher = Hasher(**{**SETTINGS, "method": Turncoat, "pull": "none", **changed})
-    return hasher.fit_split(part_of(blobs), 4, directory=folder, resume=resume, watchers=watchers)
+    hasher = Hasher(**grouped(**{**SETTINGS, "method": Turncoat, "pull": "none", **changed}))
+    return fit_split(hasher, part_of(blobs), 4, directory=folder, resume=resume, watchers=watchers)
 
 
 def weights_of(recorder, epoch):
@@ -157,8 +158,8 @@ def test_validation_rows_are_cut_from_the_training_rows_and_judged_after_the_epo
     part = part_of(blobs)
     rest, held = hold_out(part, 0.25, 3)
     codes = Codes(held)
-    hasher = Hasher(**SETTINGS, monitor="map", validation=0.25)
-    hasher.fit_split(part, 4, directory=tmp_path, watchers=[codes])
+    hasher = Hasher(**grouped(**SETTINGS, monitor="map", validation=0.25))
+    fit_split(hasher, part, 4, directory=tmp_path, watchers=[codes])
     assert (len(rest), len(held)) == (120, 40)
     for row, found in zip(log_of(tmp_path), codes.codes, strict=True):
         at = bound(found, held.labels, 75, inter_percentile=10, classes=4, bits=12)
@@ -185,7 +186,7 @@ def test_the_ratio_without_validation_rows_is_that_of_the_training_codes(blobs, 
     ("settings", "rows"), [({"monitor": "map"}, 144), ({"patience": 9}, 144), ({"monitor": "loss"}, 160), ({}, 160)]
 )
 def test_what_a_monitor_needs_is_taken_where_it_is_not_given(blobs, settings, rows):
-    hasher = Hasher(**{**SETTINGS, "epochs": 1}, **settings).fit(blobs.x, blobs.y)
+    hasher = Hasher(**grouped(**{**SETTINGS, "epochs": 1}, **settings)).fit(blobs.x, blobs.y)
     assert hasher.model_.metadata["training_rows"] == rows
 
 

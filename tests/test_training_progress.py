@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 import lbhash.training.epoch_bar
-from lbhash.hasher import Hasher
+from lbhash.hasher import Hasher, fit_split
 from lbhash.training import Watcher
 from lbhash.training.epoch_bar import EpochBar
+from lbhash.training.settings import grouped
 from training_tools import Stop, part_of
 
 SETTINGS = {"bits": 12, "hidden": 16, "epochs": 3, "batch_size": 32, "seed": 3}
@@ -35,7 +36,7 @@ def test_the_bar_moves_with_the_steps(blobs, monkeypatch):
     monkeypatch.setattr(lbhash.training.epoch_bar, "_SECONDS", 0)
     with EpochBar("csq_d") as bar:
         look = Look(bar)
-        Hasher(**SETTINGS).fit_split(part_of(blobs), 4, watchers=[bar, look])
+        fit_split(Hasher(**grouped(**SETTINGS)), part_of(blobs), 4, watchers=[bar, look])
     np.testing.assert_allclose(look.done, np.arange(1, 16) / 5)
     speed, time, loss, ratio = r"[\d,]+ rows a second", r"0:\d\d:\d\d", r"loss \d+\.\d{3}", r"ratio \d+\.\d{3}"
     assert re.fullmatch(rf"0\.2/3 epochs · {speed} · {time} left\n{loss}", look.said[0])
@@ -45,7 +46,7 @@ def test_the_bar_moves_with_the_steps(blobs, monkeypatch):
 
 def test_the_terminal_is_given_back(blobs):
     with pytest.raises(KeyError, match="stopped"), EpochBar("csq_d") as bar:
-        Hasher(**SETTINGS).fit_split(part_of(blobs), 4, watchers=[bar, Stop(1)])
+        fit_split(Hasher(**grouped(**SETTINGS)), part_of(blobs), 4, watchers=[bar, Stop(1)])
     assert not bar._bar.live.is_started
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from lbhash.losses import Task, build_objective
 from lbhash.models.hash_model import HashModel
-from lbhash.training import TrainingArguments, train
+from lbhash.training import Settings, train
 from lbhash.training.batches import DistributedBatchSampler, ShuffledBatches
 from lbhash.training.optimizers import Adam
 from lbhash.training.schedule import Schedule
@@ -55,7 +55,7 @@ def test_a_training_is_the_obvious_loop(blobs, name):
         torch.manual_seed(3)
         model, objective = HashModel(12, 8, 16, dropout=0.0), build_objective("dbdh", task, pull="none")
         if way == "library":
-            train(model, objective, part, TrainingArguments(seed=4, **settings))
+            train(model, objective, part, Settings(seed=4, **settings))
         else:
             by_hand(model, objective, part, Schedule(**settings), seed=4)
         models.append(model)

@@ -11,7 +11,7 @@ from torch import nn
 
 from lbhash.data import EmbeddingSplit
 from lbhash.losses import Objective, Task, build_objective
-from lbhash.training import TrainingArguments, TrainingRows, train
+from lbhash.training import Settings, TrainingRows, train
 from lbhash.training.schedule import Schedule
 from training_tools import Recorder, Stop, part_of
 
@@ -57,7 +57,7 @@ def image_run(blobs, *, watchers=(), objective="csq", rows=None, settings=IMAGE_
     torch.manual_seed(2)
     model, loss = Image(), build_objective(objective, task_of(blobs), pull="surrogate")
     rows = NoisyRows(blobs) if rows is None else rows
-    trained = train(model, loss, rows, TrainingArguments(**settings), watchers=watchers, **options)
+    trained = train(model, loss, rows, Settings(**settings), watchers=watchers, **options)
     return model, trained
 
 
@@ -170,7 +170,7 @@ class Types(Objective):
 def test_the_model_computes_in_the_precision_and_the_objective_in_float32(blobs, precision, inside):
     model, objective, layers = Image(), Types(), set()
     model.head.register_forward_hook(lambda layer, x, out: layers.add((layer.training, out.dtype)))
-    settings = TrainingArguments(epochs=1, precision=precision)
+    settings = Settings(epochs=1, precision=precision)
     train(model, objective, NoisyRows(blobs), settings, validation=EmbeddingLike(blobs))
     assert layers == {(True, inside), (False, inside)}
     assert objective.seen == {(torch.float32, torch.float32)}

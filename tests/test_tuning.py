@@ -16,14 +16,16 @@ from optuna.distributions import CategoricalDistribution, FloatDistribution, Int
 from optuna.trial import create_trial
 
 from image_tools import write_backbone, write_stripes
-from lbhash import Hasher, bound, evaluate
+from lbhash import Hasher, TrainingArguments, bound, evaluate
 from lbhash.codes import pack
 from lbhash.data import EmbeddingSplit, hold_out
 from lbhash.data.dataset import Dataset
 from lbhash.evaluation.diagnostics import FEW_ROWS, diagnose_rows, diagnose_values
 from lbhash.evaluation.held_out import leave_one_out_map, score_codes
+from lbhash.hasher import encode_split, fit_split
 from lbhash.losses import METHODS
 from lbhash.training.confusion import confusion
+from lbhash.training.settings import grouped
 from lbhash.tuning import default_space, read_space, search, tune
 from lbhash.tuning.found import as_dict, best_trial, score_of, state_of
 from lbhash.tuning.space import checked_space, from_entry, starting_point, with_params
@@ -40,7 +42,7 @@ def part_of(x, y):
 
 
 def small(**changes):
-    return Hasher(8, **{"epochs": 2, "hidden": 6, "recipe": "paper", "device": "cpu"} | changes)
+    return Hasher(**grouped(bits=8, **{"epochs": 2, "hidden": 6, "recipe": "paper", "device": "cpu"} | changes))
 
 
 @pytest.fixture(scope="module")
@@ -210,10 +212,10 @@ def test_the_confusion_is_computed_once_for_all_trials(blobs, monkeypatch):
     for module in ("lbhash.training.prepare", "lbhash.tuning.tuner"):
         monkeypatch.setattr(f"{module}.confusion", lambda *given: asked.append(given) or confusion(*given))
     part = EmbeddingSplit(blobs.x, np.arange(len(blobs.x)), blobs.y)
-    search(Hasher(8, epochs=1, hidden=4), part, 4, trials=3, prune=False)
+    search(Hasher(8, epochs=1, training=TrainingArguments(hidden=4)), part, 4, trials=3, prune=False)
     ((rows, classes),) = asked
     assert (len(rows), classes) == (round(0.8 * len(part)), 4)
-    search(Hasher(8, epochs=1, hidden=4, validation=0.25), part, 4, trials=2, prune=False)
+    search(Hasher(8, epochs=1, training=TrainingArguments(hidden=4, validation=0.25)), part, 4, trials=2, prune=False)
     assert [len(rows) for rows, _ in asked[1:]] == [round(0.6 * len(part))] * 2  # which are none of the search's
 
 
@@ -224,12 +226,12 @@ def test_the_default_spaces_can_be_made_and_hold_the_defaults():
     for method in METHODS:
         pull = {"csq": "surrogate", "hashnet": "bits"}.get(method, "none")
         space = default_space(method, pull, 16)
-        checked_space(space, Hasher(16, method, pull=pull), 4)
+        checked_space(space, Hasher(16, method=method, pull=pull), 4)
         assert any(name.startswith("options.") for name in space)
         assert ("guidance.weight" in space) == (pull != "none")
         assert "centers" not in space  # by their distances the ratio would tell those that are arranged from the rest
-        assert set(starting_point(Hasher(16, method, pull=pull), space)) == set(space)
-        start = starting_point(Hasher(16, method, pull=pull, recipe="paper"), space)
+        assert set(starting_point(Hasher(16, method=method, pull=pull), space)) == set(space)
+        start = starting_point(Hasher(16, method=method, pull=pull, recipe="paper"), space)
         assert set(start) == set(space)
         assert start["lr"] == 1e-3
         if method == "hashnet":
@@ -282,7 +284,7 @@ def test_an_own_method_may_keep_its_option_under_another_name():
 def test_params_go_where_they_belong():
     given = small(options={"lam": 0.5}, guidance={"mode": "replace"})
     made = with_params(given, {"lr": 0.25, "guidance.weight": 2.0, "options.lam": 0.125})
-    assert (made.lr, made.guidance, made.options) == (0.25, {"mode": "replace", "weight": 2.0}, {"lam": 0.125})
+    assert (made.training.lr, made.guidance, made.options) == (0.25, {"mode": "replace", "weight": 2.0}, {"lam": 0.125})
     assert given.guidance == {"mode": "replace"}
 
 
@@ -346,7 +348,7 @@ def test_the_best_trial_has_the_largest_ratio(found):
     values = {trial.number: score_of(trial).by("ratio") for trial in found.trials if state_of(trial) == "complete"}
     assert values[found.best.number] == max(values.values())
     assert found.best_params == found.best.params
-    assert all(getattr(found.hasher, name) == found.best_params[name] for name in ("lr", "hidden"))
+    assert all(getattr(found.hasher.training, name) == found.best_params[name] for name in ("lr", "hidden"))
     assert not hasattr(found.hasher, "model_")
     assert all(list(trial.params) == list(SMALL) for trial in found.trials)
     for trial in found.trials:
@@ -358,7 +360,7 @@ def test_the_first_trial_is_the_hasher_as_it_is(found, train):
     first = found.trials[0]
     assert first.params == {"lr": 1e-3, "hidden": 6, "guidance.weight": 1.0}
     fitted, validation = hold_out(train, 0.2, 0)
-    codes = small().fit_split(fitted, 4).encode_split(validation)
+    codes = encode_split(fit_split(small(), fitted, 4), validation)
     again = score_codes(codes, validation.labels, 4, 8, found.percentile, with_map=True)
     score = score_of(first)
     assert (score.inter, score.intra, score.map) == (again.inter, again.intra, again.map)
@@ -376,7 +378,7 @@ def test_by_map_the_largest_map_is_chosen(train, found):
 
 def test_tune_fits_the_best_on_all_training_rows(train, blobs):
     tuned = tune(small(), train, 4, trials=2, space=SMALL)
-    alone = with_params(small(), tuned.best_params).fit_split(train, 4)
+    alone = fit_split(with_params(small(), tuned.best_params), train, 4)
     assert tuned.hasher.model_.fingerprint() == alone.model_.fingerprint()
     assert len(tuned.hasher.train_codes_) == len(train)
 
@@ -402,7 +404,7 @@ def outcome(found):
 @pytest.mark.parametrize("kept", [0, 3, 6])
 def test_a_killed_search_goes_on_as_if_nothing_had_happened(train, found, tmp_path, kept, monkeypatch):
     """The last two of ``found`` are proposed by what Optuna learned of the five before."""
-    fit = Hasher.fit_split
+    fit = fit_split
 
     def dies(self, *arguments, **more):
         if len(list((tmp_path / "runs").glob("[0-9]*"))) == kept:
@@ -410,7 +412,7 @@ def test_a_killed_search_goes_on_as_if_nothing_had_happened(train, found, tmp_pa
         return fit(self, *arguments, **more)
 
     options = {"trials": 7, "space": SMALL, "compare": True, "folder": tmp_path}
-    monkeypatch.setattr(Hasher, "fit_split", dies)
+    monkeypatch.setattr("lbhash.tuning.tuner.fit_split", dies)
     with pytest.raises(KeyboardInterrupt):
         search(small(), train, 4, **options)
     monkeypatch.undo()
@@ -476,7 +478,7 @@ def test_trials_below_the_median_are_ended(train, monkeypatch):
         ({"percentile": 101}, ValueError, "percentile is 101; it must be from 0 to 100"),
         ({"classes": None}, ValueError, "classes is missing"),
         ({"data": [1, 2]}, TypeError, "data is of type list; it must be a Dataset or an EmbeddingSplit"),
-        ({"hasher": Hasher(8, threads=0)}, ValueError, "threads is 0"),
+        ({"hasher": Hasher(8, training=TrainingArguments(threads=0))}, ValueError, "threads is 0"),
         ({"hasher": Hasher(8, device="abacus")}, ValueError, "device is 'abacus'"),
     ],
 )
@@ -497,8 +499,8 @@ def test_of_equal_ratios_the_papers_decides(found):
     distances = [(1.0, 4.0, 8.0), (1.0, 6.0, 8.0), (1.0, 6.0, 8.0), (1.0, 6.0, 9.0), (2.0, 8.0, 2.0)]
     trials = []
     for number, values in enumerate(distances):
-        attributes = {"score": held | dict(zip(("intra", "inter_min", "intra_max"), values, strict=True))}
-        trials.append(create_trial(value=8.0 / values[0], user_attrs=attributes))
+        metadata = {"score": held | dict(zip(("intra", "inter_min", "intra_max"), values, strict=True))}
+        trials.append(create_trial(value=8.0 / values[0], user_attrs=metadata))
         trials[-1].number = number
     assert best_trial(trials, "ratio").number == 1
     assert best_trial(trials[2:], "ratio").number == 2
@@ -536,7 +538,7 @@ def test_the_command_leaves_trials_and_a_model(succeed, refuse, json_of, tmp_pat
     assert (out / "ratio_map.png").read_bytes().startswith(b"\x89PNG")
     assert json.loads((out / "model" / "metrics.json").read_text()) == told["metrics"]
     stored = Hasher.from_pretrained(out / "model")
-    assert (stored.lr, stored.options) == (told["best_params"]["lr"], {"lam": 0.02})
+    assert (stored.training.lr, stored.options) == (told["best_params"]["lr"], {"lam": 0.02})
 
     printed, _ = succeed("tune", *given)
     assert "2 trials by ratio, 160 validation rows" in printed

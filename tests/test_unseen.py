@@ -14,6 +14,7 @@ from lbhash.codes import hamming_distances, pack, unpack
 from lbhash.data import Dataset, EmbeddingSplit, load_dataset
 from lbhash.data.protocols import PROTOCOLS, trained_classes
 from lbhash.pipeline.unseen import evaluate_unseen
+from lbhash.training.settings import grouped
 from lbhash.trials import questions
 from lbhash.trials.questions import Question
 from lbhash.trials.stored import Stored
@@ -82,11 +83,11 @@ def average_precision(distances, relevant):
 
 def test_each_draw_is_a_training_without_some_classes():
     data = table()
-    found = evaluate_unseen(data, Hasher(6, "itq"), draws=2, seed=5)
+    found = evaluate_unseen(data, Hasher(6, method="itq"), draws=2, seed=5)
     for draw in range(2):
         classes = trained_classes(np.arange(6), 5 + draw)
         take = np.isin(data.train.labels, classes)
-        hasher = Hasher(6, "itq", seed=draw).fit(data.train.take(slice(None))[take])
+        hasher = Hasher(6, method="itq", seed=draw).fit(data.train.take(slice(None))[take])
         for name, known in (("seen_map", True), ("unseen_map", False)):
             query, base = (split.where(np.isin(split.labels, classes) == known) for split in (data.query, data.base))
             codes = [hasher.encode(split.take(slice(None))) for split in (query, base)]
@@ -109,7 +110,7 @@ def test_each_draw_is_a_training_without_some_classes():
 @pytest.mark.parametrize("method", ["ridge", "greedyhash_d"])
 def test_rows_of_classes_that_are_out_change_nothing(method):
     data = table()
-    hasher = Hasher(8, method, **({} if method == "ridge" else {"epochs": 1, "hidden": 0}))
+    hasher = Hasher(**grouped(bits=8, method=method, **{} if method == "ridge" else {"epochs": 1, "hidden": 0}))
     found = evaluate_unseen(data, hasher, draws=1)
     rows = data.train.embeddings.copy()
     out = ~np.isin(data.train.labels, trained_classes(data.train.labels, 0))
@@ -120,7 +121,7 @@ def test_rows_of_classes_that_are_out_change_nothing(method):
 
 def test_map_looks_at_top_k_rows():
     few, more, all_of_them = (
-        evaluate_unseen(table(), Hasher(8, "itq"), draws=1, top_k=top_k).figures["seen_map"]
+        evaluate_unseen(table(), Hasher(8, method="itq"), draws=1, top_k=top_k).figures["seen_map"]
         for top_k in (20, 999, None)
     )
     assert few != all_of_them
@@ -150,7 +151,7 @@ def test_share_and_the_settings_of_a_network_reach_it(json_of):
     network, coder = json_of(*given)["methods"]
     for found, settings in ((network, {"method": "csq", "epochs": 1, "head": "joined"}), (coder, {"method": "itq"})):
         data = load_dataset("digits")
-        assert found == evaluate_unseen(data, Hasher(8, **settings), draws=1, share=0.3).as_dict()
+        assert found == evaluate_unseen(data, Hasher(**grouped(bits=8, **settings)), draws=1, share=0.3).as_dict()
 
 
 @pytest.mark.parametrize(

@@ -47,6 +47,6 @@ def test_classes_never_seen_are_nearer_than_by_itq():
     known = y < 20
     found = {}
     for method in ("itq", "wccn-itq"):
-        codes = Hasher(8, method).fit(x[known], y[known]).encode(x[~known])
+        codes = Hasher(8, method=method).fit(x[known], y[known]).encode(x[~known])
         found[method] = leave_one_out_map(codes, y[~known], 8)
     assert found["wccn-itq"] > 2 * found["itq"]

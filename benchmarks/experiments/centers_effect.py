@@ -16,6 +16,7 @@ from benchmarks.experiments.shared import asked, markdown, options, run, show
 
 from lbhash.centers.targets import centers_fingerprint
 from lbhash.hasher import Hasher
+from lbhash.training.settings import grouped
 
 PART = "effect"
 KINDS = ["best", "best-ratio", "hadamard", "bch", "reed-solomon", "random"]
@@ -30,7 +31,7 @@ def trained(given: argparse.Namespace) -> pd.DataFrame:
         centers = centers_fingerprint(source.classes(), bits, kind, seed)
         own = {"pull": PULLS[method], "centers": kind, "recipe": "paper", "seed": seed, "device": "cpu"}
         columns = {"data": source.name, "method": method, "bits": bits, "seed": seed, "centers": centers}
-        hasher = Hasher(bits, "csq", given.epochs, **own)
+        hasher = Hasher(**grouped(bits=bits, method="csq", epochs=given.epochs, **own))
         trials.setdefault(tuple(columns.values()), (columns | {"epochs": given.epochs}, hasher, source))
         cells.append(columns | {"kind": kind})
     found = run(((of, asked(source, hasher, source.top_k())) for of, hasher, source in trials.values()), given)

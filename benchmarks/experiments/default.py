@@ -25,7 +25,7 @@ from benchmarks.experiments.shared import fitted, markdown, options, run, save, 
 
 from lbhash.data import EmbeddingSplit
 from lbhash.data.holdout import validation_dataset
-from lbhash.hasher import Hasher
+from lbhash.hasher import Hasher, fit_split
 from lbhash.models.hash_model import HashModel
 from lbhash.reproduce.runs.sources import Source
 from lbhash.training.fit import join
@@ -39,9 +39,9 @@ WAYS = ["default", "csq", "csq_d", "logistic", "ridge"]
 
 def network(train: EmbeddingSplit, *, bits: int, seed: int) -> Iterator[Store]:
     """Yield a network's bits, and the default, for which it is trained no second time."""
-    Hasher(bits, epochs=1).fit_split(train, count_classes(train))  # what is loaded and compiled, is
-    began, hasher = time.process_time(), Hasher(bits, "csq", seed=seed)
-    hasher.fit_split(train, count_classes(train))
+    fit_split(Hasher(bits, epochs=1), train, count_classes(train))  # what is loaded and compiled, is
+    began, hasher = time.process_time(), Hasher(bits, method="csq", seed=seed)
+    fit_split(hasher, train, count_classes(train))
     seconds = time.process_time() - began
     yield codes("csq", bits, "", hasher.model_, seconds, counts=())
     began, model = time.process_time(), HashModel.of(hasher.model_)
@@ -57,7 +57,7 @@ def trials(source: Source, held_out: bool, bits: int, seed: int) -> Iterator[tup
     base = data.base.where(~data.trained_base()).labeled()
     question, train = Question("new rows", base, data.query.labeled(), ("map",)), data.train.compact()[0]
     fits: dict[str, Fit] = {"network": partial(network, bits=bits, seed=seed)}
-    fits |= {way: partial(fitted, hasher=Hasher(bits, way, seed=seed)) for way in WAYS[2:]}
+    fits |= {way: partial(fitted, hasher=Hasher(bits, method=way, seed=seed)) for way in WAYS[2:]}
     for name, fit in fits.items():
         yield {"data": source.name, "bits": bits, "fit": name, "seed": seed}, Trial(fit, train, (question,))
 

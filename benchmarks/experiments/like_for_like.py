@@ -32,6 +32,7 @@ from lbhash.losses import METHODS as LOSSES
 from lbhash.losses import recommended
 from lbhash.reproduce.runs.experiment_settings import METHODS
 from lbhash.reproduce.runs.sources import Source
+from lbhash.training.settings import grouped
 from lbhash.trials.intervals import bootstrap, holm, p_value
 from lbhash.trials.trial import Trial
 
@@ -50,7 +51,10 @@ def trials(cells: pd.DataFrame, sources: dict[str, Source]) -> Iterator[tuple[di
     for data, recipe, method, over, bits, epochs, seeds in cells[KEY].itertuples(index=False):
         for pull, seed in product((over, "surrogate"), range(seeds)):
             own = {"pull": pull, "recipe": recipe, "seed": seed, "device": "cpu"}
-            hasher, columns = Hasher(bits, method, epochs, **own), dict(zip(KEY, (data, recipe, method), strict=False))
+            hasher, columns = (
+                Hasher(**grouped(bits=bits, method=method, epochs=epochs, **own)),
+                dict(zip(KEY, (data, recipe, method), strict=False)),
+            )
             columns |= {"over": pull, "bits": bits, "epochs": epochs, "seed": seed}
             yield columns, asked(sources[data], hasher, sources[data].top_k())
 

@@ -30,7 +30,7 @@ from lbhash.hasher import Hasher
 from lbhash.losses import METHODS
 from lbhash.reproduce.runs.sources import Source
 from lbhash.training.coders import CODERS
-from lbhash.training.settings import LABEL_FREE
+from lbhash.training.settings import LABEL_FREE, grouped
 from lbhash.trials.intervals import Interval
 from lbhash.trials.questions import Question, Values
 from lbhash.trials.stored import Stored
@@ -75,7 +75,7 @@ def hasher_of(method: str, bits: int, epochs: int, seed: int) -> Hasher:
     """Return what a form trains."""
     host = method.removesuffix("_d")
     training: dict[str, Any] = {"pull": "none" if host == method else "surrogate", "epochs": epochs}
-    return Hasher(bits, host, seed=seed, device="cpu", **({} if host in CODERS else training))
+    return Hasher(**grouped(bits=bits, method=host, seed=seed, device="cpu", **{} if host in CODERS else training))
 
 
 def trials(cells: pd.DataFrame, given: argparse.Namespace) -> Iterator[tuple[dict[str, Any], Trial]]:

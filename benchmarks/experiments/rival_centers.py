@@ -33,10 +33,11 @@ from lbhash.centers import class_centers
 from lbhash.centers.arrange import arrange_centers, confused_distance
 from lbhash.centers.distance import minimum_distance, pairwise_distances
 from lbhash.data import EmbeddingSplit
-from lbhash.hasher import Hasher
+from lbhash.hasher import Hasher, fit_split
 from lbhash.losses import Task, recommended
 from lbhash.losses.csq import CSQ
 from lbhash.training.confusion import confusion
+from lbhash.training.settings import grouped
 from lbhash.trials.intervals import Interval
 from lbhash.trials.questions import Question, Values
 from lbhash.trials.stored import Stored
@@ -205,12 +206,14 @@ class Rows:
 
     def hungarian(self, seed: int) -> Words:
         """Return words that are assigned once, to the class means of ITQ's outputs."""
-        return assigned(self.designed(seed), self._means(Hasher(self.bits, "itq", seed=seed).fit_split(self.split, 0)))
+        return assigned(
+            self.designed(seed), self._means(fit_split(Hasher(self.bits, method="itq", seed=seed), self.split, 0))
+        )
 
     def hyp2(self, seed: int) -> Words:
         """Return the signs of the class means of a HyP² model's outputs, in the place of its proxies."""
-        hasher = Hasher(self.bits, "hyp2", pull="none", epochs=self.epochs, seed=seed, device="cpu")
-        return np.where(self._means(hasher.fit_split(self.split, self.classes)) >= 0, 1, -1).astype(np.int8)
+        hasher = Hasher(self.bits, method="hyp2", pull="none", epochs=self.epochs, seed=seed, device="cpu")
+        return np.where(self._means(fit_split(hasher, self.split, self.classes)) >= 0, 1, -1).astype(np.int8)
 
     def mds(self, seed: int) -> Words:
         """Return MDS's centers in random order."""
@@ -261,8 +264,11 @@ def trained(train: EmbeddingSplit, *, kind: str, bits: int, seed: int, epochs: i
     GivenCenters.WORDS[kind] = words = KINDS[kind](rows, seed)
     own = {"pull": "none", "centers": "best-ratio", "device": "cpu"} | recommended("csq", "none", bits)
     own["options"] = own.get("options", {}) | {"words": kind, "reassign": kind == "reassigned"}
-    began, hasher = time.process_time(), Hasher(bits, GivenCenters, epochs, seed, **own)
-    model = hasher.fit_split(train, rows.classes).model_
+    began, hasher = (
+        time.process_time(),
+        Hasher(**grouped(bits=bits, method=GivenCenters, epochs=epochs, seed=seed, **own)),
+    )
+    model = fit_split(hasher, train, rows.classes).model_
     store = codes(kind, bits, "", model, time.process_time() - began, counts=())
     apart = {"min D": minimum_distance(words), "confused D - mean D": confused_distance(words, rows.confused)}
 

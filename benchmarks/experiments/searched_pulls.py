@@ -26,6 +26,7 @@ from benchmarks.experiments.shared import asked, fitted, held_out, markdown, opt
 
 from lbhash.hasher import Hasher
 from lbhash.reproduce.runs.sources import Source
+from lbhash.training.settings import grouped
 from lbhash.trials.intervals import bootstrap, holm, p_value
 from lbhash.trials.trial import Trial
 
@@ -56,7 +57,7 @@ def hasher_of(method: str, pull: str, setting: Setting, seed: int = 0) -> Hasher
     given = {name: value for name, value in setting.items() if name != "weight"}
     guidance = None if pull == "none" else {"weight": setting["weight"]}
     common = {"epochs": EPOCHS, "recipe": "paper", "schedule": "cosine", "head": "bits", "device": "cpu", "seed": seed}
-    return Hasher(BITS, method, pull=pull, guidance=guidance, **common, **given)
+    return Hasher(**grouped(bits=BITS, method=method, pull=pull, guidance=guidance, **common, **given))
 
 
 def tries(sources: list[Source], settings: list[Setting]) -> Iterator[tuple[dict[str, Any], Trial]]:

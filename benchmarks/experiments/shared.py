@@ -19,7 +19,7 @@ import seaborn as sns
 
 from lbhash.data import EmbeddingSplit, hold_out
 from lbhash.evaluation.held_out import leave_one_out_map
-from lbhash.hasher import Hasher
+from lbhash.hasher import Hasher, fit_split, name_of
 from lbhash.reproduce.runs.sources import Source
 from lbhash.trials.questions import Question, Values
 from lbhash.trials.stored import Stored
@@ -57,8 +57,8 @@ def options(
 def fitted(train: EmbeddingSplit, *, hasher: Hasher) -> Iterator[Store]:
     """Yield the codes of a hasher that is fitted now; its seconds are those of the processor."""
     began = time.process_time()
-    hasher.fit_split(train, count_classes(train))
-    yield codes(hasher.name, hasher.bits, "", hasher.model_, time.process_time() - began, counts=())
+    fit_split(hasher, train, count_classes(train))
+    yield codes(name_of(hasher), hasher.bits, "", hasher.model_, time.process_time() - began, counts=())
 
 
 def asked(source: Source, hasher: Hasher, top_k: int | None = None) -> Trial:

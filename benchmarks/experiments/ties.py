@@ -16,7 +16,7 @@ from benchmarks.experiments.shared import markdown, options, show
 from lbhash.codes import unpack
 from lbhash.data import Dataset
 from lbhash.evaluation.report import evaluate
-from lbhash.hasher import Hasher
+from lbhash.hasher import Hasher, encode_split, fit_split
 
 PART = "ties"
 COLUMNS = ["expected", "worst", "best", "file order", "by class", "by class, reversed", "NumPy's argsort"]
@@ -24,9 +24,9 @@ COLUMNS = ["expected", "worst", "best", "file order", "by class", "by class, rev
 
 def mean_average_precisions(dataset: Dataset, bits: int, epochs: int) -> list[float]:
     """Return mAP over the whole base in the orders of ``COLUMNS``."""
-    hasher = Hasher(bits, "csq", pull="none", epochs=epochs, recipe="paper", centers="best", device="cpu")
-    hasher.fit_split(dataset.train, dataset.classes)
-    query, base = hasher.encode_split(dataset.query), hasher.encode_split(dataset.base)
+    hasher = Hasher(bits, method="csq", pull="none", epochs=epochs, recipe="paper", centers="best", device="cpu")
+    fit_split(hasher, dataset.train, dataset.classes)
+    query, base = encode_split(hasher, dataset.query), encode_split(hasher, dataset.base)
     wanted, labels = dataset.query.labels, dataset.base.labels
     report = evaluate(query, wanted, base, labels)
     by_class = np.argsort(labels, kind="stable")

@@ -14,27 +14,66 @@ from lbhash.utils.version import __version__
 
 if TYPE_CHECKING:
     from lbhash.centers import class_centers
+    from lbhash.codes import convert, hamming_distances, pack, unpack
+    from lbhash.codes.io import CodeTable, read_codes, write_codes
+    from lbhash.comparison.result import Comparison
     from lbhash.comparison.study import compare
+    from lbhash.data import load_dataset
     from lbhash.evaluation.bound import Bound, bound
     from lbhash.evaluation.report import Report, evaluate
     from lbhash.hasher import Hasher
+    from lbhash.index import Index, SearchResult
+    from lbhash.training.settings import TrainingArguments
 
 # Threads of FAISS and Numba sleep while they wait for each other: else, beside other programs, they waste their turns.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
-__all__ = ["Bound", "Hasher", "Report", "__version__", "bound", "class_centers", "compare", "evaluate"]
+__all__ = [
+    "Bound",
+    "CodeTable",
+    "Comparison",
+    "Hasher",
+    "Index",
+    "Report",
+    "SearchResult",
+    "TrainingArguments",
+    "__version__",
+    "bound",
+    "class_centers",
+    "compare",
+    "convert",
+    "evaluate",
+    "hamming_distances",
+    "load_dataset",
+    "pack",
+    "read_codes",
+    "unpack",
+    "write_codes",
+]
 
 
 __getattr__ = lazy_names(
     __name__,
     {
         "Bound": "evaluation.bound",
+        "CodeTable": "codes.io",
+        "Comparison": "comparison.result",
         "Hasher": "hasher",
+        "Index": "index",
         "Report": "evaluation.report",
+        "SearchResult": "index",
+        "TrainingArguments": "training.settings",
         "bound": "evaluation.bound",
         "class_centers": "centers",
         "compare": "comparison.study",
+        "convert": "codes",
         "evaluate": "evaluation.report",
+        "hamming_distances": "codes",
+        "load_dataset": "data",
+        "pack": "codes",
+        "read_codes": "codes.io",
+        "unpack": "codes",
+        "write_codes": "codes.io",
     },
 )
 

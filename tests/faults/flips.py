@@ -150,14 +150,14 @@ for _name, _what, _enough, _steps in (
 
 
 def answers(client: Any) -> list:
-    """Return what a service answers from an index: every code, and those of a label, with their attributes."""
+    """Return what a service answers from an index: every code, and those of a label, with their metadata."""
     found = []
     for request in ({"code": "0f3a", "k": 1000}, {"code": "ff00", "k": 1000}, {"code": "0f3a", "where": {"label": 1}}):
         answer = client.post("/v1/search", json=request)
         if answer.status_code in (400, 503) and "damaged" in answer.json()["detail"]:
             raise ValueError(answer.json()["detail"])
         assert answer.status_code == 200, answer.text
-        found.append([(one["id"], one["distance"], one["attributes"]) for one in answer.json()["neighbors"]])
+        found.append([(one["id"], one["distance"], one["metadata"]) for one in answer.json()["neighbors"]])
     return found
 
 
@@ -241,7 +241,7 @@ def _segments(folder: str) -> None:
     codes = rng.integers(0, 256, (210, BITS // 8), dtype=np.uint8)
     index = build_index(CodeTable(codes[:30], BITS, np.arange(30)), folder)
     for start in range(30, 210, 30):
-        index.add(codes[start : start + 30], attributes={"row": np.arange(start, start + 30)})
+        index.add(codes[start : start + 30], metadata={"row": np.arange(start, start + 30)})
 
 
 @attack("flip-model", "damaged model files, read by `encode` and `search`", 200)

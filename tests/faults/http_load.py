@@ -59,7 +59,7 @@ class State:
                 "distance": int(distances[place]),
                 "score": None,
                 "label": int(self.labels[place]),
-                "attributes": {"row": int(self.rows[place]), "label": int(self.labels[place])},
+                "metadata": {"row": int(self.rows[place]), "label": int(self.labels[place])},
                 "code": self.codes[place].tobytes().hex(),
             }
             for rank, place in enumerate(found, 1)

@@ -62,7 +62,7 @@ class Material:
         return folder
 
     def index(self, kind: str = "flat", *, vectors: bool = True) -> Path:
-        """Return an index of two segments, with ids that are not consecutive, attributes, vectors and removed codes.
+        """Return an index of two segments, with ids that are not consecutive, metadata, vectors and removed codes.
 
         Those of ``flat`` store equal codes once. Those of ``ivf`` differ, so that they are enough for a structure.
         """
@@ -84,7 +84,7 @@ def _build(folder: str, kind: str, vectors: bool) -> None:
     stored = rng.integers(0, 9, (1700, 3)).astype(np.uint8)
     first, rest = slice(0, 1500), slice(1500, None)
     table = CodeTable(codes[first], BITS, np.arange(1500), rng.integers(0, 3, 1500))
-    more = {"vectors": stored[first], "store_vectors": "embeddings"} if vectors else {}
+    more = {"vectors": stored[first], "store": "embeddings"} if vectors else {}
     index = build_index(table, folder, kind, ids=ids[first], **more)
     columns = {"row": np.arange(1500, 1700), "label": rng.integers(0, 3, 200)}
     index.add(codes[rest], ids[rest], columns, vectors=stored[rest] if vectors else None)
@@ -93,9 +93,9 @@ def _build(folder: str, kind: str, vectors: bool) -> None:
 
 def look_at_index(folder: str) -> dict:
     """Return all that an index holds and finds, as JSON can hold it; its generation and its layout do not matter."""
-    from lbhash.index import open_index
+    from lbhash.index import Index
 
-    index = open_index(folder)
+    index = Index.open(folder, mode="a")
     index.verify()
     ids = index.ids()
     order = np.argsort(ids)
@@ -104,8 +104,8 @@ def look_at_index(folder: str) -> dict:
     return {
         "ids": ids.tolist(),
         "codes": index.codes_of(ids).tolist(),
-        "attributes": index.attributes_of(ids).to_pylist(),
-        "vectors": index.vectors_of(ids).tolist() if index.store_vectors else None,
+        "metadata": index.metadata_of(ids).to_pylist(),
+        "vectors": index.vectors_of(ids).tolist() if index.vectors else None,
         "distances": found.distances.tolist(),
     }
 

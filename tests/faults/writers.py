@@ -57,9 +57,9 @@ def _codes(ids: np.ndarray) -> np.ndarray:
 
 def write(folder: str, first: int, seed: int) -> None:
     """Change an index some times, and say before each change what it is, and after it that it is done."""
-    from lbhash.index import open_index
+    from lbhash.index import Index
 
-    rng, index, own, following = random.Random(seed), open_index(folder), [], first
+    rng, index, own, following = random.Random(seed), Index.open(folder, mode="a"), [], first
     for _ in range(CHANGES):
         what = rng.choice(["add", "add", "add", "remove", "compact"])
         if what == "add":

@@ -18,10 +18,11 @@ from lbhash.codes.io import CodeTable
 from lbhash.comparison.study import compare_dataset
 from lbhash.data import Dataset, load_dataset
 from lbhash.evaluation.report import evaluate
-from lbhash.hasher import Hasher
-from lbhash.index import Index, build_index
+from lbhash.hasher import Hasher, encode_split, fit_split
+from lbhash.index import BaseIndex, build_index
 from lbhash.pipeline.unseen import evaluate_unseen
 from lbhash.training.coders import coder_of
+from lbhash.training.settings import grouped
 from lbhash.utils.labels import class_array
 from lbhash.utils.system import usable_cores
 
@@ -56,7 +57,7 @@ def run_demo(out: str | Path, data: Data = "characters", seed: int = 0, epochs: 
     )
     runs = []
     for name, about, settings in METHODS:
-        hasher = Hasher(bits, seed=seed, **settings, progress=True)
+        hasher = Hasher(**grouped(bits=bits, seed=seed, **settings, progress=True))
         if coder_of(hasher.method) is None:  # the others have no epochs
             hasher.set_params(epochs=epochs)
         runs.append(_run(name, about, hasher, dataset))
@@ -102,7 +103,7 @@ def run_demo(out: str | Path, data: Data = "characters", seed: int = 0, epochs: 
         console.print(Text(f"  {line}"), soft_wrap=True)
 
 
-def search_examples(run: Run, index: Index, dataset: Dataset) -> list[Neighborhood]:
+def search_examples(run: Run, index: BaseIndex, dataset: Dataset) -> list[Neighborhood]:
     """Search for the nearest codes of a query of each of three classes, spread over all of them."""
     labels = np.asarray(dataset.query.labels)
     wanted = np.linspace(0, dataset.classes - 1, QUERIES + 2).astype(int)[1:-1]
@@ -116,11 +117,23 @@ def search_examples(run: Run, index: Index, dataset: Dataset) -> list[Neighborho
 
 def _run(name: str, about: str, hasher: Hasher, dataset: Dataset) -> Run:
     started = time.perf_counter()
-    hasher.fit_split(dataset.train, dataset.classes)
+    fit_split(hasher, dataset.train, dataset.classes)
     seconds = time.perf_counter() - started
-    query, base = hasher.encode_split(dataset.query), hasher.encode_split(dataset.base)
-    report = evaluate(query, dataset.query.labels, base, dataset.base.labels, bits=hasher.bits)
-    known = evaluate(query, dataset.query.labels, hasher.train_codes_, dataset.train.labels, bits=hasher.bits)
+    query, base = encode_split(hasher, dataset.query), encode_split(hasher, dataset.base)
+    report = evaluate(
+        query_codes=query,
+        query_labels=dataset.query.labels,
+        base_codes=base,
+        base_labels=dataset.base.labels,
+        bits=hasher.bits,
+    )
+    known = evaluate(
+        query_codes=query,
+        query_labels=dataset.query.labels,
+        base_codes=hasher.train_codes_,
+        base_labels=dataset.train.labels,
+        bits=hasher.bits,
+    )
     (unseen,) = evaluate_unseen(dataset, hasher, draws=1, seed=hasher.seed).figures["unseen_map"]
     return Run(name, about, hasher, query, base, report, known.map, unseen, seconds)
 

@@ -40,9 +40,7 @@ _NEW_DATA = (
     Rule("text_column", "needs", "encoder", "it is the column of what an encoder embeds"),
 )
 _CODES = (
-    Rule(
-        "codes", "takes only", "index out kind option store_vectors overwrite id_column", "codes are taken as they are"
-    ),
+    Rule("codes", "takes only", "index out kind option vectors overwrite id_column", "codes are taken as they are"),
     Rule("codes", "or", "model data", "an index takes codes, or what a model makes of data"),
 )
 RULES: dict[str, tuple[Rule, ...]] = {

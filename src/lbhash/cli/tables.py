@@ -159,7 +159,7 @@ def print_unlabeled(metrics: Mapping[str, Any]) -> None:
             for k, recall in zip(metrics["neighbors"], metrics["neighbor_recall"], strict=True)
         ),
         f"to find 95 % of the {metrics['neighbors'][0]} nearest, re-rank {metrics['neighbor_candidates'][0]:,} "
-        "candidates: index build --store-vectors int8, and search --rerank embeddings",
+        "candidates: index build --vectors int8, and search --rerank embeddings",
         *(["more bits find more of them: --bits 256"] if metrics["bits"] < 256 else []),
         "with labels (--labels FILE or --label-column NAME) the codes would learn which rows belong together: "
         "docs/search.md says what that is worth",
@@ -258,7 +258,7 @@ def print_neighbors(found: Mapping[str, Any]) -> None:
         return
     scored = any(neighbor["score"] is not None for neighbor in neighbors)
     further = [
-        name for name in neighbors[0]["attributes"] if name not in ("row", "label", "labels")
+        name for name in neighbors[0]["metadata"] if name not in ("row", "label", "labels")
     ]  # the row is the id as a rule
     labeled = any(neighbor["label"] is not None for neighbor in neighbors)
     columns = ["rank", "id", "distance", *(["score"] if scored else []), *(["label"] if labeled else []), *further]
@@ -267,7 +267,7 @@ def print_neighbors(found: Mapping[str, Any]) -> None:
         cells = [neighbor["rank"], neighbor["id"], neighbor["distance"]]
         cells += [number(neighbor["score"], 4)] if scored else []
         cells += ["–" if neighbor["label"] is None else neighbor["label"]] if labeled else []
-        table.add_row(*map(str, [*cells, *(neighbor["attributes"][name] for name in further)]))
+        table.add_row(*map(str, [*cells, *(neighbor["metadata"][name] for name in further)]))
     Console().print(table)
 
 

@@ -30,6 +30,7 @@ FORMER = {
     "--no-guided": "--pull none leaves the guidance out",
     "--nodes": _TORCHRUN,
     "--queue": "64 requests may wait",
+    "--store-vectors": "--vectors says which vectors an index stores",
     "--shard-rows": "a part has 65,536 rows, or 4,096 images or texts",
     "--threads": "taskset limits the cores; in Python, threads=N",
     "--token": _TOKENS,

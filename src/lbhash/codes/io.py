@@ -30,6 +30,8 @@ from lbhash.utils.reading import reading
 from lbhash.utils.validation import check_same_rows, check_type, refusing
 
 SUFFIXES = (".parquet", ".npz")
+VERSION = 2
+"""Of a file of codes; the bits of the first had another order."""
 READABLE = (*SUFFIXES, ".npy")
 OWN_COLUMNS = ("row", "code", "label", "labels")
 """The columns of a Parquet file of codes that lbhash writes; all others are extra columns."""
@@ -89,20 +91,21 @@ def check_table(table: object) -> None:
 
 
 def write_codes(path: str | Path, table: CodeTable) -> None:
-    """Write codes to a ``.parquet`` file (``codes_as_arrow``) or an ``.npz`` file; both hold a checksum."""
+    """Write codes to a ``.parquet`` file (``convert_arrow``) or an ``.npz`` file; both hold a checksum."""
     file = check_suffix(path)
     check_table(table)
     if file.suffix == ".npz":
         arrays = {"codes": table.codes, "bits": table.bits, "rows": table.rows, "model": table.model}
+        arrays["version"] = VERSION
         if table.labels is not None:
             used = Labels(table.labels, table.class_names).used()
             arrays |= {"labels": used.numbers, "classes": np.array(json.dumps(list(used.classes)))}
         write_npz(file, arrays)
         return
-    write_parquet(file, codes_as_arrow(table))
+    write_parquet(file, convert_arrow(table))
 
 
-def codes_as_arrow(table: CodeTable) -> pa.Table:
+def convert_arrow(table: CodeTable) -> pa.Table:
     """Return codes as the columns ``row``, ``code``, ``label`` or ``labels``, and the extra columns."""
     columns = {
         "row": pa.array(table.rows),
@@ -111,8 +114,12 @@ def codes_as_arrow(table: CodeTable) -> pa.Table:
     }
     if table.extra_columns is not None:
         columns |= {name: table.extra_columns[name] for name in table.extra_columns.column_names}
-    metadata = {"bits": table.bits, "model": table.model}
-    return pa.table(columns).replace_schema_metadata({"lbhash": json.dumps(metadata)})
+    return pa.table(columns).replace_schema_metadata(code_metadata(table.bits, table.model))
+
+
+def code_metadata(bits: int, model: str) -> dict[str, str]:
+    """Return what the schema of a file of codes says of them."""
+    return {"lbhash": json.dumps({"bits": bits, "model": model, "version": VERSION})}
 
 
 def code_column(codes: PackedCodes) -> pa.FixedSizeBinaryArray:
@@ -201,9 +208,11 @@ def _read_parquet(file: Path, name: str) -> CodeTable:
 def _codes_of(table: pa.Table, file: Path, name: str) -> CodeTable:
     try:
         facts = json.loads((table.schema.metadata or {}).get(b"lbhash", b"{}"))
-        stated, model = facts.get("bits"), facts.get("model", "")
+        stated, model, version = facts.get("bits"), facts.get("model", ""), facts.get("version")
     except (ValueError, AttributeError, RecursionError) as error:
         raise OSError(f"{one_line(error)} ({file.name})") from None
+    if facts:
+        _check_version(version, f"{name} is {str(file)!r}")
     if "code" not in table.column_names or not pa.types.is_fixed_size_binary(table["code"].type):
         raise ValueError(f"{name} is {str(file)!r}, which has no column 'code' of packed codes")
     width = table["code"].type.byte_width
@@ -222,6 +231,12 @@ def _codes_of(table: pa.Table, file: Path, name: str) -> CodeTable:
     return made if labels is None else replace(made, labels=labels.numbers, class_names=labels.classes)
 
 
+def _check_version(version: Any, source: str) -> None:
+    if version != VERSION:
+        was = 1 if version is None else version
+        raise ValueError(f"{source}, of format {was}; this lbhash reads format {VERSION} alone: encode again")
+
+
 def _read_npz(file: Path, name: str, bits: int | None) -> CodeTable:
     check_npz(file, f"{name} is {str(file)!r}, which")
     try:
@@ -231,6 +246,8 @@ def _read_npz(file: Path, name: str, bits: int | None) -> CodeTable:
     if "codes" not in found:
         raise ValueError(f"{name} is {str(file)!r}, which has no array 'codes' (it has {', '.join(found)})")
     codes = found["codes"]
+    if "model" in found:
+        _check_version(found.get("version"), f"{name} is {str(file)!r}")
     given = check_bits(int(found["bits"]), f"bits of {name}") if "bits" in found else None
     if given is not None and codes.dtype == np.uint8 and codes.shape[1:] == (code_bytes(given),):
         length = given  # write_codes wrote them: they are packed, even if all bytes are 0 or 1

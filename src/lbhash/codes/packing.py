@@ -1,8 +1,8 @@
 """Binary codes: from ±1 to packed bits and back, and the Hamming distance.
 
-A code of h bits is b in {-1, +1}^h. It is stored packed: a row of ``ceil(h / 8)`` bytes, bit k in byte
-``k // 8`` at position ``k % 8`` (little-endian inside the byte), with +1 as 1 and -1 as 0. The bits that pad the
-last byte are 0. This module alone fixes that order, which makes byte j the paper's index of the j-th block of 8 bits.
+A code of h bits is b in {-1, +1}^h. It is stored packed, as ``np.packbits`` does: a row of ``ceil(h / 8)`` bytes, the
+first bit as the highest of the first byte, with +1 as 1 and -1 as 0. The bits that pad the last byte are its lowest,
+and 0. So codes are sentence-transformers' ``ubinary``, and the bits of databases, as they are.
 """
 
 from __future__ import annotations
@@ -30,9 +30,10 @@ __all__ = [
     "check_width",
     "code_bytes",
     "code_from_hex",
-    "codes_as",
+    "convert",
     "hamming_distances",
     "pack",
+    "pack_outputs",
     "unpack",
 ]
 
@@ -73,8 +74,9 @@ def check_width(codes: PackedCodes, bits: int | None, name: str = "codes") -> in
     if bits is None:
         return 8 * codes.shape[1]
     _check_bytes(codes, bits, name)
-    if bits % 8 and len(codes) and int(codes[:, -1].max()) >> (bits % 8):
-        row = int(np.argmax(codes[:, -1] >> (bits % 8) > 0))
+    padding = 0xFF >> bits % 8 if bits % 8 else 0
+    if padding and len(codes) and int(np.bitwise_or.reduce(codes[:, -1])) & padding:
+        row = int(np.argmax(codes[:, -1] & padding > 0))
         raise ValueError(f"{name} has a bit beyond the first {bits} set in row {row}; bits that pad a code must be 0")
     return int(bits)
 
@@ -91,23 +93,37 @@ def check_same_width(codes: PackedCodes, others: PackedCodes, name: str, other_n
         raise ValueError(f"{name} has {widths[0]} bytes a row and {other_name} has {widths[1]}; they must be equal")
 
 
-def pack(signs: npt.ArrayLike) -> PackedCodes:
-    """Pack real numbers into codes by their signs, with bin(0) = +1.
+def pack(values: npt.ArrayLike) -> PackedCodes:
+    """Pack a column for each bit into codes.
 
-    ``signs`` are ``[n, bits]`` real numbers but NaN; the codes are ``uint8 [n, ceil(bits / 8)]``. Integers 0 and 1,
-    which would all count as positive, are a ``ValueError``; ``as_packed`` takes them.
+    Args:
+        values: ``[n, bits]``: Booleans or integers 0 and 1; or real numbers, by their signs, with bin(0) = +1.
 
-    >>> pack([[1, -1, -1, 1], [-1, 0, 0, 0]]).tolist()
-    [[9], [14]]
+    Returns:
+        The codes, ``uint8 [n, ceil(bits / 8)]``.
+
+    Raises:
+        TypeError, ValueError: the values have another shape, hold NaN, or are fractions that are all 0 or 1, which may
+            mean either.
+
+    >>> pack([[1, -1, -1, 1], [-1, 0, 0, 0]]).tolist(), pack([[1, 0, 0, 1]]).tolist()
+    ([[144], [112]], [[144]])
     """
-    array = as_numbers(signs, "signs")
-    check_bits(array.shape[1], "the number of columns of signs")
-    if np.issubdtype(array.dtype, np.floating) and np.isnan(array).any():
-        row = int(np.flatnonzero(np.isnan(array).any(axis=1))[0])
-        raise ValueError(f"signs holds NaN (first in row {row}); its values must be numbers")
-    if array.dtype.kind in "biu" and array.size and (array.min(), array.max()) == (0, 1):  # real outputs may be both
-        raise ValueError("signs holds only 0 and 1, which are no signs; pack bits by lbhash.codes.as_packed")
-    return np.packbits(array >= 0, axis=1, bitorder="little")
+    array = as_numbers(values, "values")
+    check_bits(array.shape[1], "the number of columns of values")
+    if array.dtype.kind == "b" or (array.dtype.kind in "iu" and array.size and 0 <= array.min() <= array.max() <= 1):
+        return np.packbits(array > 0, axis=1)
+    if array.dtype.kind == "f" and array.size and (array.min(), array.max()) == (0, 1) and np.isin(array, (0, 1)).all():
+        raise ValueError("values holds fractions that are all 0 or 1; it must hold integers or Booleans, or ±1")
+    return pack_outputs(array, "values")
+
+
+def pack_outputs(outputs: npt.NDArray, name: str = "outputs") -> PackedCodes:
+    """Return the codes of real outputs ℓ ``[n, bits]``, their signs; ``ValueError`` if one is NaN."""
+    if outputs.dtype.kind == "f" and (wrong := np.isnan(outputs).any(axis=1)).any():
+        row = int(np.flatnonzero(wrong)[0])
+        raise ValueError(f"{name} holds NaN (first in row {row}); its values must be numbers")
+    return np.packbits(outputs >= 0, axis=1)
 
 
 def as_packed(array: npt.ArrayLike, bits: int | None = None, name: str = "codes") -> tuple[PackedCodes, int]:
@@ -121,13 +137,13 @@ def as_packed(array: npt.ArrayLike, bits: int | None = None, name: str = "codes"
 
     >>> codes, bits = as_packed([[1, -1, -1, 1]])
     >>> codes.tolist(), bits
-    ([[9]], 4)
+    ([[144]], 4)
     """
     given = as_array(array, name)
     if given.ndim != 2 or given.dtype.kind not in "biuf":
         shape = f" {list(given.shape)}" if given.ndim else ""
         raise ValueError(f"{name} is {held(given)}{shape}; it must be [n, bits] of ±1 or 0/1, or packed")
-    packed = given.dtype == np.uint8 and (given.max(initial=0) > 1 if bits is None else given.shape[1] != bits)
+    packed = given.dtype == np.uint8 and (given.max(initial=0) > 1 if bits in (None, 1) else given.shape[1] != bits)
     if packed:
         codes = check_codes(given, name)
         return codes, check_width(codes, bits, name)
@@ -142,7 +158,7 @@ def as_packed(array: npt.ArrayLike, bits: int | None = None, name: str = "codes"
             row, column = np.argwhere(wrong)[0]
             wanted = "packed uint8, or hold only -1 and +1, or only 0 and 1 (of real outputs take the signs)"
             raise ValueError(f"{name} is {rows[row, column]} in row {start + row}; it must be {wanted}")
-    return np.packbits(given >= 0 if negative else given > 0, axis=1, bitorder="little"), length
+    return np.packbits(given >= 0 if negative else given > 0, axis=1), length
 
 
 def as_packed_alike(bits: int | None = None, **codes: npt.ArrayLike) -> tuple[list[PackedCodes], int]:
@@ -156,7 +172,7 @@ def as_packed_alike(bits: int | None = None, **codes: npt.ArrayLike) -> tuple[li
             said on standard error; the Hamming distances are those of packed codes, and only the length is another.
 
     >>> as_packed_alike(a=[[1, -1, -1, 1]], b=np.array([[True, False, True, False]]))
-    ([array([[9]], dtype=uint8), array([[5]], dtype=uint8)], 4)
+    ([array([[144]], dtype=uint8), array([[160]], dtype=uint8)], 4)
     """
     arrays = {name: as_array(array, name) for name, array in codes.items()}
     if bits is None:
@@ -194,8 +210,8 @@ def _are_bits(arrays: Sequence[npt.NDArray[Any]]) -> bool:
 def code_from_hex(text: str, bits: int) -> PackedCodes:
     """Return the packed code ``uint8 [bytes]`` of hexadecimal digits, two for each byte in the order of the bytes.
 
-    >>> code_from_hex("ff03", bits=10).tolist()
-    [255, 3]
+    >>> code_from_hex("ffc0", bits=10).tolist()
+    [255, 192]
     """
     digits = 2 * code_bytes(bits)
     if re.fullmatch(f"[0-9a-fA-F]{{{digits}}}", text) is None:
@@ -206,30 +222,27 @@ def code_from_hex(text: str, bits: int) -> PackedCodes:
     return code
 
 
-def codes_as(codes: npt.ArrayLike, bits: int, form: str) -> Any:
-    """Return packed codes ``[n, ceil(bits / 8)]`` in a form of other programs, all of which have the first bit first.
+def convert(codes: npt.ArrayLike, bits: int, form: str) -> Any:
+    """Return packed codes ``uint8 [n, ceil(bits / 8)]`` in another form that programs take.
 
     Args:
-        codes: ``uint8 [n, ceil(bits / 8)]``.
+        codes: which are sentence-transformers' ``ubinary`` as they are.
         bits: the length of a code.
-        form: ``bits``, a list of strings of 0 and 1, one character a bit; ``ubinary``, ``uint8 [n, bytes]`` with the
-            first bit as the most significant of its byte, and the bits that pad the last byte 0 and at its end;
-            ``binary``, ``int8 [n, bytes]``, which is ``ubinary`` minus 128; or ``hex``, a list of strings, two digits
-            for each byte of ``ubinary``. The Hamming distances of two rows are the same in each.
+        form: ``bits``, a list of strings of 0 and 1, one character a bit; ``binary``, ``int8 [n, bytes]``, each byte
+            minus 128; or ``hex``, a list of strings, two digits a byte.
 
-    >>> codes_as(pack([[1, -1, -1, 1]]), 4, "bits"), codes_as(pack([[1, -1, -1, 1]]), 4, "hex")
+    Raises:
+        TypeError, ValueError: an argument is not as above.
+
+    >>> convert(pack([[1, -1, -1, 1]]), 4, "bits"), convert(pack([[1, -1, -1, 1]]), 4, "hex")
     (['1001'], ['90'])
     """
-    form = check_choice(form, "form", ("bits", "ubinary", "binary", "hex"))
+    form = check_choice(form, "form", ("bits", "binary", "hex"))
     rows = check_codes(codes)
     check_width(rows, bits)
     if form == "bits":
-        ones = np.unpackbits(rows, axis=1, count=bits, bitorder="little")
-        return [row.tobytes().decode() for row in ones + ord("0")]
-    swapped = _SWAPPED[rows]
-    if form == "hex":
-        return [row.tobytes().hex() for row in swapped]
-    return swapped if form == "ubinary" else (swapped ^ 128).view(np.int8)
+        return [row.tobytes().decode() for row in np.unpackbits(rows, axis=1, count=bits) + ord("0")]
+    return [row.tobytes().hex() for row in rows] if form == "hex" else (rows ^ 128).view(np.int8)
 
 
 def unpack(codes: npt.ArrayLike, bits: int) -> npt.NDArray[np.int8]:
@@ -240,7 +253,7 @@ def unpack(codes: npt.ArrayLike, bits: int) -> npt.NDArray[np.int8]:
     """
     array = check_codes(codes)
     _check_bytes(array, bits, "codes")
-    ones = np.unpackbits(array, axis=1, count=bits, bitorder="little").view(np.int8)
+    ones = np.unpackbits(array, axis=1, count=bits).view(np.int8)
     return 2 * ones - 1
 
 
@@ -272,4 +285,3 @@ def hamming_distances(a: npt.ArrayLike, b: npt.ArrayLike) -> npt.NDArray[np.int3
 
 
 _POPCOUNT = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1).sum(axis=1, dtype=np.uint8)
-_SWAPPED = np.packbits(np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1, bitorder="little"))

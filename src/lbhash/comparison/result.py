@@ -13,6 +13,7 @@ from lbhash.trials.stored import EMBEDDINGS, Way
 from lbhash.utils.files import replacing, write_text
 from lbhash.utils.formatting import number
 from lbhash.utils.html import png_url, render
+from lbhash.utils.validation import check_choice
 
 if TYPE_CHECKING:
     import pandas as pd  # type: ignore[import-untyped]
@@ -130,10 +131,14 @@ class Comparison:
     def figure(self, *questions: str) -> Figure:
         """Draw each question's figure against bytes a row in memory: the pick, FAISS's quantizers and the embeddings.
 
-        All other ways are gray.
+        All other ways are gray. Without ``questions``, all that the data answer are drawn. ``ValueError`` names one
+        that they do not answer.
         """
         from lbhash.utils.plotting import new_figure
 
+        for question in questions:
+            check_choice(question, "questions", self.questions)
+        questions = questions or tuple(self.questions)
         figure, panels = new_figure(max(5.0, 3.5 * len(questions)), 3.6, *[1.0] * len(questions))
         for axes, question in zip(panels, questions, strict=True):
             self._draw(axes, question)

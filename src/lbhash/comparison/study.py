@@ -16,6 +16,7 @@ from lbhash.comparison.result import Comparison, Line
 from lbhash.data import Dataset, EmbeddingSplit, EmbeddingTable, check_embeddings, hold_out
 from lbhash.data.protocols import trained_classes
 from lbhash.hasher import Hasher
+from lbhash.training.settings import grouped
 from lbhash.trials import ways
 from lbhash.trials.questions import NEAREST, Question
 from lbhash.trials.stored import Way
@@ -142,10 +143,10 @@ def _ways(labels: bool, bits: Sequence[int], seed: int, epochs: int) -> Iterator
         if labels:
             yield f"network-{length}", partial(ways.network, **settings, epochs=epochs)
         for method in ("itq", "sne"):
-            yield f"{method}-{length}", partial(ways.hashed, hasher=Hasher(method=method, **settings))
+            yield f"{method}-{length}", partial(ways.hashed, hasher=Hasher(**grouped(method=method, **settings)))
         yield f"opq-{length}", partial(ways.product_quantization, **settings)
         if labels:
-            hasher = Hasher(method="logistic", **settings)
+            hasher = Hasher(**grouped(method="logistic", **settings))
             yield f"logistic-{length}", partial(ways.logistic, hasher=hasher, class_number=length == bits[0])
 
 

@@ -193,7 +193,7 @@ def _add_ones(words: Any, members: Any, ones: Any) -> None:
         for word in range(words.shape[1]):
             code, counts = words[row, word], ones[members[row], 64 * word : 64 * word + 64]
             for bit in range(64):
-                counts[bit] += (code >> np.uint64(bit)) & np.uint64(1)
+                counts[bit ^ 7] += (code >> np.uint64(bit)) & np.uint64(1)  # a byte has its first bit highest
 
 
 @numba.njit(nogil=True, cache=True)

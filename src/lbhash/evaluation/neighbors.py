@@ -144,6 +144,20 @@ def nearest_by_cosine(queries: npt.NDArray, base: npt.NDArray, k: int) -> npt.ND
     return found
 
 
+def recall_of_others(codes: PackedCodes, rows: npt.NDArray, k: int, bits: int) -> float:
+    """Return the share of each row's k nearest by cosine that is among the first k by code, both among the other rows.
+
+    It is the mean over the rows, in expectation over tied codes.
+    """
+    found = nearest_by_cosine(rows, rows, k + 1)
+    itself = found == np.arange(len(rows))[:, None]
+    itself[~itself.any(axis=1), -1] = True  # more than k rows are as near as it is
+    nearest = found[~itself].reshape(len(rows), k)
+    (ranking,) = neighbor_rankings(codes, codes, nearest, [k], bits)
+    ranking.total[:, 0] -= 1  # a row finds itself
+    return float(recall_at(ranking, k).mean())
+
+
 def expected_recall(scores: npt.NDArray, wanted: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
     """Return the share of k wanted rows among the first k of a ranking, ``float64 [queries]``.
 

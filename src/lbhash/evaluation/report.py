@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence, Sized
 from dataclasses import dataclass
-from functools import partial, reduce
+from functools import partial, reduce, wraps
 from html import escape
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, ParamSpec
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +23,8 @@ from lbhash.evaluation.recognition import linear_probe_predict, predict_from_cou
 from lbhash.utils.formatting import number
 from lbhash.utils.labels import Numbers, class_array, in_one_order, read_labels, rows_with_label
 from lbhash.utils.validation import check_choice, check_filled, check_int, check_ints
+
+P = ParamSpec("P")
 
 RANKS = (1, 10, 100, 1000)
 """The default ranks K, as far as the base reaches."""
@@ -144,9 +146,32 @@ class Report:
         ]
 
     def __repr__(self) -> str:
-        lines = self.summary()
-        width = max(len(name) for name, _ in lines)
-        return "\n".join(f"{name:<{width}}  {value}" for name, value in lines)
+        at = "" if self.top_k == self.base else f"@{self.top_k:,}"
+        bound, radius = self.bound, self.radius
+        precise = f"{self.precision_at[-1]:.4f}, {self.recall_at[-1]:.4f} of the first {self.ranks[-1]:,}"
+        within = f"{self.precision_within_radius:.4f}, {self.recall_within_radius:.4f} within radius {radius}"
+        return "\n".join(
+            [
+                f"mAP{at} {self.map:.4f}, ties {self.ties}: from {self.map_worst:.4f} to {self.map_best:.4f}",
+                f"precision, recall: {precise}; {within}",
+                f"mAP over classes {self.map_macro:.4f}, accuracy by a vote of {self.k} {number(self.knn_accuracy, 4)}",
+                f"D_inter {number(bound.inter)}, D_intra {number(bound.intra)}, ratio {number(bound.ratio, 3)}",
+                f"{self.queries:,} queries, {self.base:,} base codes, {self.bits} bits",
+            ]
+        )
+
+    def to_pandas(self) -> Any:
+        """Return the figures as a table of pandas with one row; those at rank K are ``precision_at_K`` and so on.
+
+        The figures of the classes are a table as ``pandas.DataFrame(report.by_class._asdict())``.
+        """
+        import pandas as pd  # type: ignore[import-untyped]
+
+        figures = {name: value for name, value in vars(self).items() if isinstance(value, (int, float, str))}
+        for name in ("precision_at", "recall_at", "f1_at"):
+            figures |= {f"{name}_{rank}": value for rank, value in zip(self.ranks, getattr(self, name), strict=True)}
+        figures |= {"inter": self.bound.inter, "intra": self.bound.intra, "ratio": self.bound.ratio}
+        return pd.DataFrame([figures | {"knn_accuracy": self.knn_accuracy, "probe_accuracy": self.probe_accuracy}])
 
     def _repr_html_(self) -> str:
         """Return the summary as a table, for notebooks."""
@@ -166,6 +191,22 @@ class Report:
         return {name: _plain(value) for name, value in figures.items()}
 
 
+def _queries_first(function: Callable[P, Report]) -> Callable[P, Report]:
+    """Refuse more queries than base codes by position: most likely the two have changed places."""
+
+    @wraps(function)
+    def checked(*args: P.args, **named: P.kwargs) -> Report:
+        queries, base = (len(codes) if isinstance(codes, Sized) else 0 for codes in (*args, (), (), ())[:3:2])
+        if len(args) > 2 and queries > base:
+            said = f"{queries:,} queries and {base:,} base codes are given by position"
+            how = "if you mean it, name the arguments (query_codes=…, base_codes=…)"
+            raise ValueError(f"{said}; queries come first: {how}")
+        return function(*args, **named)
+
+    return checked
+
+
+@_queries_first
 def evaluate(
     query_codes: npt.ArrayLike,
     query_labels: Any,
@@ -206,7 +247,12 @@ def evaluate(
 
     Raises:
         TypeError, ValueError: an argument is not as above; the widths or lengths do not fit together; there are no
-            queries, no base codes, or no query to which a base code is relevant.
+            queries, no base codes, or no query to which a base code is relevant; or there are more queries than base
+            codes, and the arguments have no names.
+
+    >>> codes = [[1, 1, 1], [1, 1, -1], [-1, -1, -1]]
+    >>> evaluate([[1, 1, 1]], ["cat"], codes, ["cat", "dog", "cat"]).map
+    0.8333333333333333
     """
     (base, queries), length = as_packed_alike(bits, base_codes=base_codes, query_codes=query_codes)
     return evaluate_parts(

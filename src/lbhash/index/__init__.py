@@ -1,27 +1,24 @@
-"""Search in Hamming space: codes with their ids and attributes, in memory, in a folder or in Milvus."""
+"""Search in Hamming space: codes with their ids and metadata, in memory, in a folder or in Milvus."""
 
 from __future__ import annotations
 
-from lbhash.index.base import Index, Neighbors, Within, check_model
-from lbhash.index.factory import build_index, check_build, code_attributes, open_index
+from lbhash.index.base import BaseIndex, check_model
+from lbhash.index.export import export_index
+from lbhash.index.factory import build_index, check_build, metadata_of_codes
 from lbhash.index.files import DamagedIndexError
-from lbhash.index.kinds import FlatIndex, InvertedFile
-from lbhash.index.rerank import Reranked, rerank
-from lbhash.index.store import LocalIndex
+from lbhash.index.ids import UnknownIdError
+from lbhash.index.results import SearchResult
+from lbhash.index.store import Index
 
 __all__ = [
+    "BaseIndex",
     "DamagedIndexError",
-    "FlatIndex",
     "Index",
-    "InvertedFile",
-    "LocalIndex",
-    "Neighbors",
-    "Reranked",
-    "Within",
+    "SearchResult",
+    "UnknownIdError",
     "build_index",
     "check_build",
     "check_model",
-    "code_attributes",
-    "open_index",
-    "rerank",
+    "export_index",
+    "metadata_of_codes",
 ]

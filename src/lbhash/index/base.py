@@ -8,24 +8,26 @@ those of several equally distant codes that it met first.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import ABC, ABCMeta, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias, get_args
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lbhash.codes import PackedCodes, check_codes, check_width
-from lbhash.codes.io import check_one_model
+from lbhash.codes import PackedCodes, check_codes, check_width, pack_outputs
+from lbhash.codes.io import check_one_model, code_column
 from lbhash.index.ids import ID, Ids, Names, UnknownIdError, are_texts, check_ids, numbers_of
+from lbhash.index.rerank import check_real, reranked
+from lbhash.index.results import By, Neighbors, SearchResult, Within
 from lbhash.index.where import Condition, Where, conditions
-from lbhash.utils.validation import check_int, check_type
+from lbhash.utils.validation import check_choice, check_int, check_type
 
-Columns: TypeAlias = "pa.Table | Mapping[str, Sequence[Any]]"
-"""Attributes: columns by name, each with one value for every code."""
+Columns: TypeAlias = "pa.Table | Mapping[str, Sequence[Any]] | Any"
+"""Metadata: columns by name, each with one value for every code; also a table of pandas or polars."""
 
 MaybeArray: TypeAlias = "npt.ArrayLike | None"
 Options: TypeAlias = "Mapping[str, Any] | None"
@@ -37,39 +39,9 @@ OptionRanges = Mapping[str, tuple[int | None, int]]
 """The options of a kind by name: the default value (if None, it follows from the number of codes) and the smallest."""
 
 
-class Neighbors(NamedTuple):
-    """The k nearest codes of n queries: ``distances`` in bits, ``int32 [n, k]``, and ``ids``, ``[n, k]``.
-
-    Ids are ``int64``, or objects of the type ``str``.
-
-    If an index has fewer codes, or fewer pass a filter, k is their number, the same for all queries: nothing is padded.
-    The distances of a query increase, and among equal ones the ids.
-    """
-
-    distances: npt.NDArray[np.int32]
-    ids: Names
-
-
-class Within(NamedTuple):
-    """All codes within a radius of n queries: those of query i are at ``limits[i]`` to ``limits[i + 1]``.
-
-    The shapes are ``int64 [n + 1]``, and for the distances (in bits, ``int32``) and the ids ``[limits[n]]``. The
-    distances of a query increase, and among equal ones the ids.
-    """
-
-    limits: npt.NDArray[np.int64]
-    distances: npt.NDArray[np.int32]
-    ids: Names
-
-    def of(self, query: int) -> tuple[npt.NDArray[np.int32], Names]:
-        """Return the distances and ids of one query."""
-        found = slice(self.limits[query], self.limits[query + 1])
-        return self.distances[found], self.ids[found]
-
-
 @dataclass(frozen=True)
 class State:
-    """What an index holds between two changes: ``schema`` has the columns of the attributes, once there are codes.
+    """What an index holds between two changes: ``schema`` has the columns of the metadata, once there are codes.
 
     Texts as ids are its first column, ``id``. ``build`` and ``generation`` are the index's (``Index``), and ``next_id``
     is larger than every integer that was an id.
@@ -81,14 +53,14 @@ class State:
     schema: pa.Schema | None = None
 
     @property
-    def attributes(self) -> list[pa.Field]:
-        """The names and types of the attributes."""
+    def metadata(self) -> list[pa.Field]:
+        """The names and types of the metadata."""
         return [field for field in self.schema or () if field.name != ID]
 
     @property
     def columns(self) -> list[str]:
-        """The names of the attributes."""
-        return [field.name for field in self.attributes]
+        """The names of the metadata."""
+        return [field.name for field in self.metadata]
 
     @property
     def texts(self) -> bool:
@@ -124,15 +96,40 @@ class State:
         return np.arange(self.next_id, self.next_id + count)
 
 
-class Index(ABC):
-    """Codes that are searched by Hamming distance, with their ids and attributes.
+GUESSES = {
+    "load": "Index.open(path)",
+    "read_index": "Index.open(path)",
+    "write_index": "index.save(path)",
+    "ntotal": "len(index)",
+    "count": "len(index)",
+    "reconstruct": "index.codes_of(ids)",
+    "remove_ids": "index.remove(ids)",
+    "delete": "index.remove(ids)",
+    "add_with_ids": "index.add(codes, ids=ids)",
+    "query": "index.search(codes, k)",
+    "kneighbors": "index.search(codes, k)",
+}
+"""What users of other libraries call what is here."""
+
+
+class _Guessed(ABCMeta):
+    def __getattr__(cls, name: str) -> Any:
+        raise AttributeError(_unknown(name))
+
+
+def _unknown(name: str) -> str:
+    return f"an Index has no {name!r}" + (f"; it is {GUESSES[name]}" if name in GUESSES else "")
+
+
+class BaseIndex(ABC, metaclass=_Guessed):
+    """Codes that are searched by Hamming distance, with their ids and metadata.
 
     Attributes:
         bits: h, the length of a code.
         kind: flat, ivf or milvus.
         model: fingerprint of the model that made the codes; empty if it is not known.
         options: options of the kind by name.
-        store_vectors: which vectors the index stores for re-ranking, ``outputs`` or ``embeddings``; empty for none.
+        vectors: which vectors the index stores for re-ranking, ``outputs`` or ``embeddings``; empty for none.
         learns_classes: whether the model of the codes learned from labels, which re-ranking asks; None if not known.
 
     Several threads may call ``search``, ``range_search`` and all other methods that only read at once.
@@ -142,8 +139,11 @@ class Index(ABC):
     kind: str
     model: str
     options: dict[str, Any]
-    store_vectors: str
+    vectors: str
     learns_classes: bool | None = None
+
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(_unknown(name))
 
     @property
     @abstractmethod
@@ -173,39 +173,106 @@ class Index(ABC):
         self,
         codes: npt.ArrayLike,
         ids: npt.ArrayLike | None = None,
-        attributes: Columns | None = None,
+        metadata: Columns | None = None,
         *,
         vectors: npt.ArrayLike | None = None,
-    ) -> None:
-        """Add codes, all of them or none; when this returns, a folder or Milvus has them.
+    ) -> Names:
+        """Add codes, all of them or none, and return their ids; when this returns, a folder or Milvus has them.
 
         Args:
             codes: ``uint8 [n, ceil(bits / 8)]``.
             ids: integers or texts, ``[n]``, none of which the index has. If None, they continue after the largest
                 integer that it ever had.
-            attributes: columns of n values each. The first codes that are added set their names and types.
+            metadata: columns of n values each, as a mapping, a table of Arrow, or a data frame. The first codes that
+                are added set their names and types.
             vectors: ``[n, dim]``, if the index stores vectors.
+
+        Raises:
+            TypeError, ValueError: an argument is not as above, or the index was opened for reading.
         """
-        self._add(self.check(codes), ids, attributes, vectors)
+        self._check_writable()
+        return self._add(self.check(codes), ids, metadata, vectors)
+
+    def upsert(
+        self,
+        codes: npt.ArrayLike,
+        ids: npt.ArrayLike,
+        metadata: Columns | None = None,
+        *,
+        vectors: npt.ArrayLike | None = None,
+    ) -> Names:
+        """Add codes as ``add`` does; those whose id the index has are replaced."""
+        self._check_writable()
+        return self._add(self.check(codes), check_ids(ids), metadata, vectors, upsert=True)
 
     def remove(self, ids: npt.ArrayLike) -> int:
         """Remove the codes with these ids, all of them or none, and return their number."""
+        self._check_writable()
         names = check_ids(ids)
         self._of(self._remove, names)
         return len(names)
 
-    def search(self, codes: npt.ArrayLike, k: int, *, where: Where | None = None) -> Neighbors:
+    def get(self, ids: npt.ArrayLike) -> pa.Table:
+        """Return a table with a row for each of these ids: ``id``, ``code`` (bytes), then the metadata.
+
+        Raises:
+            UnknownIdError: the index does not have an id.
+        """
+        table = self.metadata_of(ids)
+        return table.add_column(1, "code", code_column(self.codes_of(ids)))
+
+    def search(
+        self,
+        codes: npt.ArrayLike | None = None,
+        k: int = 10,
+        *,
+        outputs: npt.ArrayLike | None = None,
+        embeddings: npt.ArrayLike | None = None,
+        where: Where | None = None,
+        rerank: By | None = None,
+        candidates: int = 100,
+    ) -> SearchResult:
         """Return the k nearest codes of each query, or all if there are fewer.
 
         Args:
-            codes: the queries, ``uint8 [n, ceil(bits / 8)]``.
+            codes: the queries, ``uint8 [n, ceil(bits / 8)]``; the nearest have the smallest Hamming distance.
             k: how many, from 1 on.
-            where: return only codes with these attributes or ids: a mapping from columns to a value or a list of
+            outputs: instead of codes, the real outputs ℓ of the queries, ``[n, bits]`` (``Hasher.outputs``); all codes
+                are compared, and the nearest agree best with them.
+            embeddings: of the queries, ``[n, dim]``, for re-ranking by them.
+            where: return only codes with these metadata or ids: a mapping from columns to a value or a list of
                 values, such as ``{"label": [3, 5]}``; or a text, such as ``"20 <= price < 50 and color in (red,
                 blue)"`` (``lbhash.index.where``). In a column of lists, one value of the list must pass. A search with
                 a filter is exact for every kind of index.
+            rerank: order the nearest ``candidates`` by the vectors that the index stores: "embeddings", or "outputs".
+            candidates: how many are re-ranked, at least k.
+
+        Raises:
+            TypeError, ValueError: an argument is not as above, or the index does not store these vectors.
         """
-        return self._search(self.check(codes), self.at_most(k), conditions(where))
+        if rerank is not None:
+            check_choice(rerank, "rerank", get_args(By))
+        if (codes is None) == (outputs is None):
+            raise ValueError(f"codes and outputs are {'both' if codes is not None else 'not'} given; give one of them")
+        k, conditions_ = check_int(k, "k", 1), conditions(where)
+        count = k if rerank is None else check_int(candidates, "candidates", 1)
+        if count < k:
+            raise ValueError(f"candidates is {candidates}; it must be at least k ({k})")
+        count = min(count, len(self))
+        if outputs is not None:
+            rows = check_real(outputs, "outputs")
+            if rows.shape[1] != self.bits:
+                raise ValueError(f"outputs has {rows.shape[1]} numbers a row; the codes have {self.bits} bits")
+            found = self._search_outputs(rows, self.check(pack_outputs(rows), "outputs"), count, conditions_)
+        else:
+            assert codes is not None
+            found = self._search(self.check(codes), count, conditions_).result()
+        if rerank is None:
+            return found
+        queries = embeddings if rerank == "embeddings" else outputs
+        if queries is None:
+            raise ValueError(f"rerank is {rerank!r}, and {rerank} of the queries are not given; give {rerank}")
+        return reranked(self, found, queries, k, rerank)
 
     def range_search(self, codes: npt.ArrayLike, radius: int, *, where: Where | None = None) -> Within:
         """Return all codes within ``radius`` bits of each query; every kind of index finds all of them."""
@@ -220,19 +287,19 @@ class Index(ABC):
         """Return the codes of m ids, ``uint8 [m, ceil(bits / 8)]``; an unknown id is a ``ValueError``."""
         return self._of(self._codes_of, check_ids(ids, repeat=True))
 
-    def attributes_of(self, ids: npt.ArrayLike) -> pa.Table:
-        """Return a table with a row for each of these ids: the column ``id``, then the attributes."""
+    def metadata_of(self, ids: npt.ArrayLike) -> pa.Table:
+        """Return a table with a row for each of these ids: the column ``id``, then the metadata."""
         names = check_ids(ids, repeat=True)
-        table = self._of(self._attributes_of, names)
+        table = self._of(self._metadata_of, names)
         if table is None:
             return pa.table({ID: names})
         return table if ID in table.column_names else table.add_column(0, ID, pa.array(names))
 
     def vectors_of(self, ids: npt.ArrayLike) -> npt.NDArray:
         """Return the stored vectors of m ids, ``[m, dim]`` of float16 or uint8; float32 if they are stored as int8."""
-        if not self.store_vectors:
-            advice = "build one in a folder with store_vectors"
-            raise ValueError(f"index of kind {self.kind} keeps no vectors; {advice}")
+        if not self.vectors:
+            how = "make one with vectors='embeddings' or 'int8'"
+            raise ValueError(f"index of kind {self.kind} stores no vectors; {how}")
         return self._of(self._vectors_of, check_ids(ids, repeat=True))
 
     def _of(self, method: Callable[[Ids], Any], names: Names) -> Any:
@@ -245,16 +312,32 @@ class Index(ABC):
             raise UnknownIdError(names[numbers == error.name].tolist()[0]) from None
 
     # What each index does with arguments that are checked; ids are numbers, and may repeat but in ``_remove``. Searches
-    # return ids as users know them, and ``_attributes_of`` texts as the column ``id``.
+    # return ids as users know them, and ``_metadata_of`` texts as the column ``id``.
 
     @abstractmethod
-    def _add(self, codes: PackedCodes, ids: MaybeArray, attributes: Columns | None, vectors: MaybeArray) -> None: ...
+    def _add(
+        self,
+        codes: PackedCodes,
+        ids: MaybeArray,
+        metadata: Columns | None,
+        vectors: MaybeArray,
+        *,
+        upsert: bool = False,
+    ) -> Names: ...
+
+    def _check_writable(self) -> None:
+        """Raise ``ValueError`` if the index was opened for reading."""
 
     @abstractmethod
     def _remove(self, ids: Ids) -> None: ...
 
     @abstractmethod
     def _search(self, queries: PackedCodes, k: int, where: Filter) -> Neighbors: ...
+
+    def _search_outputs(
+        self, outputs: npt.NDArray[np.float32], codes: PackedCodes, k: int, where: Filter
+    ) -> SearchResult:
+        raise ValueError(f"outputs are given, and an index of kind {self.kind} compares codes only; give codes")
 
     @abstractmethod
     def _range_search(self, queries: PackedCodes, radius: int, where: Filter) -> Within: ...
@@ -263,7 +346,7 @@ class Index(ABC):
     def _codes_of(self, ids: Ids) -> PackedCodes: ...
 
     @abstractmethod
-    def _attributes_of(self, ids: Ids) -> pa.Table | None: ...
+    def _metadata_of(self, ids: Ids) -> pa.Table | None: ...
 
     def _vectors_of(self, ids: Ids) -> npt.NDArray:
         raise NotImplementedError
@@ -274,10 +357,10 @@ class Index(ABC):
 
     @property
     def stored_bytes(self) -> int:
-        """The size of the files that ``load`` reads; 0 for an index that is in memory or in Milvus."""
+        """The size of the files that ``read_all`` reads; 0 for an index that is in memory or in Milvus."""
         return 0
 
-    def load(self) -> None:  # noqa: B027 - nothing to do but for an index of files
+    def read_all(self) -> None:
         """Read all files of a folder now and not when they are needed; ``DamagedIndexError`` if one is damaged."""
 
     @abstractmethod
@@ -299,7 +382,7 @@ class Index(ABC):
             "model": self.model,
             "options": dict(self.options),
             "ids": "string" if self.state.texts else "int64",
-            "attributes": {field.name: str(field.type) for field in self.state.attributes},
+            "metadata": {field.name: str(field.type) for field in self.state.metadata},
             "label": self.label,
             "kept": None,
         }
@@ -309,10 +392,6 @@ class Index(ABC):
         rows = check_codes(codes, name)
         check_width(rows, self.bits, name)
         return rows
-
-    def at_most(self, k: int) -> int:
-        """Return ``k``, or the size of the index if that is less; raise an error if k is no integer from 1 on."""
-        return min(check_int(k, "k", 1), len(self))
 
 
 def check_options(given: Options, known: OptionRanges, kind: str) -> dict[str, Any]:
@@ -329,7 +408,7 @@ def check_options(given: Options, known: OptionRanges, kind: str) -> dict[str, A
     return options
 
 
-def check_model(index: Index, model: str, bits: int, name: str = "the model") -> None:
+def check_model(index: BaseIndex, model: str, bits: int, name: str = "the model") -> None:
     """Raise ``ValueError`` if another model made the codes of ``index``.
 
     ``model`` is the fingerprint (``HashModel.fingerprint()``; empty if it is not known) of a model of ``bits`` bits,
@@ -338,17 +417,19 @@ def check_model(index: Index, model: str, bits: int, name: str = "the model") ->
     check_one_model("index", index.bits, index.model, name, bits, model)
 
 
-def attribute_rows(index: Index, ids: npt.ArrayLike) -> list[dict[str, Any]]:
-    """Return the attributes of each of these ids, as Python's own values."""
-    return [{name: row[name] for name in row if name != "id"} for row in index.attributes_of(ids).to_pylist()]
+def metadata_rows(index: BaseIndex, ids: npt.ArrayLike) -> list[dict[str, Any]]:
+    """Return the metadata of each of these ids, as Python's own values."""
+    return [{name: row[name] for name in row if name != "id"} for row in index.metadata_of(ids).to_pylist()]
 
 
-def describe_neighbors(
-    index: Index, ids: npt.NDArray, distances: npt.NDArray, scores: npt.NDArray | None = None
-) -> list[dict[str, Any]]:
-    """Return each neighbor of one query with its rank, id, distance, score (or None), label and attributes."""
-    values = [None] * len(ids) if scores is None else scores.tolist()
-    found = zip(ids.tolist(), distances.tolist(), values, attribute_rows(index, ids), strict=True)
+def describe_neighbors(index: BaseIndex, found: SearchResult, query: int, *, scored: bool) -> list[dict[str, Any]]:
+    """Return each neighbor of one query with its rank, id, distance, label and metadata.
+
+    ``distance`` is the Hamming distance; ``score`` what ordered the neighbors, if that is another number, or None.
+    """
+    rows = metadata_rows(index, found.ids[query])
+    scores = found.distances[query].tolist() if scored else [None] * len(rows)
+    values = zip(found.ids[query].tolist(), found.hamming[query].tolist(), scores, rows, strict=True)
     return [
         {
             "rank": rank,
@@ -356,7 +437,7 @@ def describe_neighbors(
             "distance": distance,
             "score": score,
             "label": held.get(index.label),
-            "attributes": held,
+            "metadata": held,
         }
-        for rank, (name, distance, score, held) in enumerate(found, start=1)
+        for rank, (name, distance, score, held) in enumerate(values, start=1)
     ]

@@ -12,10 +12,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from lbhash.codes import PackedCodes, code_bytes, codes_as
-from lbhash.codes.io import check_suffix, code_column
-from lbhash.index.attributes import is_list
-from lbhash.index.base import Index
+from lbhash.codes import PackedCodes, code_bytes, convert
+from lbhash.codes.io import check_suffix, code_column, code_metadata
+from lbhash.index.base import BaseIndex
+from lbhash.index.metadata import is_list
 from lbhash.utils.checksums import add_checksum, write_npz
 from lbhash.utils.files import replacing
 from lbhash.utils.serialization import json_value
@@ -25,55 +25,46 @@ ROWS = 1 << 16
 """How many codes are in memory at a time."""
 
 
-def export_index(index: Index, out: str | Path, to: str = "parquet") -> dict[str, Any]:
+def export_index(index: BaseIndex, out: str | Path, to: str = "parquet") -> dict[str, Any]:
     """Write all of an index to a file, and return what it holds.
 
     Args:
         index: the index.
         out: the file, whose suffix is that of its format; a table in SQL is named like it.
-        to: the format. ``parquet`` is a file of codes, which ``read_codes`` reads; the others are of ``FORMATS``, and
-            have codes in a form of ``codes_as``.
+        to: the format, of ``FORMATS``. ``parquet`` is a file of codes, which ``read_codes`` reads, and DuckDB and
+            ClickHouse.
 
     Raises:
-        ValueError: ``to`` is none of the formats, ``out`` has another suffix, or a text of an attribute holds the
+        ValueError: ``to`` is none of the formats, ``out`` has another suffix, or a text of a column holds the
             character 0, which SQL cannot hold.
     """
     to = check_choice(to, "to", tuple(FORMATS))
     suffix, write = FORMATS[to]
     file = check_suffix(out, suffixes=(suffix,))
     write(index, file, to)
-    columns = index.attributes_of([]).column_names
+    columns = index.metadata_of([]).column_names
     return {"codes": len(index), "bits": index.bits, "columns": ["id", "code", *columns[1:]], "out": str(out), "to": to}
 
 
-def _parts(index: Index) -> Iterator[tuple[PackedCodes, pa.Table]]:
-    """Yield codes and their table of ids and attributes, part by part."""
+def _parts(index: BaseIndex) -> Iterator[tuple[PackedCodes, pa.Table]]:
+    """Yield codes and their table of ids and metadata, part by part."""
     ids = index.ids()
     for start in range(0, len(ids), ROWS):
         some = ids[start : start + ROWS]
-        yield index.codes_of(some), index.attributes_of(some)
+        yield index.codes_of(some), index.metadata_of(some)
 
 
-def _write_parquet(index: Index, file: Path, to: str) -> None:
-    """Write codes as binary values of one length: our own, or for databases ``ubinary``, in a list for LanceDB."""
-    facts = {"bits": index.bits, "model": index.model}
-    if to != "parquet":
-        facts["form"] = "ubinary"
-    elif index.label == "labels" and not pa.types.is_string(
-        index.attributes_of([]).schema.field("labels").type.value_type
-    ):
-        rows = (row for _, part in _parts(index) for row in part["labels"].to_pylist())
-        facts["classes"] = 1 + max((item for row in rows for item in row or ()), default=0)
-    metadata = {"lbhash": json.dumps(facts)}
+def _write_parquet(index: BaseIndex, file: Path, to: str) -> None:
+    """Write codes as binary values of one length, for LanceDB in a list."""
+    metadata = code_metadata(index.bits, index.model)
 
     def table(codes: PackedCodes, part: pa.Table) -> pa.Table:
-        shown = codes if to == "parquet" else codes_as(codes, index.bits, "ubinary")
-        column = code_column(shown)
+        column = code_column(codes)
         if to == "lancedb":
-            column = pa.FixedSizeListArray.from_arrays(pa.array(shown.reshape(-1)), shown.shape[1])
+            column = pa.FixedSizeListArray.from_arrays(pa.array(codes.reshape(-1)), codes.shape[1])
         return part.add_column(1, "code", column).replace_schema_metadata(metadata)
 
-    schema = table(np.empty((0, code_bytes(index.bits)), np.uint8), index.attributes_of([])).schema
+    schema = table(np.empty((0, code_bytes(index.bits)), np.uint8), index.metadata_of([])).schema
     with replacing(file) as temporary:
         with pq.ParquetWriter(temporary, schema, write_page_checksum=True) as writer:
             for codes, part in _parts(index):
@@ -81,30 +72,30 @@ def _write_parquet(index: Index, file: Path, to: str) -> None:
         add_checksum(temporary)
 
 
-def _write_npz(index: Index, file: Path, to: str) -> None:
+def _write_npz(index: BaseIndex, file: Path, to: str) -> None:
     """Write the arrays ``ids`` and ``codes``."""
     ids = index.ids()
-    form = "binary" if to == "binary" else "ubinary"
     codes = np.empty((len(ids), code_bytes(index.bits)), np.int8 if to == "binary" else np.uint8)
     for start in range(0, len(ids), ROWS):
-        codes[start : start + ROWS] = codes_as(index.codes_of(ids[start : start + ROWS]), index.bits, form)
+        part = index.codes_of(ids[start : start + ROWS])
+        codes[start : start + ROWS] = convert(part, index.bits, "binary") if to == "binary" else part
     write_npz(file, {"ids": ids.astype(str) if index.state.texts else ids, "codes": codes})
 
 
-def _write_lines(index: Index, file: Path, to: str) -> None:
+def _write_lines(index: BaseIndex, file: Path, to: str) -> None:
     """Write the lines that Elasticsearch's ``_bulk`` takes: an action and a document, with the code in hexadecimal."""
     with _text_file(file) as opened:
         for codes, part in _parts(index):
             names = ["id", "code", *part.column_names[1:]]
-            for id_, *values in _rows(part, codes_as(codes, index.bits, "hex")):
+            for id_, *values in _rows(part, convert(codes, index.bits, "hex")):
                 document = dict(zip(names, [id_, *values], strict=True))
                 opened.write(json.dumps({"index": {"_id": str(id_)}}) + "\n")
                 opened.write(json.dumps(document, ensure_ascii=False) + "\n")
 
 
-def _write_postgres(index: Index, file: Path, to: str) -> None:
+def _write_postgres(index: BaseIndex, file: Path, to: str) -> None:
     """Write what ``psql`` runs, all of it or nothing: a table with a column ``code bit(n)``, and pgvector's index."""
-    schema = index.attributes_of([]).schema
+    schema = index.metadata_of([]).schema
     columns = "".join(f", {_name(field.name)} {_postgres_type(field.type)}" for field in list(schema)[1:])
     table, kind = _name(file.stem), _postgres_type(schema.field("id").type)
     with _text_file(file) as opened:
@@ -113,19 +104,19 @@ def _write_postgres(index: Index, file: Path, to: str) -> None:
         opened.write(f"CREATE TABLE {table} (id {kind} PRIMARY KEY, code bit({index.bits}) NOT NULL{columns});\n")
         opened.write(f"COPY {table} FROM stdin;\n")
         for codes, part in _parts(index):
-            for row in _rows(part, codes_as(codes, index.bits, "bits")):
+            for row in _rows(part, convert(codes, index.bits, "bits")):
                 opened.write("\t".join("\\N" if v is None else _text(v).translate(_COPIED) for v in row) + "\n")
         opened.write("\\.\n")
         opened.write(f"CREATE INDEX ON {table} USING hnsw (code bit_hamming_ops);\n" if to == "pgvector" else "")
         opened.write("COMMIT;\n")
 
 
-def _write_sqlite(index: Index, file: Path, to: str) -> None:
-    """Write a table of ids and attributes, and a virtual table of sqlite-vec, ``NAME_codes``, with the codes.
+def _write_sqlite(index: BaseIndex, file: Path, to: str) -> None:
+    """Write a table of ids and metadata, and a virtual table of sqlite-vec, ``NAME_codes``, with the codes.
 
-    The virtual table takes neither quoted names nor missing values, which is why the attributes have a table.
+    The virtual table takes neither quoted names nor missing values, which is why the metadata have a table.
     """
-    names = index.attributes_of([]).column_names[1:]
+    names = index.metadata_of([]).column_names[1:]
     table, virtual = _name(file.stem), _name(f"{file.stem}_codes")
     id_column = f"id {'TEXT' if index.state.texts else 'INTEGER'} PRIMARY KEY"
     with _text_file(file) as opened:
@@ -134,25 +125,22 @@ def _write_sqlite(index: Index, file: Path, to: str) -> None:
         bits = 8 * code_bytes(index.bits)
         opened.write(f"CREATE VIRTUAL TABLE {virtual} USING vec0({id_column}, code bit[{bits}]);\n")
         for codes, part in _parts(index):
-            for id_, code, *values in _rows(part, codes_as(codes, index.bits, "hex")):
+            for id_, code, *values in _rows(part, convert(codes, index.bits, "hex")):
                 name, *literals = map(_sqlite_literal, [id_, *values])
                 opened.write(f"INSERT INTO {table} VALUES ({', '.join([name, *literals])});\n")
                 opened.write(f"INSERT INTO {virtual} (id, code) VALUES ({name}, vec_bit(X'{code}'));\n")
         opened.write("COMMIT;\n")
 
 
-Writer = Callable[[Index, Path, str], None]
+Writer = Callable[[BaseIndex, Path, str], None]
 
 FORMATS: dict[str, tuple[str, Writer]] = {
     "parquet": (".parquet", _write_parquet),
     "postgres": (".sql", _write_postgres),
     "pgvector": (".sql", _write_postgres),
     "sqlite-vec": (".sql", _write_sqlite),
-    "duckdb": (".parquet", _write_parquet),
-    "clickhouse": (".parquet", _write_parquet),
     "lancedb": (".parquet", _write_parquet),
     "elasticsearch": (".ndjson", _write_lines),
-    "usearch": (".npz", _write_npz),
     "ubinary": (".npz", _write_npz),
     "binary": (".npz", _write_npz),
 }
@@ -168,15 +156,15 @@ def _text_file(file: Path) -> Iterator[TextIO]:
 
 
 def _rows(part: pa.Table, codes: list[str]) -> Iterator[tuple[Any, ...]]:
-    """Yield the id, the code and the attributes of each row, as values that JSON can hold."""
-    ids, *attributes = (column.to_pylist() for column in part.columns)
-    return zip(ids, codes, *([json_value(value) for value in values] for values in attributes), strict=True)
+    """Yield the id, the code and the metadata of each row, as values that JSON can hold."""
+    ids, *metadata = (column.to_pylist() for column in part.columns)
+    return zip(ids, codes, *([json_value(value) for value in values] for values in metadata), strict=True)
 
 
 def _text(value: Any) -> str:
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     if "\0" in text or (not isinstance(value, str) and "\\u0000" in text):
-        raise ValueError(f"an attribute holds {text[:80]!r}, with a character of number 0; no SQL can say it")
+        raise ValueError(f"a column holds {text[:80]!r}, with a character of number 0; no SQL can say it")
     return text
 
 

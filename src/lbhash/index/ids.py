@@ -1,6 +1,6 @@
 """Ids: integers of 64 bits, or texts.
 
-An index computes with integers alone. The number of a text is its hash, and the text is kept with the attributes, as
+An index computes with integers alone. The number of a text is its hash, and the text is kept with the metadata, as
 the column ``id``. So a text is found as quickly as an integer, and no table of all texts is needed.
 """
 
@@ -21,7 +21,7 @@ Names: TypeAlias = npt.NDArray[Any]
 """Ids as users know them: ``int64``, or objects of the type ``str``."""
 
 ID = "id"
-"""The column with the ids, which no attribute may be called."""
+"""The column with the ids; no metadata may have its name."""
 
 
 class UnknownIdError(ValueError):

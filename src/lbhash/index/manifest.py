@@ -16,8 +16,8 @@ from lbhash.utils.serialization import read_versioned
 
 NAME = "index.json"
 FORMAT = "lbhash index"
-VERSION = 5
-FILES = ("codes", "sizes", "positions", "ids", "attributes", "vectors", "structure", "removed")
+VERSION = 6
+FILES = ("codes", "sizes", "positions", "ids", "metadata", "vectors", "structure", "removed")
 """The keys of a segment's entry that stand for files."""
 _DATA_FILE = re.compile(r"(\d{8})\.\d+\.[a-z]+\.(npy|arrow|faiss)")
 

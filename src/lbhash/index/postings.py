@@ -16,7 +16,7 @@ import numpy.typing as npt
 from lbhash.codes import PackedCodes, as_words
 from lbhash.codes.distinct import changes, row_keys
 from lbhash.index import scan
-from lbhash.index.base import Neighbors, Within
+from lbhash.index.results import Neighbors, Within
 
 Counts: TypeAlias = npt.NDArray[np.int64]
 

@@ -8,20 +8,16 @@ vectors themselves, which alone are better.
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple, get_args
+from typing import Any, get_args
 
 import numpy as np
 import numpy.typing as npt
 
-from lbhash.codes import PackedCodes, hamming_distances, unpack
-from lbhash.index.base import Index, Neighbors
-from lbhash.index.ids import Names
+from lbhash.codes import PackedCodes, hamming_distances
+from lbhash.index.results import By, SearchResult
 from lbhash.utils.arrays import as_numbers, check_finite
 from lbhash.utils.threads import in_threads
-from lbhash.utils.validation import check_choice, check_float, check_int, check_type
-
-By = Literal["asymmetric", "outputs", "embeddings"]
-"""The score by which candidates are ranked."""
+from lbhash.utils.validation import check_choice
 
 DISTANCE_WEIGHT = 4.0
 """Of the distance beside the cosine: the smallest of 0.5, 1, 2, 4 … with which no set of validation rows loses mAP
@@ -31,93 +27,62 @@ DISTANCE_WEIGHT = 4.0
 _TOGETHER = 1_600  # candidates, whose vectors fit into a core's cache
 
 
-class Reranked(NamedTuple):
-    """The k best of each query's candidates: all arrays are ``[n, k]``, of float32, int32 and ids.
-
-    The scores of a query increase: −⟨ℓ, b⟩, or by outputs or embeddings 1 − cosine + weight · distance / bits.
-    Candidates with equal scores are in the order of the search.
-    """
-
-    scores: npt.NDArray[np.float32]
-    distances: npt.NDArray[np.int32]
-    ids: Names
-
-
-def rerank(
-    index: Index,
-    found: Neighbors,
-    queries: npt.ArrayLike,
-    k: int,
-    by: By = "asymmetric",
-    weight: float | None = None,
-) -> Reranked:
+def reranked(index: Any, found: SearchResult, queries: npt.ArrayLike, k: int, by: By) -> SearchResult:
     """Order the candidates of a search by a finer score, and return the first k, or all if there are fewer.
+
+    The score is 1 − cosine + weight · Hamming distance / bits. The weight is 4, or 0 if the codes were made without
+    labels. Candidates with equal scores stay in the order of the search.
 
     Args:
         index: the index in which they were found.
-        found: c candidates of each query (``Index.search``).
-        queries: real numbers, ``[n, dim]``: the outputs ℓ of the model, or for ``embeddings`` the embeddings.
+        found: c candidates of each query.
+        queries: ``[n, dim]``, of the kind of the stored vectors.
         k: how many, from 1 on.
-        by: ``asymmetric``: −⟨ℓ, b⟩ with the code b of ±1, which needs only the codes; up to a constant it is the
-            distance of b from the query's signs with every bit weighted by |ℓ|. ``outputs`` or ``embeddings``: one
-            minus the cosine with the vectors that the index stores, and the distance.
-        weight: of the distance, as a share of the bits, beside the cosine; asymmetric scores have none. If None, it is
-            that of the index: 4, or 0 if its codes were made without labels.
+        by: which vectors are compared; the index must store these.
 
     Raises:
-        TypeError, ValueError: a number or shape is not valid, the index does not store these vectors, or neither the
-            caller nor the index says what the weight is.
+        TypeError, ValueError: a number or shape is not valid, the index does not store these vectors, or it does not
+            know whether its codes were made with labels.
     """
-    check_type(index, "index", Index, "an index")
-    check_type(found, "found", tuple, "what the search of an index returned")
-    by = check_choice(by, "by", get_args(By))
-    if by != "asymmetric" and index.store_vectors != by:
-        has = index.store_vectors or "no vectors"
+    by = check_choice(by, "rerank", get_args(By))
+    if index.vectors != by:
+        has = index.vectors or "no vectors"
+        raise ValueError(f"rerank is {by!r} and the index stores {has}; make it with the vectors {by!r}")
+    if index.learns_classes is None:
         raise ValueError(
-            f"rerank is {by!r} and the index keeps {has}; build it with store_vectors (--store-vectors) {by}"
+            f"rerank is {by!r}, and the index does not know whether labels made its codes; make it by "
+            "Index.from_hasher, or with learns_classes=True or False"
         )
-    if weight is None and by != "asymmetric":
-        if index.learns_classes is None:
-            raise ValueError(
-                "weight is not given, and the index does not know whether a method with labels made its codes; give "
-                f"weight {DISTANCE_WEIGHT:g} if one did, else 0, or build the index with learns_classes"
-            )
-        weight = DISTANCE_WEIGHT * index.learns_classes
-    weight = 0.0 if weight is None else check_float(weight, "weight", 0)
-    check_int(k, "k", 1)
+    weight = DISTANCE_WEIGHT * index.learns_classes
     rows = check_real(queries, "queries", len(found.ids))
     scores = np.empty(found.ids.shape, np.float32)
     step = max(1, _TOGETHER // max(1, found.ids.shape[1]))
 
     def score(start: int) -> None:
         asked, ids = rows[start : start + step], found.ids[start : start + step]
-        names = ids.ravel()
-        stored = unpack(index.codes_of(names), index.bits) if by == "asymmetric" else index.vectors_of(names)
+        stored = index.vectors_of(ids.ravel())
         if stored.shape[1] != asked.shape[1]:
             raise ValueError(f"queries has {asked.shape[1]} numbers a row; the index holds {stored.shape[1]}")
         vectors = stored.astype(np.float32, copy=False).reshape(*ids.shape, -1)
         products = np.matmul(vectors, asked[:, :, None])[:, :, 0]
-        if by == "asymmetric":
-            scores[start : start + step] = -products
-        else:  # the cosine is 0 if either vector has no length
-            lengths = np.sqrt(np.einsum("ncd,ncd->nc", vectors, vectors)) * np.linalg.norm(asked, axis=1)[:, None]
-            cosines = np.divide(products, lengths, out=np.zeros(ids.shape, np.float32), where=lengths > 0)
-            scores[start : start + step] = 1 - cosines + weight / index.bits * found.distances[start : start + step]
+        # The cosine is 0 if either vector has no length.
+        lengths = np.sqrt(np.einsum("ncd,ncd->nc", vectors, vectors)) * np.linalg.norm(asked, axis=1)[:, None]
+        cosines = np.divide(products, lengths, out=np.zeros(ids.shape, np.float32), where=lengths > 0)
+        scores[start : start + step] = 1 - cosines + weight / index.bits * found.hamming[start : start + step]
 
     if scores.size:
         in_threads(score, range(0, len(rows), step))
     order = np.argsort(scores, axis=1, kind="stable")[:, :k]
-    distances = np.take_along_axis(found.distances, order, 1)
-    return Reranked(np.take_along_axis(scores, order, 1), distances, np.take_along_axis(found.ids, order, 1))
+    return SearchResult(*(np.take_along_axis(part, order, 1) for part in (scores, found.ids, found.hamming)))
 
 
-def ranks_of_all(index: Index, codes: PackedCodes, queries: npt.ArrayLike, count: int) -> npt.NDArray[np.int32]:
+def ranks_of_all(index: Any, codes: PackedCodes, queries: npt.ArrayLike, count: int) -> npt.NDArray[np.int32]:
     """Rank all codes of an index for each query: its ``count`` candidates as ``rerank`` orders them, then the others.
 
     The others are in the order of their distances. Arguments are packed codes of the queries, their embeddings, and an
     index of the ids 0 … n − 1 that keeps embeddings; lower is nearer, ``int32 [queries, n]``.
     """
-    found = rerank(index, index.search(codes, count), queries, count, "embeddings")
+    found = index.search(codes, count, embeddings=queries, rerank="embeddings", candidates=count)
     whole = hamming_distances(codes, index.codes_of(index.ids())) + count
     np.put_along_axis(whole, found.ids, np.arange(found.ids.shape[1], dtype=np.int32)[None], 1)
     return whole

@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from lbhash.codes import PackedCodes
-from lbhash.index.base import Neighbors, Within
 from lbhash.index.ids import Ids
+from lbhash.index.results import Neighbors, Within
 
 Hits: TypeAlias = tuple[npt.NDArray[np.int32], Ids]
 """Distances and ids of codes that were found."""

@@ -1,4 +1,4 @@
-"""A segment: codes that were added together, by increasing id, with their attributes and vectors.
+"""A segment: codes that were added together, by increasing id, with their metadata and vectors.
 
 A segment never changes: removing codes makes another segment over the same files, with more codes marked as removed.
 """
@@ -18,13 +18,14 @@ import pyarrow as pa
 
 from lbhash.codes import PackedCodes
 from lbhash.index import scan
-from lbhash.index.attributes import selected
-from lbhash.index.base import Filter, Neighbors, Within
+from lbhash.index.base import Filter
 from lbhash.index.files import DamagedIndexError, Stored, StoredArray, whole, write_array, write_new
 from lbhash.index.ids import ID
 from lbhash.index.manifest import FILES
+from lbhash.index.metadata import selected
 from lbhash.index.postings import Postings
 from lbhash.index.probes import Probes
+from lbhash.index.results import Neighbors, Within
 
 _NONE = np.empty(0, np.int64)
 
@@ -70,7 +71,7 @@ class Segment:
     first: int = 0
     """The first id."""
     table: pa.Table | Stored | None = None
-    """The attributes: a table in memory, a file that is read when it is first needed, or None."""
+    """The metadata: a table in memory, a file that is read when it is first needed, or None."""
     removed: npt.NDArray[np.int64] = field(default_factory=lambda: _NONE)
     """Positions of the removed codes, increasing."""
     structure: Structure | None = None
@@ -137,23 +138,23 @@ class Segment:
             found &= self.removed[at] != positions
         return np.where(found, positions, -1)
 
-    def attributes(self) -> pa.Table:
-        """Return the attributes, those of removed codes too; None if the index has none."""
+    def metadata(self) -> pa.Table:
+        """Return the metadata, those of removed codes too; None if the index has none."""
         if isinstance(self.table, Stored):
             table = pa.ipc.open_file(pa.BufferReader(pa.py_buffer(self.table.read()))).read_all()
             object.__setattr__(self, "table", table)  # so that it is read once
         return self.table
 
     def _column(self, name: str) -> pa.ChunkedArray:
-        """Return an attribute, or the ids; integers are no column of the table."""
-        table = self.attributes()
+        """Return a column, or the ids; integers are no column of the table."""
+        table = self.metadata()
         if name == ID and (table is None or ID not in table.column_names):
             return pa.chunked_array([pa.array(self.ids_at(np.arange(self.count)))])
         return table[name]
 
     def texts_at(self, positions: npt.NDArray[np.int64]) -> npt.NDArray[np.object_]:
         """Return the ids at these positions, which are texts, as users know them."""
-        return self.attributes()[ID].take(pa.array(positions)).to_numpy()
+        return self.metadata()[ID].take(pa.array(positions)).to_numpy()
 
     def load(self) -> None:
         """Read all files, and keep in memory what searches need; ``ValueError`` if one is damaged."""
@@ -162,13 +163,13 @@ class Segment:
                 array.check()
             else:
                 whole(array)
-        self.attributes()
+        self.metadata()
         if self.structure is not None:
             self.structure.index()
 
     def rows(self) -> tuple[PackedCodes, npt.NDArray[np.int64], pa.Table | None, npt.NDArray | None]:
-        """Return codes, ids, attributes and vectors of what is not removed; ``ValueError`` if a file is damaged."""
-        live, table = self.live(), self.attributes()
+        """Return codes, ids, metadata and vectors of what is not removed; ``ValueError`` if a file is damaged."""
+        live, table = self.live(), self.metadata()
         if table is not None and len(self.removed):
             table = table.take(live)
         vectors = whole(self.arrays["vectors"], keep=False)[live] if "vectors" in self.arrays else None
@@ -274,7 +275,7 @@ class Segment:
             if "ids" not in self.arrays:
                 entry["first"] = self.first
             if self.table is not None:
-                entry["attributes"] = write_new(folder / f"{stem}.attributes.arrow", self._write_table)
+                entry["metadata"] = write_new(folder / f"{stem}.metadata.arrow", self._write_table)
             if self.structure is not None:
                 entry["probes"] = asdict(self.structure.probes)
                 entry["structure"] = write_new(folder / f"{stem}.structure.faiss", self.structure.write)
@@ -284,7 +285,7 @@ class Segment:
         return entry
 
     def _write_table(self, opened: BinaryIO) -> None:
-        table = self.attributes()
+        table = self.metadata()
         with pa.ipc.new_file(opened, table.schema) as writer:
             writer.write_table(table)
 
@@ -303,7 +304,7 @@ class Segment:
         return cls(
             arrays={name: StoredArray(files[name], *form) for name, form in forms.items()},
             first=entry.get("first", 0),
-            table=files.get("attributes"),
+            table=files.get("metadata"),
             removed=read_removed(folder, entry),
             structure=Structure(files["structure"], Probes(**entry["probes"])) if "structure" in files else None,
             entry=entry,

@@ -8,13 +8,13 @@ codes only; many small segments are merged into a larger one, so that a code is 
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from threading import RLock
 from types import NoneType
-from typing import Any, ClassVar
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -22,27 +22,18 @@ import pyarrow as pa
 
 from lbhash.codes import PackedCodes, check_bits, code_bytes
 from lbhash.index import scan
-from lbhash.index.attributes import as_table, check_where, schema_from_text, schema_to_text
-from lbhash.index.base import (
-    Columns,
-    Filter,
-    Index,
-    MaybeArray,
-    Neighbors,
-    OptionRanges,
-    Options,
-    State,
-    Within,
-    check_options,
-)
+from lbhash.index.base import BaseIndex, Columns, Filter, MaybeArray, Options, State, check_options
 from lbhash.index.files import DamagedIndexError
 from lbhash.index.ids import Ids, Names, UnknownIdError, numbers_of
+from lbhash.index.kinds import KINDS
 from lbhash.index.manifest import NAME, files_of, identity_of, last_generation, read_manifest, sweep, write_manifest
+from lbhash.index.metadata import as_table, check_where, schema_from_text, schema_to_text
 from lbhash.index.postings import group
 from lbhash.index.quantized import from_text, scales_of, to_int8, to_text
+from lbhash.index.results import Neighbors, SearchResult, Within
 from lbhash.index.segment import Segment, Structure, read_removed
 from lbhash.utils.arrays import as_numbers, check_finite, held
-from lbhash.utils.files import check_folder, exclusive, make_folder
+from lbhash.utils.files import check_folder, check_path, exclusive, make_folder
 from lbhash.utils.validation import check_choice, check_type
 
 MERGE = 8
@@ -56,6 +47,10 @@ MIN_ROWS = 1_000
 structure; fewer are scanned, which is as fast."""
 STORED = ("outputs", "embeddings", "int8")
 """What vectors may be stored: float16 outputs or embeddings, or embeddings as int8; of uint8, their own numbers."""
+OPENED_BY: dict[str, Callable[..., Any]] = {}
+"""What opens an index by an address that begins so."""
+_NOTHING = np.empty(0, np.int64)
+_FIELDS = "distances", "ids", "hamming"
 PATIENCE = 600
 """Seconds that a writer waits for another writer."""
 
@@ -97,33 +92,47 @@ class SegmentState(State):
         return names.reshape(numbers.shape)
 
 
-class LocalIndex(Index):
-    """An index that searches in this process, over segments in memory or in a folder (``path``).
+class Index(BaseIndex):
+    """Codes with ids and metadata, that are searched in this process; in memory, or in a folder (``path``).
 
-    The kinds differ in how they find candidates in a large segment. For the arguments see ``Index``.
+    Args:
+        bits: h, the length of a code.
+        kind: flat, which is exact, or ivf, which is approximate and faster for millions of codes.
+        vectors: what the index stores beside each code for re-ranking: ``outputs`` or ``embeddings``, as float16
+            (uint8 stays uint8); ``int8``: embeddings with one byte a number, scaled by the first ones; empty for none.
+        options: of the kind; ivf has ``nlist`` and ``nprobe``.
+        model: fingerprint of the model that makes the codes; empty if it is not known.
+        learns_classes: whether that model learned from labels, which decides how candidates are re-ranked.
+
+    >>> from lbhash import pack
+    >>> index = Index(bits=3)
+    >>> index.add(pack([[-1, -1, -1], [1, 1, 1]]), metadata={"color": ["red", "blue"]}).tolist()
+    [0, 1]
+    >>> distances, ids = index.search(pack([[-1, -1, 1]]), k=2)
+    >>> distances.tolist(), ids.tolist()
+    ([[1.0, 2.0]], [[0, 1]])
     """
-
-    OPTIONS: ClassVar[OptionRanges] = {}
 
     def __init__(
         self,
         bits: int,
+        kind: str = "flat",
         *,
-        model: str = "",
+        vectors: str = "",
         options: Options = None,
-        store_vectors: str = "",
+        model: str = "",
         learns_classes: bool | None = None,
     ) -> None:
-        if store_vectors:
-            store_vectors = check_choice(store_vectors, "store_vectors", STORED)
+        if vectors:
+            vectors = check_choice(vectors, "vectors", STORED)
         check_type(learns_classes, "learns_classes", (bool, NoneType), "true, false or None")
-        kept = {"vectors": store_vectors} if store_vectors else None
-        if store_vectors == "int8":
+        kept = {"vectors": vectors} if vectors else None
+        if vectors == "int8":
             kept = {"vectors": "embeddings", "dtype": "int8"}
-        self.bits, self.model = check_bits(bits), model
-        self.store_vectors = kept["vectors"] if kept else ""
-        self.learns_classes = learns_classes
-        self.options = check_options(options, self.OPTIONS, self.kind)
+        self.bits, self.model, self.kind = check_bits(bits), model, check_choice(kind, "kind", KINDS)
+        self.vectors = kept["vectors"] if kept else ""
+        self.learns_classes, self.writable = learns_classes, True
+        self.options = check_options(options, KINDS[self.kind].options, self.kind)
         self.path: Path | None = None
         self.patience: float = PATIENCE
         self._settings = {"kind": self.kind, "options": self.options, "bits": self.bits, "model": model}
@@ -132,9 +141,58 @@ class LocalIndex(Index):
         self._state = SegmentState(kept=kept)
         self._writer = RLock()
 
+    @classmethod
+    def open(
+        cls, path: str | Path, mode: Literal["r", "a"] = "r", *, known: BaseIndex | None = None, progress: bool = False
+    ) -> Index:
+        """Open an index.
+
+        Each file of a folder is compared with its checksums when it is first needed, so that no answer comes from a
+        damaged file. Files stay in memory, except stored vectors.
+
+        Args:
+            path: a folder that ``save`` or ``lbhash index build`` wrote, or the address of a Milvus collection:
+                ``milvus+http://HOST:PORT/COLLECTION`` or ``milvus+FILE.db``.
+            mode: "r" reads; with "a", changes are written to the folder.
+            known: the index that was opened there before; its files that have not changed are shared.
+            progress: show a bar while codes are added to Milvus.
+
+        Raises:
+            ValueError: there is no index, or it is damaged or of another format.
+            ConnectionError: Milvus does not answer, or refuses.
+        """
+        check_path(path, "path")
+        check_choice(mode, "mode", ("r", "a"))
+        for prefix, opened in OPENED_BY.items():
+            if str(path).startswith(prefix):
+                return opened(str(path), progress=progress)
+        manifest = read_manifest(Path(path))
+        settings: dict[str, Any] = {name: manifest[name] for name in ("bits", "model", "options", "learns_classes")}
+        index = cls(kind=manifest["kind"], vectors=(manifest["kept"] or {}).get("vectors", ""), **settings)
+        index.attach(Path(path), known)
+        index.writable = mode == "a"
+        return index
+
+    @classmethod
+    def from_hasher(cls, hasher: Any, kind: str = "flat", *, vectors: str = "", options: Options = None) -> Index:
+        """Return an empty index for the codes of a fitted ``Hasher``; the arguments are those of ``Index``."""
+        about = {"model": hasher.model_.fingerprint(), "learns_classes": hasher.model_.learns_classes}
+        return cls(hasher.model_.bits, kind, vectors=vectors, options=options, **about)
+
+    def __repr__(self) -> str:
+        where = "in memory" if self.path is None else str(self.path)
+        stored = f", {self.vectors} stored" if self.vectors else ""
+        model = f"model {self.model}" if self.model else "model not known"
+        return f"Index({self.kind}, {self.bits} bits, {len(self):,} codes{stored}; {model}; {where})"
+
+    def _check_writable(self) -> None:
+        if not self.writable:
+            raise ValueError(f"index is {str(self.path)!r}, opened for reading; Index.open(path, mode='a') changes it")
+
     def _build(self, codes: PackedCodes, sizes: npt.NDArray[np.int64]) -> Structure | None:
         """Return a structure over codes, each of which ``sizes`` rows have; None for a kind that scans."""
-        return None
+        build = KINDS[self.kind].build
+        return None if build is None else build(codes, sizes, self.options)
 
     @property
     def state(self) -> SegmentState:
@@ -144,12 +202,12 @@ class LocalIndex(Index):
     def __len__(self) -> int:
         return len(self.state)
 
-    def open(self, folder: Path, known: Index | None = None) -> None:
+    def attach(self, folder: Path, known: BaseIndex | None = None) -> None:
         """Take over what a folder holds; changes are written to it from now on.
 
         What ``known``, an index that was opened there before, has read is not read again if it is still the same.
         """
-        if isinstance(known, LocalIndex) and known.path == folder:
+        if isinstance(known, Index) and known.path == folder:
             self._state = known.state
         self._state, self.path = self._read(folder), folder
 
@@ -173,7 +231,7 @@ class LocalIndex(Index):
             schema = schema_from_text(manifest["schema"])
             kept = manifest["kept"]
             same = all(manifest.get(name) == value for name, value in self._settings.items())
-            if not same or (kept or {}).get("vectors", "") != self.store_vectors:
+            if not same or (kept or {}).get("vectors", "") != self.vectors:
                 raise ValueError(f"index is {str(folder)!r}, which was built again with other settings; open it again")
             try:
                 known = self.state.segments if self.state.build == manifest["build"] else ()
@@ -217,6 +275,23 @@ class LocalIndex(Index):
         found = scan.merge_nearest([part.nearest(queries, k, where) for part in state.segments], len(queries), k)
         return found._replace(ids=state.named(found.ids))
 
+    def _search_outputs(
+        self, outputs: npt.NDArray[np.float32], codes: PackedCodes, k: int, where: Filter
+    ) -> SearchResult:
+        from lbhash.index.asymmetric import agreeing  # Numba takes its time
+
+        state = self.state
+        check_where(where, state.schema)
+        parts = [agreeing(outputs, codes, codes[:0], 0)]  # nothing, for an index without segments
+        for segment in state.segments:
+            stored, positions = segment.scanned(where)
+            found = agreeing(outputs, codes, stored[:, : codes.shape[1]], min(k, len(stored)))
+            parts.append(replace(found, ids=segment.ids_at(positions(found.ids))))
+        distances, ids, hamming = (np.hstack([getattr(part, name) for part in parts]) for name in _FIELDS)
+        order = np.lexsort((ids, distances), axis=1)[:, :k]
+        taken = np.take_along_axis
+        return SearchResult(taken(distances, order, 1), state.named(taken(ids, order, 1)), taken(hamming, order, 1))
+
     def _range_search(self, queries: PackedCodes, radius: int, where: Filter) -> Within:
         state = self.state
         check_where(where, state.schema)
@@ -238,19 +313,23 @@ class LocalIndex(Index):
             found[places] = segment.vectors_at(positions)
         return found * from_text(state.kept["scales"]) if "scales" in state.kept else found
 
-    def _attributes_of(self, ids: Ids) -> pa.Table | None:
+    def _metadata_of(self, ids: Ids) -> pa.Table | None:
         state = self.state
         located = state.located(ids)
         if not state.schema:
             return None
         order = np.argsort(np.concatenate([np.empty(0, np.int64), *(places for _, places, _ in located)]))
-        tables = [segment.attributes().take(pa.array(positions)) for segment, _, positions in located]
+        tables = [segment.metadata().take(pa.array(positions)) for segment, _, positions in located]
         return pa.concat_tables([*tables, state.schema.empty_table()]).take(pa.array(order)).combine_chunks()
 
     def info(self) -> dict[str, Any]:
         """Return the facts about the index, with the number and the size of its segments."""
         segments = self.state.segments
-        return super().info() | {
+        about = super().info()
+        if KINDS[self.kind].build is not None:  # of each segment that is not scanned
+            structures = (segment.structure for segment in segments)
+            about["probes"] = [asdict(one.probes) for one in structures if one is not None]
+        return about | {
             "kept": {name: value for name, value in (self.state.kept or {}).items() if name != "scales"} or None,
             "removed": sum(len(segment.removed) for segment in segments),
             "segments": len(segments),
@@ -262,7 +341,7 @@ class LocalIndex(Index):
         """The size of the files that the index is read from."""
         return sum(file["bytes"] for segment in self.state.segments for file in files_of(segment.entry))
 
-    def load(self) -> None:
+    def read_all(self) -> None:
         """Read all files now, and compare their checksums; what searches need stays in memory."""
         for segment in self.state.segments:
             segment.load()
@@ -276,55 +355,83 @@ class LocalIndex(Index):
         for segment in segments:
             segment.load()
 
-    def _add(self, codes: PackedCodes, ids: MaybeArray, attributes: Columns | None, vectors: MaybeArray) -> None:
+    def _add(
+        self,
+        codes: PackedCodes,
+        ids: MaybeArray,
+        metadata: Columns | None,
+        vectors: MaybeArray,
+        *,
+        upsert: bool = False,
+    ) -> Names:
         if self.path is None:  # what the caller does to its arrays later must not reach the index
             codes, vectors = codes.copy(), None if vectors is None else np.array(vectors)
-        self.insert(codes, ids, attributes, vectors)
+        return self.insert(codes, ids, metadata, vectors, upsert=upsert)
 
-    def insert(self, codes: PackedCodes, ids: MaybeArray, attributes: Columns | None, vectors: MaybeArray) -> None:
-        """Add codes, which nobody may change later, as a new segment (``Index.add``)."""
+    def insert(
+        self,
+        codes: PackedCodes,
+        ids: MaybeArray,
+        metadata: Columns | None,
+        vectors: MaybeArray,
+        *,
+        upsert: bool = False,
+    ) -> Names:
+        """Add codes, which nobody may change later, as a new segment, and return their ids (``Index.add``)."""
         with self._changing() as state:
             names = state.new_ids(ids, len(codes))
             numbers = numbers_of(names)
+            rest: list[Segment] = []
             for segment in state.segments:
-                if (there := segment.find(numbers) >= 0).any():
+                there = segment.find(numbers) >= 0
+                if upsert:
+                    rest += self._without(segment, segment.find(numbers[there]))
+                elif there.any():
                     name = names[there].tolist()[0]
-                    raise ValueError(
-                        f"ids holds {name!r}, which the index already has; remove it first, or give another"
-                    )
-            table = as_table(attributes, names, state)
+                    raise ValueError(f"ids holds {name!r}, which the index already has; upsert, or give another")
+                else:
+                    rest.append(segment)
+            table = as_table(metadata, names, state)
             kept, stored = _as_stored(vectors, len(codes), state.kept)
             if not len(codes):
-                return
+                return names
             segment = self._segment(codes, numbers, table if table.column_names else None, stored)
-            next_id, segments = max(state.next_id, int(numbers.max()) + 1), self._merged([*state.segments, segment])
+            next_id, segments = max(state.next_id, int(numbers.max()) + 1), self._merged([*rest, segment])
             schema = state.schema or table.schema
             self._commit(replace(state, next_id=next_id, schema=schema, kept=kept, segments=segments))
+            return names
 
     def _remove(self, ids: Ids) -> None:
         """Mark codes as removed; a segment with many marks is rewritten."""
         with self._changing() as state:
             located = {segment: positions for segment, _, positions in state.located(ids)}
-            segments = []
-            for segment in state.segments:
-                if segment in located:
-                    segment = segment.without(located[segment])
-                    if len(segment) and len(segment.removed) > REMOVED * segment.count:
-                        segment = self._segment(*segment.rows())
-                if len(segment):
-                    segments.append(segment)
+            segments = [
+                one for segment in state.segments for one in self._without(segment, located.get(segment, _NOTHING))
+            ]
             if len(ids):
                 self._commit(replace(state, segments=tuple(segments)))
 
+    def _without(self, segment: Segment, positions: npt.NDArray[np.int64]) -> list[Segment]:
+        """Return a segment without the rows at some positions; none if nothing is left."""
+        if len(positions):
+            segment = segment.without(positions)
+            if len(segment) and len(segment.removed) > REMOVED * segment.count:
+                segment = self._segment(*segment.rows())
+        return [segment] if len(segment) else []
+
     def compact(self) -> None:
         """Make one segment of all, without the removed codes: searches return the same, as fast as they can."""
+        self._check_writable()
         with self._changing() as state:
             segments = self._compacted(state.segments)
             if segments != state.segments:
                 self._commit(replace(state, segments=segments))
 
     def save(self, path: str | Path, *, overwrite: bool = False) -> None:
-        """Write a copy to a folder, as one segment. Readers of an overwritten index keep its old files."""
+        """Write the index to a folder, as one segment. Readers of an overwritten index keep its old files.
+
+        An index in memory is in the folder from now on: later changes are written to it.
+        """
         folder = Path(path)
         check_free(folder, overwrite)
         make_folder(folder)
@@ -336,6 +443,8 @@ class LocalIndex(Index):
             state = replace(state, build=secrets.token_hex(8), generation=generation, segments=segments)
             self._write(folder, state)
             sweep(folder)
+        if self.path in (None, folder):
+            self.attach(folder)
 
     def _segment(self, codes: PackedCodes, names: Ids, table: pa.Table | None, vectors: npt.NDArray | None) -> Segment:
         """Return a segment of these rows, ordered by id, with its structure."""
@@ -456,10 +565,10 @@ def _as_stored(
     """
     if kept is None:
         if vectors is not None:
-            raise ValueError("vectors are given, and the index keeps none; build it with store_vectors")
+            raise ValueError("vectors are given, and the index stores none; make one with vectors='embeddings'")
         return None, None
     if vectors is None:
-        raise ValueError(f"vectors are not given, and the index keeps {kept['vectors']} for every code")
+        raise ValueError(f"vectors are not given, and the index stores {kept['vectors']} for every code")
     array = as_numbers(vectors, "vectors", count, kept.get("dim"))
     dim = array.shape[1]
     dtype = kept.get("dtype", "float16")
@@ -470,7 +579,7 @@ def _as_stored(
         scales = from_text(kept["scales"]) if "scales" in kept else scales_of(array)
         return {**kept, "dim": int(dim), "scales": to_text(scales)}, to_int8(array, scales)
     if dtype == "uint8" and array.dtype != np.uint8:
-        raise TypeError(f"vectors holds {held(array)}; the index keeps uint8")
+        raise TypeError(f"vectors holds {held(array)}; the index stores uint8")
     with np.errstate(over="ignore"):
         array = array.astype(dtype, copy=False)
     if dtype == "float16":

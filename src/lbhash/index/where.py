@@ -1,4 +1,4 @@
-"""Filters over attributes: a mapping from columns to values, or a text that may compare them, too.
+"""Filters over metadata: a mapping from columns to values, or a text that may compare them, too.
 
 The column ``id`` has the ids. A text has conditions, all of which must hold, with commas or ``and`` between them:
 ``color in (red, blue), 20 <= price < 50 and title = "Shoes, size 3"``.

@@ -19,15 +19,16 @@ import numpy.typing as npt
 from safetensors import SafetensorError
 from safetensors.numpy import load_file, save_file
 
-from lbhash.codes import PackedCodes, code_bytes, pack
+from lbhash.codes import PackedCodes, code_bytes, pack_outputs
 from lbhash.models.folder import check_model_folder
 from lbhash.utils.checksums import checked, with_checksum
 from lbhash.utils.files import check_path, check_replaceable, make_folder, naming, replacing
 from lbhash.utils.fingerprint import fingerprint
-from lbhash.utils.serialization import plain
+from lbhash.utils.serialization import plain, read_versioned
 from lbhash.utils.threads import in_threads
 from lbhash.utils.validation import refusing
 
+_FORMAT, _VERSION = "lbhash model", 2
 _BATCH = 2048
 """Rows at a time: what a hidden layer makes of them stays in the processor's cache."""
 
@@ -120,7 +121,7 @@ class Encoder:
 
     def encode(self, x: npt.NDArray) -> PackedCodes:
         """Return the codes of embeddings ``[n, dim]`` of any number type, ``uint8 [n, ceil(bits / 8)]``."""
-        return pack(self.outputs(x))
+        return pack_outputs(self.outputs(x))
 
     def outputs(self, x: npt.NDArray) -> npt.NDArray[np.float32]:
         """Return the raw outputs ℓ, ``float32 [n, bits]``, of embeddings ``[n, dim]`` of any number type.
@@ -224,6 +225,7 @@ class Encoder:
         metadata = plain(self.metadata, "metadata")
         config = {name: value for name, value in vars(self.layout).items() if value is not None and value is not False}
         config["metadata"] = {**metadata, "fingerprint": self.fingerprint()}
+        config |= {"format": _FORMAT, "version": _VERSION}
         what, of = f"an embedding of {self.dim} numbers", "embeddings"
         if self.takes_texts:
             what, of = f"a text, by way of {what},", "texts"
@@ -276,15 +278,17 @@ def _downloaded(model: str) -> str:
 
 def _load(folder: Path) -> Encoder:
     """Load the files of a folder; checksum and fingerprint in the configuration must be right."""
+    content = (folder / "config.json").read_bytes()
     try:
-        config = checked(json.loads((folder / "config.json").read_text(encoding="utf-8")))
+        config = checked(read_versioned(content, _FORMAT, _VERSION, "config.json is one", "train the model again"))
     except (ValueError, RecursionError):
         raise ValueError(
             "config.json is damaged, was changed after the model was saved, or is of another version of lbhash; "
             "bring back the file as it was, or train the model again"
         ) from None
     metadata = config.pop("metadata")
-    made = Encoder(Layout(**config), load_file(folder / "model.safetensors"), metadata)
+    layout = Layout(**{name: value for name, value in config.items() if name not in ("format", "version")})
+    made = Encoder(layout, load_file(folder / "model.safetensors"), metadata)
     written_with, holds = made.metadata.pop("fingerprint", None), made.fingerprint()
     if written_with != holds:
         raise ValueError(

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from lbhash.codes import code_bytes, pack
+from lbhash.codes import code_bytes, pack_outputs
 from lbhash.codes.io import check_suffix
 from lbhash.data.images.loading import preprocess
 from lbhash.models.backbone import Backbone, pooled_output
@@ -49,7 +49,7 @@ class CodeNetwork(nn.Module):
         self.backbone, self.model = backbone, model
         bit = torch.arange(model.bits)
         values = torch.zeros(model.bits, code_bytes(model.bits))
-        values[bit, bit // 8] = 2.0 ** (bit % 8)
+        values[bit, bit // 8] = 2.0 ** (7 - bit % 8)
         self.register_buffer("byte_values", values)
 
     def forward(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
@@ -160,7 +160,7 @@ def _describe(proto: Any, metadata: dict[str, str]) -> None:
 
 def _metadata(model: Encoder, backbone: Backbone | None) -> dict[str, str]:
     """Return the metadata of the file, which describe its codes."""
-    facts = {"lbhash.version": __version__, "lbhash.bits": str(model.bits), "lbhash.bit_order": "little"}
+    facts = {"lbhash.version": __version__, "lbhash.bits": str(model.bits), "lbhash.bit_order": "big"}
     facts["lbhash.model"] = model.fingerprint()
     if backbone is not None:
         facts["lbhash.backbone"] = backbone.fingerprint()
@@ -227,9 +227,9 @@ def _compare(model: Encoder, network: CodeNetwork, batches: list[Tensor], file: 
     if not largest <= limit:  # nor NaN
         far = f"up to {largest:.2g} from the library's ({limit:.2g} is allowed)"
         raise ValueError(f"the outputs {of_what} are {far}; the file is not written")
-    if not np.array_equal(codes, pack(logits)):
+    if not np.array_equal(codes, pack_outputs(logits)):
         raise ValueError(f"the codes {of_what} are not the packed signs of its outputs; the file is not written")
-    bits = int(np.unpackbits(codes ^ pack(expected)).sum())
+    bits = int(np.unpackbits(codes ^ pack_outputs(expected)).sum())
     return {"onnxruntime": version, "rows": len(codes), "largest_difference": largest, "differing_bits": bits}
 
 

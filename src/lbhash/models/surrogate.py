@@ -7,7 +7,7 @@ outputs ("A Lower Bound of Hash Codes' Performance", NeurIPS 2022, Algorithm 1):
 
     P_j(ℓ_j) = softmax(W2_j · dropout(SiLU(W1_j · ℓ_j + b1_j)) + b2_j),    j = 1 … u = ⌈h / r⌉
 
-The index of a block's outcome is Σ_k 1{b_k > 0}·2^(k-1) over its bits, which is the byte of the packed code.
+The index of a block's outcome is Σ_k 1{b_k > 0}·2^(k-1) over its bits.
 """
 
 from __future__ import annotations

@@ -70,7 +70,7 @@ def alternatives(
 
 def _kinds(train: EmbeddingSplit, base: int, hasher: Hasher) -> Iterator[tuple[list[str], Fit, EmbeddingSplit]]:
     """Yield what is made together: the names that are shown, "" for none, what makes them, and the rows to fit to."""
-    few, given = train.subsample(MOST_TRAIN), {"bits": hasher.bits, "seed": hasher.seed}
+    few = train.subsample(MOST_TRAIN)
 
     def codes(_: EmbeddingSplit) -> Iterator[ways.Store]:
         yield ways.codes(CODES, hasher.bits, "", hasher.model_, 0.0, counts=())
@@ -87,10 +87,13 @@ def _kinds(train: EmbeddingSplit, base: int, hasher: Hasher) -> Iterator[tuple[l
     yield [COSINE], ways.embeddings, few
     yield [SIGNS], partial(ways.signs, counts=()), few
     if shown("itq"):
-        yield [shown("itq")], partial(ways.hashed, hasher=Hasher(method="itq", **given), counts=()), train
+        itq = Hasher(hasher.bits, method="itq", seed=hasher.seed)
+        yield [shown("itq")], partial(ways.hashed, hasher=itq, counts=()), train
     if train.labels is not None:
         names = [shown("logistic"), *([CLASS] if train.labels.ndim == 1 else [])]
-        logistic = partial(ways.logistic, hasher=Hasher(method="logistic", **given), class_number=True, counts=())
+        logistic = partial(
+            ways.logistic, hasher=Hasher(hasher.bits, method="logistic", seed=hasher.seed), class_number=True, counts=()
+        )
         yield names, logistic, train
     yield [f"  {count} re-ranked by embeddings" for count in COUNTS], again, few
 

@@ -87,7 +87,7 @@ def evaluate_files(
             pieces = np.split(right.codes, cuts), np.split(labels.numbers, cuts)
             parts = [(codes, Labels(some, labels.classes)) for codes, some in zip(*pieces, strict=True)]
             return evaluate_parts(left.codes, wanted, parts, share=share, **options)
-    return evaluate(left.codes, wanted, right.codes, labels, **options)
+    return evaluate(query_codes=left.codes, query_labels=wanted, base_codes=right.codes, base_labels=labels, **options)
 
 
 def _two_files(

@@ -11,6 +11,7 @@ from lbhash.codes import PackedCodes
 from lbhash.data import Dataset
 from lbhash.data.split import classes_of
 from lbhash.evaluation.report import Report, evaluate
+from lbhash.hasher import encode_split
 from lbhash.utils.labels import Numbers, has_label
 
 if TYPE_CHECKING:
@@ -38,13 +39,15 @@ def figures_of(
         training rows: None where no query has a relevant one; and ``classes``, rows and mAP of each class.
     """
     asked, held = dataset.query.labeled(), dataset.base.labeled()
-    wanted, labels, codes = np.asarray(asked.labels), np.asarray(held.labels), hasher.encode_split(held)
+    wanted, labels, codes = np.asarray(asked.labels), np.asarray(held.labels), encode_split(hasher, held)
     trained = dataset.train.labeled()
     known, train = (has_label(np.asarray(split.labels)) for split in (dataset.base, dataset.train))
     new = new_base[known]
 
     def report(codes: PackedCodes, labels: Numbers, top_k: int | None) -> Report:
-        return evaluate(query, wanted, codes, labels, top_k, bits=hasher.bits)
+        return evaluate(
+            query_codes=query, query_labels=wanted, base_codes=codes, base_labels=labels, top_k=top_k, bits=hasher.bits
+        )
 
     def some(codes: PackedCodes, labels: Numbers) -> Report | None:
         if not np.intersect1d(classes_of(wanted), classes_of(labels)).size:

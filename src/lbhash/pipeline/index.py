@@ -16,7 +16,7 @@ import numpy.typing as npt
 from lbhash.codes.io import CodeTable, read_codes
 from lbhash.data.images import ImageSplit
 from lbhash.hasher import load_hasher
-from lbhash.index import Index, build_index, check_build, check_model, code_attributes
+from lbhash.index import BaseIndex, build_index, check_build, check_model, metadata_of_codes
 from lbhash.index.base import Options
 from lbhash.pipeline.columns import column_schema
 from lbhash.pipeline.encoding.factory import open_source
@@ -36,37 +36,42 @@ def build(
     codes: str | Path | None = None,
     id_column: str | None = None,
     options: Options = None,
-    store_vectors: str = "",
+    vectors: str = "",
     overwrite: bool = False,
     progress: bool = False,
     **data: Any,
-) -> Index:
+) -> BaseIndex:
     """Build an index from a file or folder of codes, or from what a model makes of data (``EncodingJob``).
 
     The options are those of ``lbhash index build``; ``options`` are those of the kind. The ids are what ``ids_of``
-    says, and ``next`` counts from 0; their column is no attribute besides, unless it is one of ``columns``. Without a
+    says, and ``next`` counts from 0; their column is no metadata besides, unless it is one of ``columns``. Without a
     split, the index takes the base rows of data that have splits of their own, and says how many rows it leaves out; of
     other data it takes all rows.
     """
-    settings: dict[str, Any] = {"store_vectors": store_vectors, "options": options, "overwrite": overwrite}
+    settings: dict[str, Any] = {"store": vectors, "options": options, "overwrite": overwrite}
     check_build(out, kind, **settings)
-    kept = "embeddings" if store_vectors.lower() == "int8" else store_vectors
-    table, vectors, learns = _read_or_encode(codes, data, id_column, kept, None, progress)
+    kept = "embeddings" if vectors.lower() == "int8" else vectors
+    table, stored, learns = _read_or_encode(codes, data, id_column, kept, None, progress)
     names = ids_of(table, id_column)
     names = np.arange(len(table.codes)) if names is None else names
-    settings |= {"vectors": vectors, "learns_classes": learns, "progress": progress}
-    index = build_index(table, out, kind, ids=names, attributes=_attributes(table, id_column, data), **settings)
-    if kept != store_vectors and vectors is not None:
-        print(_int8_line(index, names, vectors), file=sys.stderr)
+    settings |= {"vectors": stored, "learns_classes": learns, "progress": progress}
+    index = build_index(table, out, kind, ids=names, metadata=_metadata(table, id_column, data), **settings)
+    if kept != vectors and stored is not None:
+        print(_int8_line(index, names, stored), file=sys.stderr)
     return index
 
 
 def add(
-    index: Index, *, codes: str | Path | None = None, id_column: str | None = None, progress: bool = False, **data: Any
+    index: BaseIndex,
+    *,
+    codes: str | Path | None = None,
+    id_column: str | None = None,
+    progress: bool = False,
+    **data: Any,
 ) -> int:
     """Add codes to an index, all of them or none, and return how many; arguments as of ``build``."""
-    table, vectors, _ = _read_or_encode(codes, data, id_column, index.store_vectors, index, progress)
-    index.add(table.codes, ids_of(table, id_column), _attributes(table, id_column, data), vectors=vectors)
+    table, stored, _ = _read_or_encode(codes, data, id_column, index.vectors, index, progress)
+    index.add(table.codes, ids_of(table, id_column), _metadata(table, id_column, data), vectors=stored)
     return len(table.codes)
 
 
@@ -86,12 +91,12 @@ def ids_of(table: CodeTable, which: str | None) -> npt.NDArray | None:
     return np.asarray(column)
 
 
-def _attributes(table: CodeTable, id_column: str | None, data: dict[str, Any]) -> pa.Table:
-    """Return the attributes of a table's codes, without the column of the ids unless it was asked for as one."""
-    attributes = code_attributes(table)
+def _metadata(table: CodeTable, id_column: str | None, data: dict[str, Any]) -> pa.Table:
+    """Return the metadata of a table's codes, without the column of the ids unless it was asked for as one."""
+    metadata = metadata_of_codes(table)
     if id_column in (None, "row", "next") or id_column in data.get("columns", ()):
-        return attributes
-    return attributes.drop_columns([id_column] if id_column in attributes.column_names else [])
+        return metadata
+    return metadata.drop_columns([id_column] if id_column in metadata.column_names else [])
 
 
 def _read_or_encode(
@@ -99,7 +104,7 @@ def _read_or_encode(
     data: dict[str, Any],
     id_column: str | None,
     vectors: str,
-    index: Index | None,
+    index: BaseIndex | None,
     progress: bool,
 ) -> tuple[CodeTable, npt.NDArray | None, bool | None]:
     """Return the codes for an index, the vectors that it stores with them, and whether their model learned classes.
@@ -129,10 +134,10 @@ def _read_or_encode(
     if index is not None:
         texts = which in schema.names and not pa.types.is_integer(schema.field(which).type)
         index.state.check_kind(np.empty(1, object if texts else np.int64))
-        attributes = index.attributes_of([]).column_names[1:]
-        wanted = [name for name in attributes if name not in ("row", "label", "labels")]
-        if attributes and set(columns) != set(wanted):  # without any, the index has never had a code
-            what = f"columns is {', '.join(columns) or 'not given'}; the index has {', '.join(attributes)}"
+        metadata = index.metadata_of([]).column_names[1:]
+        wanted = [name for name in metadata if name not in ("row", "label", "labels")]
+        if metadata and set(columns) != set(wanted):  # without any, the index has never had a code
+            what = f"columns is {', '.join(columns) or 'not given'}; the index has {', '.join(metadata)}"
             raise ValueError(f"{what}, so that it must be {', '.join(wanted) or 'left out'}")
         check_model(index, hasher.model_.fingerprint(), hasher.bits)
     source = open_source(job, hasher, stream=False, progress=progress)
@@ -146,7 +151,7 @@ def _read_or_encode(
     return encoded.table, encoded.vectors, hasher.model_.learns_classes
 
 
-def _int8_line(index: Index, names: npt.NDArray, vectors: npt.NDArray) -> str:
+def _int8_line(index: BaseIndex, names: npt.NDArray, vectors: npt.NDArray) -> str:
     """Return the line that says what int8 costs: the recall of a search in the stored vectors of some rows."""
     from lbhash.evaluation.neighbors import nearest_by_cosine  # Numba takes its time
 
@@ -195,7 +200,7 @@ def _check_ids(schema: pa.Schema | None, which: str | None) -> str:
     return which
 
 
-def parse_ids(lines: Sequence[str], index: Index) -> list[int] | list[str]:
+def parse_ids(lines: Sequence[str], index: BaseIndex) -> list[int] | list[str]:
     """Read ids of an index as they are typed, ``3`` or ``1,2,3``; a text with a comma is in quotes."""
     words = [word.strip() for line in csv.reader(lines, skipinitialspace=True) for word in line]
     if index.state.texts:

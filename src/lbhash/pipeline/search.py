@@ -6,23 +6,23 @@ import csv
 import json
 import re
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from lbhash.codes import code_from_hex, pack
+from lbhash.codes import code_from_hex, pack_outputs
 from lbhash.codes.io import READABLE, check_suffix, read_codes
 from lbhash.data import DATASETS, Split, load_table
 from lbhash.data.images import holds_images, load_images
 from lbhash.data.images.folders import read_image_files
 from lbhash.data.table import Table
 from lbhash.hasher import Hasher, load_hasher
-from lbhash.index import FlatIndex, Index, check_model, code_attributes, open_index, rerank
+from lbhash.index import BaseIndex, Index, check_model, metadata_of_codes
 from lbhash.index.base import describe_neighbors
-from lbhash.index.rerank import DISTANCE_WEIGHT, By
+from lbhash.index.results import By, Neighbors
 from lbhash.pipeline.index import ids_of
 from lbhash.utils.files import fetched, replacing
 from lbhash.utils.labels import label_value
@@ -33,20 +33,18 @@ _ROWS = re.compile(r"(\d+)(?:-(\d+))?|(\d*):(\d*)|all", re.ASCII)
 
 
 class Queries(NamedTuple):
-    """What is searched for: codes ``[n, ceil(bits / 8)]``; unless a code was given, ℓ, embeddings, soft outputs.
+    """What is searched for: codes ``[n, ceil(bits / 8)]``; unless a code was given, embeddings and outputs.
 
-    Rows of data have a number and perhaps a label, images and texts a name. ``weight`` is that of the distance in a
-    second stage.
+    Rows of data have a number and perhaps a label, images and texts a name.
     """
 
     codes: npt.NDArray[np.uint8]
     rows: Sequence[int | None]
     labels: Sequence[Any]
     names: Sequence[str | None]
-    outputs: npt.NDArray[np.float32] | None = None
     embeddings: npt.NDArray | None = None
     soft: npt.NDArray[np.float32] | None = None
-    weight: float = DISTANCE_WEIGHT
+    outputs: npt.NDArray[np.float32] | None = None
 
 
 def search(
@@ -90,8 +88,7 @@ def search(
     found = _find(index, queries, k, radius, " and ".join(where) or None, by, candidates, asymmetric)
     answers = []
     asked = zip(queries.rows, queries.codes, queries.labels, queries.names, found, strict=True)
-    for row, code, label, name, (distances, ids, *scores) in asked:
-        neighbors = describe_neighbors(index, ids, distances, *scores)
+    for row, code, label, name, neighbors in asked:
         named = {} if name is None else {"text" if texts else "image": name}
         answers.append({"row": row, "code": code.tobytes().hex(), "label": label, **named, "neighbors": neighbors})
     if out is not None:
@@ -99,15 +96,16 @@ def search(
     return {"index": path, "codes": len(index), "bits": index.bits, "queries": answers}
 
 
-def _open(path: str, hasher: Hasher | None = None) -> Index:
+def _open(path: str, hasher: Hasher | None = None) -> BaseIndex:
     """Open an index, or codes in a file or a folder as an exact index in memory; check that the hasher made them."""
     is_file = Path(path).suffix in READABLE and not Path(path).is_dir()
     table = read_codes(path, "index") if is_file or (Path(path) / MANIFEST).is_file() else None
-    index = open_index(path) if table is None else FlatIndex(table.bits, model=table.model)
+    index = Index.open(path) if table is None else Index(table.bits, model=table.model)
     if hasher is not None:
         check_model(index, hasher.model_.fingerprint(), hasher.bits)
+        index.learns_classes = hasher.model_.learns_classes
     if table is not None:
-        index.add(table.codes, ids_of(table, None), code_attributes(table))
+        index.add(table.codes, ids_of(table, None), metadata_of_codes(table))
     return index
 
 
@@ -162,8 +160,7 @@ def _queries(
     names: Sequence[str | None],
 ) -> Queries:
     outputs = hasher.model_.outputs(embeddings)
-    weight = DISTANCE_WEIGHT * hasher.model_.learns_classes
-    return Queries(pack(outputs), rows, labels, names, outputs, embeddings, hasher.model_.soft(outputs), weight)
+    return Queries(pack_outputs(outputs), rows, labels, names, embeddings, hasher.model_.soft(outputs), outputs)
 
 
 def _parse_rows(texts: Sequence[str], count: int, damaged: npt.NDArray[np.bool_] | None = None) -> list[int]:
@@ -192,7 +189,7 @@ def _parse_rows(texts: Sequence[str], count: int, damaged: npt.NDArray[np.bool_]
 
 
 def _find(
-    index: Index,
+    index: BaseIndex,
     queries: Queries,
     k: int | None,
     radius: int | None,
@@ -200,28 +197,24 @@ def _find(
     by: By | None,
     candidates: int | None,
     asymmetric: bool,
-) -> Iterable[tuple[npt.NDArray, ...]]:
-    """Return distances, ids and, if real numbers ranked them, scores of each query's neighbors."""
+) -> Iterator[list[dict[str, Any]]]:
+    """Yield each query's neighbors, described."""
     if radius is not None:
-        found = index.range_search(queries.codes, radius, where=where)
-        return map(found.of, range(len(queries.codes)))
-    k = 10 if k is None else k
-    if asymmetric:
-        from lbhash.index.asymmetric import search_outputs  # Numba takes its time
-
-        assert queries.soft is not None
-        best = search_outputs(index, queries.soft, k, where=where)
-        return zip(best.distances, best.ids, best.scores, strict=True)
-    if by is None:
-        return zip(*index.search(queries.codes, k, where=where), strict=True)
-    candidates = 100 if candidates is None else candidates
-    if candidates < k:
-        raise ValueError(f"candidates is {candidates}; it must be at least k ({k})")
-    vectors = queries.embeddings if by == "embeddings" else queries.outputs
-    assert vectors is not None
-    nearest = index.search(queries.codes, candidates, where=where)
-    best = rerank(index, nearest, vectors, k, by, queries.weight)
-    return zip(best.distances, best.ids, best.scores, strict=True)
+        within = index.range_search(queries.codes, radius, where=where)
+        for place in range(len(queries.codes)):
+            distances, ids = within.of(place)
+            found = Neighbors(distances[None], ids[None]).result()
+            yield describe_neighbors(index, found, 0, scored=False)
+        return
+    how: dict[str, Any] = {} if candidates is None else {"candidates": candidates}
+    asked: dict[str, Any] = {"outputs": queries.soft} if asymmetric else {"codes": queries.codes}
+    if by == "outputs":
+        asked = {"outputs": queries.outputs}
+    if by is not None:
+        how |= {"rerank": by, "embeddings": queries.embeddings}
+    nearest = index.search(**asked, k=10 if k is None else k, where=where, **how)
+    for place in range(len(queries.codes)):
+        yield describe_neighbors(index, nearest, place, scored=asymmetric or by is not None)
 
 
 def _name(answer: Mapping[str, Any]) -> str | None:
@@ -245,8 +238,8 @@ def _write_neighbors(out: str | Path, answers: Sequence[Mapping[str, Any]]) -> N
     texts = bool(lines) and isinstance(lines[0]["id"], str)
     own |= {"id": pa.string() if texts else pa.int64(), "distance": pa.int32(), "score": pa.float32()}
     columns = {name: pa.array([line[name] for line in lines], kind) for name, kind in own.items()}
-    for name in lines[0]["attributes"] if lines else ():
-        columns[f"attribute_{name}" if name in own else name] = pa.array([line["attributes"][name] for line in lines])
+    for name in lines[0]["metadata"] if lines else ():
+        columns[f"metadata_{name}" if name in own else name] = pa.array([line["metadata"][name] for line in lines])
     if Path(out).suffix == ".parquet":
         write_parquet(out, pa.table(columns))
         return

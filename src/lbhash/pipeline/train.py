@@ -15,11 +15,13 @@ import numpy.typing as npt
 from lbhash.data import Dataset
 from lbhash.evaluation.neighbors import evaluate_neighbors
 from lbhash.evaluation.recognition import classifier_predict
+from lbhash.hasher import encode_split, fit_split, name_of
 from lbhash.losses import PAPER
 from lbhash.pipeline.columns import label_columns
 from lbhash.pipeline.embeddings import ImageOptions, TextOptions
 from lbhash.pipeline.figures import figures_of
 from lbhash.pipeline.splits import open_embedded
+from lbhash.training.settings import grouped, side_by_side
 from lbhash.utils.files import check_folder, write_json
 from lbhash.utils.formatting import some_names
 from lbhash.utils.labels import class_array
@@ -70,7 +72,8 @@ def train_files(
         if dataset.train.labels is None and label_column is None and (columns := label_columns(data)):
             has = some_names(columns)
             print(
-                f"{data} has no column of labels by a usual name, but {has}; --label-column names one", file=sys.stderr
+                f"{data} has no column of labels by a usual name, but {has}; --label-column names one",
+                file=sys.stderr,
             )
         threads = 1 if threads is None else threads
         return train_model(dataset, out, split_seed=split_seed, metadata=metadata, threads=threads, **training)
@@ -146,7 +149,7 @@ def train_model(
     resumable = check_out(out, resume=resume, overwrite=overwrite)
     if top_k is not None:
         check_int(top_k, "top_k", 1, len(dataset.base.labeled()), "the size of the base")
-    hasher = Hasher(progress=progress, **settings)
+    hasher = Hasher(**grouped(progress=progress, **settings))
     if is_main_process():
         _tell_unlabeled(dataset, guesses=coder_of(hasher.method) is None)
     if resume and not resumable and is_main_process():
@@ -154,20 +157,21 @@ def train_model(
     started = time.perf_counter()
     part, classes = (dataset.train, np.arange(0)) if dataset.train.labels is None else dataset.train.compact()
     dataset.check_several_classes()
-    hasher.fit_split(part, len(classes), directory=folder, resume=resume)
+    fit_split(hasher, part, len(classes), directory=folder, resume=resume)
     seconds = time.perf_counter() - started
     if not is_main_process():
         return {}
     training = None if hasher.trained_ is None else asdict(hasher.trained_)
-    unsaid = hasher.recipe is None and any(getattr(hasher, name) is None for name in PAPER)
+    given = side_by_side(hasher)
+    unsaid = given.recipe is None and any(getattr(given, name) is None for name in PAPER)
     if training and unsaid and hasher.model_.metadata["recipe"] == "paper" and not part.needs_backbone:
-        print(f"{hasher.name} has no settings of its own: trained with those of --recipe paper", file=sys.stderr)
+        print(f"{name_of(hasher)} has no settings of its own: trained with those of --recipe paper", file=sys.stderr)
     # Without it a resumed run has the metrics of one that was never interrupted.
     rate = None if training is None else training.pop("rows_per_second")
     source = {"data": dataset.name, "protocol": dataset.protocol}
     metrics = {
         **source,
-        "method": hasher.name,
+        "method": name_of(hasher),
         "choice": [one._asdict() for one in hasher.choice_],
         "bits": hasher.bits,
         "seed": hasher.seed,
@@ -200,7 +204,7 @@ def _figures(
         figures = _neighbors(dataset, hasher, bar)
     else:
         asked = dataset.query.labeled()
-        query = hasher.encode_split(asked)
+        query = encode_split(hasher, asked)
         new_base = ~dataset.trained_base()
         figures = figures_of(dataset, new_base, hasher, query, top_k)
         if figures["new_rows"] is not None:
@@ -250,9 +254,9 @@ def _tell_unlabeled(dataset: Dataset, *, guesses: bool) -> None:
 def _neighbors(dataset: Dataset, hasher: Hasher, bar: str) -> dict[str, Any]:
     """Return what the codes of some queries keep of the neighbors in the embeddings."""
     backbone = hasher.backbone_ if dataset.base.needs_backbone else None
-    few = dataset.query.subsample(MOST_QUERIES)
-    asked, held = (part.embedded(backbone, workers=hasher.workers, progress=bar) for part in (few, dataset.base))
-    codes = [hasher.encode_split(part) for part in (asked, held)]
+    few, workers = dataset.query.subsample(MOST_QUERIES), side_by_side(hasher).workers
+    asked, held = (part.embedded(backbone, workers=workers, progress=bar) for part in (few, dataset.base))
+    codes = [encode_split(hasher, part) for part in (asked, held)]
     rows = [part.take(slice(None)) for part in (asked, held)]
     return evaluate_neighbors(codes[0], rows[0], codes[1], rows[1], bits=hasher.bits).as_dict()
 

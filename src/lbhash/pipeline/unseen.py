@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from lbhash.data import Dataset, EmbeddingSplit
 from lbhash.data.protocols import trained_classes
-from lbhash.hasher import Hasher
+from lbhash.hasher import Hasher, name_of
 from lbhash.pipeline.splits import open_embedded
 from lbhash.trials.questions import Question
 from lbhash.trials.trial import Trial
@@ -133,7 +133,7 @@ def evaluate_unseen(
             values = found[question, by][figure]
             draws_of[name].append(float("nan") if np.isnan(values).all() else float(np.nanmean(values)))
     figures = {name: np.array(values) for name, values in draws_of.items()}
-    return UnseenReport(own.name, own.bits, top_k, figures)
+    return UnseenReport(name_of(own), own.bits, top_k, figures)
 
 
 def _questions(dataset: Dataset[EmbeddingSplit], classes: npt.NDArray, top_k: int | None) -> tuple[Question, Question]:

@@ -10,13 +10,14 @@ import pandas as pd  # type: ignore[import-untyped]
 from matplotlib.figure import Figure
 
 from lbhash.data import Dataset, EmbeddingSplit
-from lbhash.hasher import Hasher
+from lbhash.hasher import Hasher, fit_split
 from lbhash.reproduce.distributions import Joint, divergence, independent_bits, marginals
 from lbhash.reproduce.results import Record, Result, panels
 from lbhash.reproduce.runs import Settings
 from lbhash.reproduce.surrogate_fit import fit_surrogate, mean_of_blocks
 from lbhash.reproduce.texts import text
 from lbhash.training.schedule import Schedule
+from lbhash.training.settings import grouped
 from lbhash.utils.plotting import new_figure
 
 Outputs = npt.NDArray[np.float32]
@@ -30,7 +31,7 @@ def run(settings: Settings, epochs: int = 30, steps: int = 3_000) -> Result:
     classes = nearest_classes(dataset.train)
     train, held_out = two_classes(dataset.train, classes), held_out_rows(dataset, classes)
     options: Any = {"epochs": epochs, "seed": settings.seed, "recipe": "paper", "centers": "best", "device": "cpu"}
-    hasher = Hasher(2, "csq", pull="none", **options).fit_split(train, 2)
+    hasher = fit_split(Hasher(**grouped(bits=2, method="csq", pull="none", **options)), train, 2)
     trained = outputs_of(hasher, train)
     outputs = np.concatenate([outputs_of(hasher, split) for split in held_out])
     labels = np.concatenate([split.labels for split in held_out if split.labels is not None])

@@ -14,8 +14,8 @@ import numpy as np
 
 from lbhash.codes import unpack
 from lbhash.data import load_dataset
-from lbhash.index import Index
-from lbhash.index.base import attribute_rows
+from lbhash.index import BaseIndex
+from lbhash.index.base import metadata_rows
 from lbhash.service.engine import Engine
 from lbhash.service.rows import TextRows
 from lbhash.service.schemas import Map, Summary, Trained
@@ -46,7 +46,7 @@ class Background:
                     await step(index)
             await self.changed.wait()
 
-    async def _project(self, index: Index) -> None:
+    async def _project(self, index: BaseIndex) -> None:
         """Make a first map of a sample of the codes, by principal components."""
         try:
             self.map = await asyncio.to_thread(_first_map, self._engine, index)
@@ -54,7 +54,7 @@ class Background:
             log.warning(_FAILED, "map", index.generation, error)
             self.map = Map(state="failed", generation=index.generation, pending=False)
 
-    async def _sum_up(self, index: Index) -> None:
+    async def _sum_up(self, index: BaseIndex) -> None:
         """Compute the numbers that labels and queries allow, with notes on what is missing."""
         notes: list[str] = []
         try:
@@ -69,7 +69,7 @@ class Background:
             note = str(error) if isinstance(error, (ValueError, WorkerError)) else type(error).__name__
             self.summary = Summary(state="failed", generation=index.generation, notes=[note])
 
-    async def _improve(self, index: Index) -> None:
+    async def _improve(self, index: BaseIndex) -> None:
         """Make the same map by t-SNE, which takes longer and separates the classes better."""
         if not self.map.pending:
             return
@@ -92,9 +92,9 @@ async def _compute(function: Callable[[Any], bytes], argument: Any) -> bytes:
         worker.kill()
 
 
-def _first_map(engine: Engine, index: Index) -> Map:
+def _first_map(engine: Engine, index: BaseIndex) -> Map:
     ids = _sample(index.ids(), POINTS, "codes", [])
-    attributes = attribute_rows(index, ids)
+    metadata = metadata_rows(index, ids)
     few = len(ids) < 3
     return Map(
         state="ready",
@@ -102,16 +102,16 @@ def _first_map(engine: Engine, index: Index) -> Map:
         kind="pca",
         pending=not few and find_spec("sklearn") is not None,  # whose t-SNE makes the better one
         ids=ids.tolist(),
-        rows=[engine.row_of(name, row) for name, row in zip(ids.tolist(), attributes, strict=True)],
-        labels=[row.get(index.label) for row in attributes],
+        rows=[engine.row_of(name, row) for name, row in zip(ids.tolist(), metadata, strict=True)],
+        labels=[row.get(index.label) for row in metadata],
         **_axes(np.zeros((len(ids), 2)) if few else principal(unpack(index.codes_of(ids), index.bits))),
     )
 
 
-def _evidence(engine: Engine, index: Index, notes: list[str]) -> Evidence | None:
+def _evidence(engine: Engine, index: BaseIndex, notes: list[str]) -> Evidence | None:
     """Return a sample of the codes with a label, and of the queries; None if no code has a label."""
     ids = _sample(index.ids(), MAX_BASE, "codes", notes)
-    labels = index.attributes_of(ids)[index.label].to_pylist() if index.label else [None] * len(ids)
+    labels = index.metadata_of(ids)[index.label].to_pylist() if index.label else [None] * len(ids)
     known = np.array([label is not None for label in labels], bool)
     if not known.any():
         notes[:] = ["no code of the index has a label, so there is nothing to evaluate the codes with"]
@@ -142,7 +142,7 @@ def _report(model: str | Path) -> tuple[Trained | None, dict[Any, float]]:
         return None, {}
 
 
-def _queries(engine: Engine, index: Index, ids: Any, notes: list[str]) -> tuple[Any, list[Any], Any]:
+def _queries(engine: Engine, index: BaseIndex, ids: Any, notes: list[str]) -> tuple[Any, list[Any], Any]:
     """Return codes and labels of some queries, and which of the ids they are searched in: rows that are new, if any is.
 
     Raises:
@@ -163,7 +163,7 @@ def _queries(engine: Engine, index: Index, ids: Any, notes: list[str]) -> tuple[
     query = dataset.query
     if query.labels is None:
         raise ValueError("the data have no labels")
-    table = index.attributes_of(ids)
+    table = index.metadata_of(ids)
     held = table["row"].to_pylist() if "row" in table.column_names else ids.tolist()  # without rows, ids are rows
     rows = np.array([row if isinstance(row, int) else -1 for row in held])
     searched = ~np.isin(rows, query.rows)

@@ -17,10 +17,10 @@ import pyarrow as pa
 from PIL.Image import Image
 from pydantic import BaseModel
 
-from lbhash.codes import PackedCodes, code_from_hex, pack
-from lbhash.index import DamagedIndexError, Index, LocalIndex, Neighbors, check_model, open_index, rerank
-from lbhash.index.base import attribute_rows, describe_neighbors
-from lbhash.index.rerank import DISTANCE_WEIGHT
+from lbhash.codes import PackedCodes, code_from_hex, pack_outputs
+from lbhash.index import BaseIndex, DamagedIndexError, Index, SearchResult, check_model
+from lbhash.index.base import describe_neighbors, metadata_rows
+from lbhash.index.results import Neighbors
 from lbhash.models.backbone_files import load_backbone
 from lbhash.models.encoder import Encoder, load_encoder
 from lbhash.service import schemas
@@ -54,7 +54,6 @@ class Engine:
         self.settings, self.decoder = settings, decoder
         self.model = load_encoder(settings.model)
         self.fingerprint = self.model.fingerprint()
-        self._weight = DISTANCE_WEIGHT * self.model.learns_classes
         backbone = _backbone(settings, self.model)
         self.rows: Rows | None = None
         if settings.data is not None:
@@ -87,7 +86,7 @@ class Engine:
         """Read all files of the index, and compare their checksums; ``DamagedIndexError`` if one is damaged."""
         index, damage = self.index, ""
         try:
-            index.load()
+            index.read_all()
         except Exception as error:
             damage = one_line(error)
             raise
@@ -110,10 +109,11 @@ class Engine:
         codes, vectors, facts = self._encode(index, given, image)
         searching = time.perf_counter()
         answers: list[dict[str, Any]] = []
-        for place, (found, within) in enumerate(_neighbors(index, codes, vectors, given, self._weight)):
+        for place, (found, within) in enumerate(_neighbors(index, codes, vectors, given)):
             judged = self._usual.judge(vectors["outputs"][place]) if self._usual and "outputs" in vectors else {}
             query = schemas.Query(code=codes[place].tobytes().hex(), bits=index.bits, **facts, **judged)
-            answers.append({"query": query, "neighbors": self._described(index, found), "within": within})
+            answers.append({"query": query, "within": within})
+            answers[-1]["neighbors"] = self._described(index, found, scored=given.rerank is not None)
         ended = time.perf_counter()
         seconds = {"encode": searching - started, "search": ended - searching, "total": ended - started}
         milliseconds = {name: round(1e3 * value, 3) for name, value in seconds.items()}
@@ -148,9 +148,9 @@ class Engine:
             takes_pictures=self._embed_image is not None,
             takes_texts=self._encoder is not None,
             ids=index.info()["ids"],
-            columns=index.attributes_of([]).column_names[1:],
+            columns=index.metadata_of([]).column_names[1:],
             label=index.label or None,
-            rerank=["asymmetric", *filter(None, [index.store_vectors])],
+            rerank=["asymmetric", *filter(None, [index.vectors])],
             limits=schemas.Limits(
                 max_body=MAX_BODY,
                 max_json=MAX_JSON,
@@ -187,10 +187,10 @@ class Engine:
         codes, vectors = self._hash_given(given.embeddings)
         count = len(codes)
 
-        def change(index: Index) -> Sequence[int | str]:
-            missing = {field.name: pa.nulls(count, field.type) for field in index.state.attributes}
+        def change(index: BaseIndex) -> Sequence[int | str]:
+            missing = {field.name: pa.nulls(count, field.type) for field in index.state.metadata}
             ids = None if given.ids is None else _ids(index, given.ids)
-            index.add(codes, ids, missing | given.attributes, vectors=vectors.get(index.store_vectors))
+            index.add(codes, ids, missing | given.metadata, vectors=vectors.get(index.vectors))
             return ids or range(index.state.next_id - count, index.state.next_id)
 
         return self._change(change)
@@ -198,21 +198,21 @@ class Engine:
     def remove(self, given: schemas.RemoveRequest) -> schemas.Changed:
         """Remove codes from the index, as ``lbhash index remove`` does."""
 
-        def change(index: Index) -> Sequence[int | str]:
+        def change(index: BaseIndex) -> Sequence[int | str]:
             ids = _ids(index, given.ids)
             index.remove(ids)
             return ids
 
         return self._change(change)
 
-    def _change(self, change: Callable[[Index], Sequence[int | str]]) -> schemas.Changed:
+    def _change(self, change: Callable[[BaseIndex], Sequence[int | str]]) -> schemas.Changed:
         """Change what is in the folder now, and put the result in the place of the index that is searched."""
         with self._loading:
             try:
                 index = self._open(None if self.damage else self.index)
-                assert isinstance(index, LocalIndex)
+                assert isinstance(index, Index)
                 index.patience = QUEUE_SECONDS
-                index.load()  # nothing is added to what is damaged
+                index.read_all()  # nothing is added to what is damaged
             except ValueError as error:
                 raise ServiceError(503, one_line(error)) from None
             try:
@@ -227,40 +227,40 @@ class Engine:
             self._take(index)
             return schemas.Changed(ids=list(ids), codes=len(index), generation=index.generation)
 
-    def _take(self, index: Index) -> None:
+    def _take(self, index: BaseIndex) -> None:
         """Search another index from now on, once all of its files are compared with their checksums."""
-        index.load()
+        index.read_all()
         self.index, self.check, self.damage = index, "intact", ""
 
-    def row_of(self, name: int | str, attributes: Mapping[str, Any]) -> int | None:
+    def row_of(self, name: int | str, metadata: Mapping[str, Any]) -> int | None:
         """Return the row of the data that the code with the id ``name`` was made from, or None if there is none."""
-        row = attributes.get("row", name)
+        row = metadata.get("row", name)
         return row if self.rows is not None and isinstance(row, int) and 0 <= row < len(self.rows) else None
 
-    def _attributes(self, index: Index, row: int) -> dict[str, Any]:
+    def _metadata(self, index: BaseIndex, row: int) -> dict[str, Any]:
         """Return what the index holds of a row of the data, if it is there under its own number."""
         try:
-            attributes = attribute_rows(index, [row])[0]
+            metadata = metadata_rows(index, [row])[0]
         except DamagedIndexError:
             raise
         except (ValueError, TypeError):  # TypeError if ids are texts
             return {}
-        return json_value(attributes) if self.row_of(row, attributes) == row else {}
+        return json_value(metadata) if self.row_of(row, metadata) == row else {}
 
-    def _described(self, index: Index, found: tuple[npt.NDArray, ...]) -> list[schemas.Neighbor]:
+    def _described(self, index: BaseIndex, found: SearchResult, *, scored: bool) -> list[schemas.Neighbor]:
+        described = describe_neighbors(index, found, 0, scored=scored)
         return [
-            schemas.Neighbor(
-                row=self.row_of(one["id"], one["attributes"]), code=held.tobytes().hex(), **json_value(one)
-            )
-            for one, held in zip(describe_neighbors(index, *found), index.codes_of(found[0]), strict=True)
+            schemas.Neighbor(row=self.row_of(one["id"], one["metadata"]), code=held.tobytes().hex(), **json_value(one))
+            for one, held in zip(described, index.codes_of(found.ids[0]), strict=True)
         ]
 
-    def _loaded(self, index: Index) -> dict[str, Any]:
+    def _loaded(self, index: BaseIndex) -> dict[str, Any]:
         return {"model": self.fingerprint, "generation": index.generation, "codes": len(index), "bits": index.bits}
 
-    def _open(self, known: Index | None = None) -> Index:
-        index = open_index(self.settings.index, known=known)
+    def _open(self, known: BaseIndex | None = None) -> BaseIndex:
+        index = Index.open(self.settings.index, "a" if self.settings.writable else "r", known=known)
         check_model(index, self.fingerprint, self.model.bits)
+        index.learns_classes = self.model.learns_classes
         return index
 
     def _rows_with(self, row: int, status: int) -> Rows:
@@ -270,7 +270,7 @@ class Engine:
             raise ServiceError(status, f"row is {row}; it must be from 0 to {len(self.rows) - 1}")
         return self.rows
 
-    def _encode(self, index: Index, given: BaseModel | None, image: bytes | None) -> _Encoded:
+    def _encode(self, index: BaseIndex, given: BaseModel | None, image: bytes | None) -> _Encoded:
         """Return the queries that a request describes: an image, or what is in ``schemas.Given``."""
         if image is not None:
             return *self._hash(self._embed(image)[None]), {}
@@ -295,16 +295,16 @@ class Engine:
                 embedding = self._encoder.embed([text])[0]
             else:
                 raise ServiceError(422, f"row {given.row} has no image or text to encode")
-            facts = {"label": rows.label(given.row), "attributes": self._attributes(index, given.row)}
+            facts = {"label": rows.label(given.row), "metadata": self._metadata(index, given.row)}
             return *self._hash(embedding[None]), {"row": given.row, **facts}
         if given.id is not None:
             with blame_request(404, f"id is {given.id!r}, and the index has no such code"):
                 ids = _ids(index, [given.id])
                 code = index.codes_of(ids)
-            vectors = {index.store_vectors: index.vectors_of(ids)} if index.store_vectors else {}
-            attributes = attribute_rows(index, ids)[0]
-            row, label = self.row_of(ids[0], attributes), attributes.get(index.label)
-            return code, vectors, {"id": ids[0], "row": row, "label": label, "attributes": json_value(attributes)}
+            vectors = {index.vectors: index.vectors_of(ids)} if index.vectors else {}
+            metadata = metadata_rows(index, ids)[0]
+            row, label = self.row_of(ids[0], metadata), metadata.get(index.label)
+            return code, vectors, {"id": ids[0], "row": row, "label": label, "metadata": json_value(metadata)}
         with blame_request():
             return code_from_hex(given.code or "", index.bits)[None], {}, {}
 
@@ -323,7 +323,7 @@ class Engine:
             outputs = self.model.outputs(embeddings.astype(np.float32))
         if not np.isfinite(outputs).all():
             raise ServiceError(422, "an embedding is so large that the model's outputs are not finite")
-        return pack(outputs), {"outputs": outputs, "embeddings": embeddings}
+        return pack_outputs(outputs), {"outputs": outputs, "soft": self.model.soft(outputs), "embeddings": embeddings}
 
     def _embed(self, file: bytes) -> npt.NDArray:
         if self._embed_image is None:
@@ -334,47 +334,47 @@ class Engine:
 
 
 def _neighbors(
-    index: Index, codes: PackedCodes, vectors: Mapping[str, npt.NDArray], options: schemas.Options, weight: float
-) -> list[tuple[tuple[npt.NDArray, ...], int | None]]:
-    """Return for each query what is found, and how many codes are within the radius (None if k is given).
-
-    What is found is ids, distances and, if they are ranked again, scores.
-    """
+    index: BaseIndex, codes: PackedCodes, vectors: Mapping[str, npt.NDArray], options: schemas.Options
+) -> list[tuple[SearchResult, int | None]]:
+    """Return for each query what is found, and how many codes are within the radius (None if k is given)."""
     radius, by, k = options.radius, options.rerank, options.most
-    all_within = options.k is None and radius is not None and by is None
-    held = vectors.get("outputs" if by == "asymmetric" else by or "")
+    held = vectors.get("soft" if by == "asymmetric" else by or "")
     if by is not None and held is None:
         raise ServiceError(422, f"rerank is {by!r}, which needs a query by embedding, row or image")
     with blame_request():
         if radius is not None:
             check_int(radius, "radius", 0, index.bits, "the length of a code")
-        if all_within:  # one query at a time, as each may find all codes
-            each = (index.range_search(code[None], radius or 0, where=options.where).of(0) for code in codes)
-            return [((ids[:k], distances[:k]), len(ids)) for distances, ids in each]
-        candidates = k if by is None else max(k, options.candidates)
-        answers: list[tuple[tuple[npt.NDArray, ...], None]] = []
-        nearest = index.search(codes, candidates, where=options.where)
-        for place, (distances, ids) in enumerate(zip(*nearest, strict=True)):
-            near = distances <= (index.bits if radius is None else radius)
-            found: tuple[npt.NDArray, ...] = ids[near], distances[near]
-            if by is not None and held is not None:
-                one = Neighbors(distances[None, near], ids[None, near])
-                best = rerank(index, one, held[place, None], k, by, weight)
-                found = best.ids[0], best.distances[0], best.scores[0]
-            answers.append((found, None))
-        return [*answers]
+        if options.k is None and radius is not None and by is None:  # one at a time, as each may find all codes
+            each = (index.range_search(code[None], radius, where=options.where).of(0) for code in codes)
+            return [(Neighbors(distances[None, :k], ids[None, :k]).result(), len(ids)) for distances, ids in each]
+        most = k if by is None else max(k, options.candidates)
+        how: dict[str, Any] = {"codes": codes}
+        if by == "asymmetric":
+            how = {"outputs": held}
+        elif by is not None:
+            how = {"candidates": most, "rerank": by} | ({"outputs": held} if by == "outputs" else how | {by: held})
+        found = index.search(**how, k=most, where=options.where)
+        limit = index.bits if radius is None else radius
+        return [(_within(found, place, limit, k), None) for place in range(len(codes))]
 
 
-def _ids(index: Index, given: Sequence[int | str]) -> list[int | str]:
+def _within(found: SearchResult, query: int, radius: int, k: int) -> SearchResult:
+    """Return the first k of a query's neighbors whose Hamming distance is at most a radius."""
+    near = np.flatnonzero(found.hamming[query] <= radius)[:k]
+    taken = np.s_[query : query + 1, near]
+    return SearchResult(found.distances[taken], found.ids[taken], found.hamming[taken])
+
+
+def _ids(index: BaseIndex, given: Sequence[int | str]) -> list[int | str]:
     """Return ids of a request: an integer may be sent as text, since numbers of JavaScript do not hold 64 bits."""
     if index.state.schema is None or index.state.texts:
         return [*given]
     return [int(name) if isinstance(name, str) and _INTEGER.fullmatch(name) else name for name in given]
 
 
-def _check_writable(index: Index, path: str | Path) -> None:
+def _check_writable(index: BaseIndex, path: str | Path) -> None:
     """Raise ``ValueError`` if requests cannot change an index."""
-    if not isinstance(index, LocalIndex):
+    if not isinstance(index, Index):
         raise ValueError(
             f"writable is for an index in a folder; this one is of kind {index.kind}, change it by commands"
         )

@@ -124,7 +124,7 @@ async def code_map(service: Running) -> schemas.Map:
 @writes.post(
     "/add",
     response_model=schemas.Changed,
-    **_takes(schemas.AddRequest, embeddings=[[0.5, 1.5]], attributes={"label": [3]}),
+    **_takes(schemas.AddRequest, embeddings=[[0.5, 1.5]], metadata={"label": [3]}),
 )
 async def add(request: Request, service: Running) -> Response:
     """Add the codes of embeddings to the index, all of them or none; the answer comes when they are on the disk."""

@@ -18,7 +18,6 @@ from pydantic import (
     model_validator,
 )
 
-from lbhash.index.rerank import By
 from lbhash.index.where import conditions
 from lbhash.service.settings import MAX_BATCH, MAX_FOUND, MAX_K
 
@@ -124,7 +123,7 @@ class Given(Body, json_schema_extra=_one_alone):
     )
     text: _Text | None = Field(None, description="A text, if /v1/about says that the model takes texts.")
     id: _Id | None = Field(None, description="The id of a code of the index. An integer may be sent as text.")
-    code: StrictStr | None = Field(None, description="Hexadecimal: two digits a byte, the first bit lowest.")
+    code: StrictStr | None = Field(None, description="Hexadecimal, two digits a byte.")
     row: _Natural | None = Field(None, description="A row of the data, counted from 0.")
 
     @model_validator(mode="after")
@@ -146,7 +145,9 @@ class Options(BaseModel, extra="forbid"):
         description="Only codes that have this value, or one of these, in each of these columns; or as 'lbhash search' "
         "takes it, such as 20 <= price < 50 and color in (red, blue).",
     )
-    rerank: By | None = Field(None, description="Rank the nearest candidates again, by outputs or by stored vectors.")
+    rerank: Literal["asymmetric", "outputs", "embeddings"] | None = Field(
+        None, description="Rank by the query's outputs, or the nearest candidates again by stored vectors."
+    )
     candidates: _K = Field(100, description="The number of codes that are ranked again; at least k.")
 
     @property
@@ -181,7 +182,7 @@ class AddRequest(Body):
     ids: _Ids | None = Field(
         None, description="An id for each, that the index does not have; by default the next integers."
     )
-    attributes: dict[StrictStr, _Column] = Field(
+    metadata: dict[StrictStr, _Column] = Field(
         {}, description="Columns of the index, with a value for each code; one that is left out has none."
     )
 
@@ -208,7 +209,7 @@ class Query(BaseModel):
     id: int | str | None = None
     row: int | None = None
     label: _Label = None
-    attributes: dict[str, Any] = Field({}, description="What the index holds of this id or row.")
+    metadata: dict[str, Any] = Field({}, description="What the index holds of this id or row.")
     doubt: float | None = Field(
         None, description="The share of the data's rows whose outputs are closer to another row's than the query's are."
     )
@@ -224,7 +225,7 @@ class Neighbor(BaseModel):
     distance: int = Field(description="The Hamming distance, in bits.")
     score: float | None = Field(description="What the codes are ordered by after re-ranking; smaller is nearer.")
     label: _Label
-    attributes: dict[str, Any]
+    metadata: dict[str, Any]
     code: str
 
 

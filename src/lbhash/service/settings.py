@@ -26,7 +26,7 @@ class Settings:
 
     Args:
         model: a folder that ``lbhash train`` wrote.
-        index: what ``lbhash.index.open_index`` opens.
+        index: what ``lbhash.Index.open`` opens.
         data: ``"digits"``, ``"characters"`` or a file, with the rows, their images and the queries of the evaluation.
         backbone: a folder or Hub id of what embeds images or texts. If None, what the model was trained with; images
             are no queries if that is not on this machine.

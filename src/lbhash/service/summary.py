@@ -81,7 +81,9 @@ def _of_queries(evidence: Evidence, asked: Labels, labels: Labels) -> tuple[dict
     from lbhash.evaluation.report import evaluate
 
     codes, held = evidence.codes[evidence.searched], labels[evidence.searched]
-    report = evaluate(evidence.query_codes, asked, codes, held, bits=evidence.bits)
+    report = evaluate(
+        query_codes=evidence.query_codes, query_labels=asked, base_codes=codes, base_labels=held, bits=evidence.bits
+    )
     named = ("queries", "base", "map", "map_worst", "map_best", "map_macro", "knn_accuracy")
     figures = {name: getattr(report, name) for name in named}
     figures |= {"precision_within_2": report.precision_within_radius, "confused": None}

@@ -6,7 +6,7 @@ from lbhash.utils.lazy import lazy_names
 
 _HOMES = {
     "Trained": "trainer",
-    "TrainingArguments": "settings",
+    "Settings": "settings",
     "TrainingRows": "batches",
     "Watcher": "loop",
     "train": "trainer",

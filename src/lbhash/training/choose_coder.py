@@ -12,7 +12,7 @@ from lbhash.evaluation.metrics import recall_at
 from lbhash.evaluation.neighbors import nearest_by_cosine, neighbor_rankings
 from lbhash.training.coders.base import MOST_TRAINED
 from lbhash.training.fit_coder import fit_coder
-from lbhash.training.settings import TrainingArguments
+from lbhash.training.settings import Settings
 
 COMPARED = ("signs", "lsh", "itq", "sne")
 NEAREST = 10
@@ -36,7 +36,7 @@ class Tried(NamedTuple):
     reranked: float
 
 
-def compare_methods(settings: TrainingArguments, split: EmbeddingSplit) -> list[Tried]:
+def compare_methods(settings: Settings, split: EmbeddingSplit) -> list[Tried]:
     """Compare the methods that need no labels, the best first.
 
     That is the one with the highest recall of the codes alone, or of several within ``TIE`` of it the one with the

@@ -18,7 +18,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from lbhash.codes import pack
+from lbhash.codes import pack_outputs
 from lbhash.data.split import EmbeddingSplit
 from lbhash.evaluation.held_out import leave_one_out_map
 from lbhash.losses.classes import class_loss
@@ -88,7 +88,7 @@ def choose(
             continue
         with torch.inference_mode():
             joined = weighted(model, centers, weight, dither)(x).numpy() + (0 if bits is None else bits)
-        found = leave_one_out_map(pack(joined), held_out.labels, centers.shape[1])
+        found = leave_one_out_map(pack_outputs(joined), held_out.labels, centers.shape[1])
         tried.append(Joined(strength, weight, dither, found))
     highest = max(one.map for one in tried)
     weight = min(one.weight for one in tried if one.map >= highest - MARGIN)

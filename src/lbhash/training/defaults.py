@@ -8,7 +8,7 @@ from typing import Any
 
 from lbhash.losses import METHODS, PAPER, find_method, method_name, names_surrogate, recommended, uses_centers
 from lbhash.training.coders import CODERS, coder_of
-from lbhash.training.settings import LABEL_FREE, METHOD, PULL_MARKS, Pull, TrainingArguments
+from lbhash.training.settings import LABEL_FREE, METHOD, PULL_MARKS, Pull, Settings
 from lbhash.utils.validation import did_you_mean
 
 LEAST_STEPS = 8
@@ -46,7 +46,7 @@ def method_for(method: Any, *, has_labels: bool, images: bool = False) -> Any:
     )
 
 
-def completed(given: TrainingArguments, rows: int | None = None, *, images: bool = False) -> TrainingArguments:
+def completed(given: Settings, rows: int | None = None, *, images: bool = False) -> Settings:
     """Return the settings with a method, head and pull, and with those of the recipe in the place of what is None.
 
     Args:
@@ -86,7 +86,7 @@ def completed(given: TrainingArguments, rows: int | None = None, *, images: bool
     return replace(given, **values)
 
 
-def pull_of(given: TrainingArguments, *, images: bool = False) -> Pull:
+def pull_of(given: Settings, *, images: bool = False) -> Pull:
     """Return the pull of settings after ``checked``: theirs or, if they have none, what suits the method.
 
     A loss that has centers gains nothing for certain by the guidance on fixed embeddings (``docs/guidance.md``).

@@ -144,5 +144,5 @@ def packed(logits: Tensor) -> Tensor:
     """Return the packed codes of raw outputs on the outputs' own device; ``lbhash.codes.pack`` gives the same."""
     ones = (logits >= 0).to(torch.uint8)
     ones = torch.nn.functional.pad(ones, (0, -ones.shape[1] % 8)).view(len(ones), -1, 8)
-    places = torch.arange(8, dtype=torch.uint8, device=ones.device)
+    places = torch.arange(7, -1, -1, dtype=torch.uint8, device=ones.device)
     return (ones << places).sum(-1, dtype=torch.uint8)

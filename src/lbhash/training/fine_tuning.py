@@ -15,7 +15,7 @@ from lbhash.training.images.dataset import ImageRows
 from lbhash.training.images.model import ImageModel
 from lbhash.training.images.preprocessing import resized
 from lbhash.training.prepare import Setup
-from lbhash.training.settings import TrainingArguments
+from lbhash.training.settings import Settings
 from lbhash.utils.serialization import plain
 from lbhash.utils.validation import check_type
 
@@ -55,19 +55,19 @@ def prepare_images(
     return model, rows, validation
 
 
-def augmentation_of(settings: TrainingArguments) -> Augmentation | None:
+def augmentation_of(settings: Settings) -> Augmentation | None:
     """Return how training images are augmented; None if they are not."""
     augment = Augmentation() if settings.augment is True else settings.augment
     return check_type(augment, "augment", (bool, Augmentation), "True, False or an Augmentation") or None
 
 
-def stored_augmentation(settings: TrainingArguments) -> Any:
+def stored_augmentation(settings: Settings) -> Any:
     """Return how training images are augmented, as a model stores it; False if they are not."""
     augment = augmentation_of(settings)
     return plain(asdict(augment), "augment") if augment else False
 
 
-def open_backbone(settings: TrainingArguments) -> Backbone:
+def open_backbone(settings: Settings) -> Backbone:
     """Return the backbone of images, as it is before it learns."""
     if settings.backbone is None:
         raise ValueError("backbone is not given; images need one: a folder or Hub id of a vision model")

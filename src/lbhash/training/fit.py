@@ -22,7 +22,7 @@ from lbhash.training.fit_coder import fit_coder
 from lbhash.training.hardware import cpu_settings
 from lbhash.training.heads import join, neighborhood
 from lbhash.training.prepare import Setup, prepare
-from lbhash.training.settings import TrainingArguments
+from lbhash.training.settings import Settings
 from lbhash.training.trainer import Trained, train
 from lbhash.utils.validation import check_filled
 
@@ -48,7 +48,7 @@ class Fitted(NamedTuple):
 
 
 def fit_split(
-    settings: TrainingArguments,
+    settings: Settings,
     split: Split,
     classes: int,
     *,
@@ -82,7 +82,7 @@ def fit_split(
 
 
 def _fine_tune(
-    settings: TrainingArguments, split: Split, classes: int, known_confusion: Confusion | None, **training: Any
+    settings: Settings, split: Split, classes: int, known_confusion: Confusion | None, **training: Any
 ) -> tuple[Setup, Backbone, Trained]:
     """Train head and backbone from images, and return the backbone as it is then."""
     from lbhash.training.checkpoints import has_checkpoint
@@ -104,7 +104,7 @@ def _fine_tune(
 
 
 def _train(
-    setup: Setup, network: nn.Module, rows: TrainingRows, validation: Any, settings: TrainingArguments, **training: Any
+    setup: Setup, network: nn.Module, rows: TrainingRows, validation: Any, settings: Settings, **training: Any
 ) -> Trained:
     """Train, with a bar if the settings ask for one."""
     with ExitStack() as bars:
@@ -124,7 +124,7 @@ def _train(
         )
 
 
-def _add_heads(setup: Setup, settings: TrainingArguments, classes: int) -> None:
+def _add_heads(setup: Setup, settings: Settings, classes: int) -> None:
     """Give the model what it has besides its bits."""
     if setup.arguments.head == "joined":
         join(setup.model, settings, setup.fitted, classes, setup.centers)

@@ -21,7 +21,7 @@ from lbhash.training.coders.base import MOST_ROWS, MOST_TRAINED, LinearMap
 from lbhash.training.confusion import confusion
 from lbhash.training.hardware import cpu_settings
 from lbhash.training.prepare import labeled, model_metadata
-from lbhash.training.settings import TrainingArguments, arguments
+from lbhash.training.settings import Settings, arguments
 from lbhash.utils.serialization import plain
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ _OF_IMAGES = {"backbone", "augment"}
 
 
 def fit_coder(
-    settings: TrainingArguments, method: str, split: Split, classes: int
+    settings: Settings, method: str, split: Split, classes: int
 ) -> tuple[HashModel, npt.NDArray[np.int8] | None, Backbone | None]:
     """Fit a coder.
 

@@ -18,16 +18,14 @@ from lbhash.training.coders.base import MOST_ROWS, projected
 from lbhash.training.coders.wccn_itq import equalized_axes
 from lbhash.training.hardware import cpu_settings
 from lbhash.training.prepare import prepare
-from lbhash.training.settings import TrainingArguments
+from lbhash.training.settings import Settings
 from lbhash.training.trainer import train
 
 MANY = 10_000
 """Rows from which on a sixth of the epochs are steps enough to weigh the class posterior by."""
 
 
-def join(
-    model: HashModel, settings: TrainingArguments, split: Split, classes: int, centers: npt.NDArray[np.int8]
-) -> None:
+def join(model: HashModel, settings: Settings, split: Split, classes: int, centers: npt.NDArray[np.int8]) -> None:
     """Give a trained model the class posterior of its training rows, if that helps rows held out of them.
 
     Settings, split and classes are those of the training, and the centers ``int8 [C, bits]`` those that it had. A
@@ -52,7 +50,7 @@ def join(
 
 
 def probe(
-    settings: TrainingArguments, fitted: EmbeddingSplit, classes: int, epochs: int
+    settings: Settings, fitted: EmbeddingSplit, classes: int, epochs: int
 ) -> tuple[Encoder, npt.NDArray[np.int8]]:
     """Train a network of these settings for so many epochs, and return it with its class centers.
 

@@ -26,7 +26,7 @@ from lbhash.training.epoch_metrics import (
 from lbhash.training.hardware import draw_from
 from lbhash.training.optimizers import Adam
 from lbhash.training.schedule import Schedule
-from lbhash.training.settings import TrainingArguments
+from lbhash.training.settings import Settings
 
 _NUMBERS = {"32": None, "bf16": torch.bfloat16, "16": torch.float16}
 
@@ -74,7 +74,7 @@ class Training:
         objective: Objective,
         rows: TrainingRows,
         validation: TrainingRows | None,
-        given: TrainingArguments,
+        given: Settings,
         place: Place,
         epochs_before: int = 0,
     ) -> None:
@@ -243,7 +243,7 @@ class TrainingStep(nn.Module):
         place: this process among those that train.
     """
 
-    def __init__(self, model: nn.Module, objective: Objective, given: TrainingArguments, place: Place) -> None:
+    def __init__(self, model: nn.Module, objective: Objective, given: Settings, place: Place) -> None:
         super().__init__()
         self.model, self.objective = model, objective
         self.seed, self.numbers, self.place = given.seed, _NUMBERS[given.precision], place

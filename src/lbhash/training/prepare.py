@@ -30,7 +30,7 @@ from lbhash.training.distributed import is_main_process
 from lbhash.training.epoch_metrics import check_validation
 from lbhash.training.hardware import cpu_settings, draw_from
 from lbhash.training.partial import WithNeighbors, with_guesses
-from lbhash.training.settings import TrainingArguments, arguments
+from lbhash.training.settings import Settings, arguments
 from lbhash.utils.labels import check_numbers, has_label
 from lbhash.utils.serialization import plain
 from lbhash.utils.validation import check_same_rows
@@ -55,7 +55,7 @@ class Setup:
         identity: what tells the run from others, besides the settings that ``train`` knows.
     """
 
-    arguments: TrainingArguments
+    arguments: Settings
     model: HashModel
     objective: Objective
     split: Split
@@ -66,7 +66,7 @@ class Setup:
 
 
 def prepare(
-    settings: TrainingArguments,
+    settings: Settings,
     split: Split,
     classes: int,
     backbone: Backbone | None = None,
@@ -120,7 +120,7 @@ def prepare(
 
 
 def _centers(
-    given: TrainingArguments, fitted: Split, classes: int, backbone: Backbone | None, known: Confusion | None
+    given: Settings, fitted: Split, classes: int, backbone: Backbone | None, known: Confusion | None
 ) -> npt.NDArray[np.int8]:
     """Return the class centers; for a method that has no use for them, those that need no confusion matrix."""
 
@@ -136,7 +136,7 @@ def _centers(
 
 
 def _model(
-    given: TrainingArguments, fitted: Split, dim: int, centers: npt.NDArray[np.int8], *, partly: bool
+    given: Settings, fitted: Split, dim: int, centers: npt.NDArray[np.int8], *, partly: bool
 ) -> tuple[HashModel, Objective]:
     """Return model and loss with the weights that they start from; a host and its guided form start from equal ones."""
     classes = len(centers)
@@ -157,7 +157,7 @@ def _model(
         return HashModel(dim, given.bits, given.hidden, given.dropout, outputs, metadata=metadata), objective
 
 
-def _start(given: TrainingArguments, split: Split) -> Encoder | None:
+def _start(given: Settings, split: Split) -> Encoder | None:
     """Return the trained model whose weights a training begins with, if one is given.
 
     Raises:
@@ -205,7 +205,7 @@ def labeled(split: SplitT, classes: int) -> SplitT:
     return split.with_rows(split.rows, labels)
 
 
-def model_metadata(given: TrainingArguments, rows: int) -> dict[str, Any]:
+def model_metadata(given: Settings, rows: int) -> dict[str, Any]:
     """Return what the model remembers of its training: the settings, the number of rows and the library's version."""
     values = {one.name: getattr(given, one.name) for one in arguments(stored=True, images=False)}
     values |= {"method": stored_method(given.method), "pull": given.pull, "centers": str(given.centers)}

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, fields
 
 from lbhash.losses import PAPER
-from lbhash.training.settings import ScheduleName, TrainingArguments
+from lbhash.training.settings import ScheduleName, Settings
 
 BACKBONE_SHARE = 0.1
 """The default learning rate of a backbone, as a share of the head's."""
@@ -25,7 +25,7 @@ class Schedule:
 
     It follows from epoch and step alone, so that a resumed run repeats the killed one.
 
-    ``decay`` and ``decay_every`` (epochs) are of "step" only; the other fields are those of ``TrainingArguments``. A
+    ``decay`` and ``decay_every`` (epochs) are of "step" only; the other fields are those of ``Settings``. A
     backbone that is fine-tuned follows the same schedule from ``backbone_lr``; if None, from a tenth of ``lr``. The
     defaults but the epochs are the paper's, which trains for 100.
     """
@@ -39,7 +39,7 @@ class Schedule:
     backbone_lr: float | None = None
 
     @classmethod
-    def of(cls, arguments: TrainingArguments) -> Schedule:
+    def of(cls, arguments: Settings) -> Schedule:
         """Return the schedule of a training with these arguments; those that are None are the paper's."""
         given = {one.name: getattr(arguments, one.name, None) for one in fields(cls)}
         return cls(**{name: value for name, value in given.items() if value is not None})

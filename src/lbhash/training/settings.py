@@ -8,16 +8,15 @@ says what is taken where a setting is None.
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Callable
-from dataclasses import KW_ONLY, Field, dataclass, field, fields
+from collections.abc import Callable, Sequence
+from dataclasses import Field, dataclass, field, fields
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import Any, Literal, get_args
 
+from lbhash.utils.formatting import shown
+from lbhash.utils.names import refusing_others
 from lbhash.utils.validation import check_choice, check_float, check_int
-
-if TYPE_CHECKING:
-    from lbhash.training.images import Augmentation
 
 ScheduleName = Literal["step", "cosine", "linear", "constant"]
 Precision = Literal["32", "bf16", "16"]
@@ -81,66 +80,93 @@ METHOD, LABEL_FREE = "csq", "sne"
 """The methods of rows with and without labels, where none is named. Of many rows without, several are compared."""
 
 
-@dataclass(eq=False, repr=False)
-class TrainingArguments:
-    """All settings of a training; ``checked`` raises an error with one line if a value is wrong."""
+@dataclass(kw_only=True, eq=False, repr=False)
+class Main:
+    """The settings that ``Hasher`` has by themselves."""
 
-    bits: int = _setting(64, "Length of a code, from 1 to 1,024.", _check_bits, stored=False)
+    bits: int = field(
+        default=64,
+        kw_only=False,
+        metadata={"help": "Length of a code, from 1 to 1,024.", "check": _check_bits, "stored": False},
+    )
     method: Any = _setting(
         None,
-        "A method that 'lbhash methods' lists, such as dch; dch_d is dch with the pull 'surrogate'. Or MODULE:CLASS, "
-        "an Objective of your own, installed or in the current folder; in Python also its class. By default csq; for "
-        "rows without labels, the one of signs, lsh, itq and sne with the best recall@10 on held-out rows.",
+        "A method that 'lbhash methods' lists (dch_d is dch with the pull 'surrogate'), or your own, MODULE:CLASS. By "
+        "default csq; without labels, the best of signs, lsh, itq and sne on held-out rows.",
     )
     epochs: int = _whole(30, "Passes over the training rows.", 1)
     seed: int = _whole(0, "The same seed on the same machine gives the same codes, bit for bit.", 0)
-    _: KW_ONLY
-    hidden: int = _whole(1024, "Width of the head's hidden layer; 0 for a linear head.", 0, stored=False)
     recipe: Recipe | None = _choice(
         None,
-        "Settings that you do not give: 'tuned', the method's own, which were searched for on held-out rows ('lbhash "
-        "methods' prints them), or 'paper'. By default 'tuned' for embeddings if the method has its own, else 'paper'.",
+        "Settings that you do not give: 'paper', or 'tuned', the method's own, found on held-out rows ('lbhash "
+        "methods' prints them). By default 'tuned' for embeddings if the method has its own, else 'paper'.",
         Recipe,
     )
+    head: Head | None = _choice(
+        None,
+        "'bits': the signs of a network's outputs. 'joined': plus a linear model's class posterior times the centers, "
+        "if held-out rows are found better so; the default without method, images, unseen and 'paper'.",
+        Head,
+    )
+    pull: Pull | None = _choice(
+        None,
+        "A loss besides, which pulls codes onto the centers: 'surrogate' (the paper's guidance), 'bits' (a "
+        "cross-entropy of each) or 'none'. By default 'none' for embeddings and a method with centers, such as csq.",
+        Pull,
+    )
+    unseen: float = _number(
+        0.0,
+        "For classes that come later: the share of the embeddings' own neighborhoods in the codes, from 0 to 1.",
+        least=0,
+        most=1,
+    )
+    centers: str = _setting(
+        "arranged",
+        "'arranged', with often confused classes next to each other, or a kind that 'lbhash centers' lists.",
+        _check_centers,
+    )
+    options: dict[str, Any] | None = _setting(
+        None,
+        "Options of the method, such as {'alpha': 0.1}.",
+        python=True,
+    )
+    guidance: dict[str, Any] | None = _setting(
+        None,
+        "Options of the pull, such as {'mode': 'replace'}.",
+        python=True,
+    )
+    backbone: str | Path | None = _setting(
+        None, "For images: a folder or Hub id of a vision model of transformers, which is fine-tuned.", stored=False
+    )
+    encoder: str | Path | None = _setting(
+        None,
+        "For texts: a folder or Hub id of a model of sentence-transformers, which is not trained.",
+        stored=False,
+    )
+    device: str = _setting("auto", "Where to train: auto, cpu, gpu, cuda or mps.", stored=False)
+    progress: bool = _setting(False, "Show a progress bar.", stored=False, python=True)
+
+
+@dataclass(kw_only=True, repr=False)
+class TrainingArguments:
+    """The settings of a training that most people leave as they are: ``Hasher(training=TrainingArguments(lr=0.01))``.
+
+    In a grid search they are named ``training__lr``. They are checked when a ``Hasher`` is fitted.
+
+    Args:
+        ARGUMENTS
+
+    >>> TrainingArguments(lr=0.01, batch_size=256)
+    TrainingArguments(batch_size=256, lr=0.01)
+    """
+
+    hidden: int = _whole(1024, "Width of the head's hidden layer; 0 for a linear head.", 0, stored=False)
     dropout: float | None = _number(
         None,
         f"Probability that an input of the head is dropped in training; {_RECIPES}.",
         least=0,
         below=1,
         stored=False,
-    )
-    head: Head | None = _choice(
-        None,
-        "'bits': a code is the signs of the network's outputs. 'joined': a linear model's class posterior times the "
-        "class centers is added to the outputs, if held-out rows are found better so. By default 'joined'; but 'bits' "
-        "if you name a method, for images, with the recipe 'paper' and with unseen.",
-        Head,
-    )
-    unseen: float = _number(
-        0.0,
-        "For classes that come later: how much the codes keep of the embeddings' own neighborhoods, from 0 (nothing) "
-        "to 1 (nothing else). Only for embeddings.",
-        least=0,
-        most=1,
-    )
-    pull: Pull | None = _choice(
-        None,
-        "A loss that pulls codes onto the class centers, beside the method's own: 'surrogate' (the paper's guidance), "
-        "'bits' (a cross-entropy of each bit) or 'none'. By default 'none' for methods that have centers, such as csq; "
-        "'surrogate' for other methods, for images and with the recipe 'paper'.",
-        Pull,
-    )
-    start: str | Path | None = _setting(
-        None,
-        "A trained model whose weights this training starts from, for instance with another method. Only for "
-        "embeddings.",
-        stored=False,
-    )
-    centers: str = _setting(
-        "arranged",
-        "Class centers: 'arranged', which puts frequently confused classes next to each other, or a kind that "
-        "'lbhash centers' lists.",
-        _check_centers,
     )
     batch_size: int | None = _whole(None, f"Rows in a step; under torchrun, rows of each process; {_RECIPES}.", 2)
     lr: float | None = _number(None, f"Adam's learning rate; {_RECIPES}.", above=0)
@@ -173,22 +199,10 @@ class TrainingArguments:
         below=1,
         python=True,
     )
-    options: dict[str, Any] | None = _setting(
+    start: str | Path | None = _setting(
         None,
-        "Options of the method, such as {'alpha': 0.1}; what JSON can hold, since the model stores it.",
-        python=True,
-    )
-    guidance: dict[str, Any] | None = _setting(
-        None,
-        "Options of the pull, such as {'mode': 'replace'}; what JSON can hold, too.",
-        python=True,
-    )
-    backbone: str | Path | None = _setting(
-        None, "For images: a folder or Hub id of a vision model of transformers, which is fine-tuned.", stored=False
-    )
-    encoder: str | Path | None = _setting(
-        None,
-        "For texts: a folder or Hub id of a model of sentence-transformers, which embeds them and is not trained.",
+        "A trained model whose weights this training starts from, for instance with another method. Only for "
+        "embeddings.",
         stored=False,
     )
     image_size: int | None = _whole(
@@ -197,7 +211,7 @@ class TrainingArguments:
         1,
         images=True,
     )
-    augment: bool | Augmentation = _setting(
+    augment: Any = _setting(
         True, "Crop, flip and recolor the training images at random; in Python also an Augmentation.", images=True
     )
     batch_norm: BatchNorm = _choice(
@@ -207,12 +221,27 @@ class TrainingArguments:
         images=True,
         python=True,
     )
-    device: str = _setting("auto", "Where to train: auto, cpu, gpu, cuda or mps.", stored=False)
     threads: int = _whole(1, "Threads of PyTorch while it trains on a CPU.", 1, stored=False, python=True)
     workers: int = _whole(0, "Processes that read and prepare the training rows ahead.", 0, stored=False)
-    progress: bool = _setting(False, "Show a progress bar.", stored=False, python=True)
 
-    def checked(self) -> TrainingArguments:
+    def __repr__(self) -> str:
+        return f"TrainingArguments({', '.join(given(self, fields(TrainingArguments)))})"
+
+
+@dataclass(kw_only=True, repr=False)
+class HasherArguments(Main):
+    """The arguments of ``Hasher``."""
+
+    training: TrainingArguments | None = _setting(
+        None, "Settings that most people leave as they are: TrainingArguments(lr=0.01)."
+    )
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class Settings(TrainingArguments, Main):
+    """All settings of a training, side by side; ``checked`` raises an error with one line if a value is wrong."""
+
+    def checked(self) -> Settings:
         """Return the same arguments as Python's own numbers.
 
         Raises:
@@ -224,24 +253,87 @@ class TrainingArguments:
             value, check = getattr(self, one.name), one.metadata["check"]
             optional = value is None and one.default is None
             values[one.name] = value if check is None or optional else check(value, one.name)
-        made = TrainingArguments(**values)
+        made = Settings(**values)
         if made.patience is not None and made.monitor is None:
             made.monitor = "ratio"
         return made
 
 
 def arguments(**marks: bool) -> list[Field[Any]]:
-    """Return the fields of ``TrainingArguments``, all of them or those with these marks (``images=False``)."""
+    """Return the fields of ``Settings``, all of them or those with these marks (``images=False``)."""
     return [
         one
-        for one in fields(TrainingArguments)
+        for one in fields(Settings)
         if all(one.metadata.get(mark, mark == "stored") is wanted for mark, wanted in marks.items())
     ]
 
 
-def described(indent: str = " " * 8) -> str:
-    """Return the arguments as a docstring lists them, a name and its help each."""
-    lines = (f"{one.name}: {one.metadata['help']}" for one in arguments())
+OF_TRAINING = tuple(one.name for one in fields(TrainingArguments))
+
+
+def grouped(**settings: Any) -> dict[str, Any]:
+    """Return settings that stand side by side as the arguments of ``Hasher``, some of which are in ``training``.
+
+    >>> grouped(bits=16, lr=0.01)
+    {'bits': 16, 'training': TrainingArguments(lr=0.01)}
+    """
+    inner = {name: settings.pop(name) for name in OF_TRAINING if name in settings}
+    return settings | ({"training": TrainingArguments(**inner)} if inner else {})
+
+
+def side_by_side(hasher: HasherArguments) -> Settings:
+    """Return all settings of a hasher."""
+    training = TrainingArguments() if hasher.training is None else hasher.training
+    if not isinstance(training, TrainingArguments):
+        raise TypeError(f"training is {shown(training)}; it must be TrainingArguments, such as {_SUCH}")
+    own = {one.name: getattr(hasher, one.name) for one in fields(Main)}
+    return Settings(**own, **vars(training))
+
+
+def param_name(setting: str) -> str:
+    """Return what a setting is called by ``Hasher.set_params``: ``training__lr`` of ``lr``."""
+    return f"training__{setting}" if setting in OF_TRAINING else setting
+
+
+def given(one: Any, settings: Sequence[Field[Any]]) -> list[str]:
+    """Return the settings that are not at their default, as an argument each."""
+    values = ((each, getattr(one, each.name)) for each in settings)
+    return [
+        f"{each.name}={value!r}"
+        for each, value in values
+        if value is not each.default and repr(value) != repr(each.default)
+    ]
+
+
+def described(settings: Sequence[Field[Any]], indent: str = " " * 8) -> str:
+    """Return settings as a docstring lists them, a name and its help each."""
+    lines = (f"{one.name}: {one.metadata['help']}" for one in settings)
     return "\n".join(
         textwrap.fill(line, 120, initial_indent=indent, subsequent_indent=indent + " " * 4) for line in lines
+    )
+
+
+_SUCH = "TrainingArguments(lr=0.01)"
+_WORDS = {
+    "learning_rate": "lr",
+    "per_device_train_batch_size": "batch_size",
+    "lr_scheduler_type": "schedule",
+    "fp16": "precision",
+    "bf16": "precision",
+    "n_jobs": "threads",
+    "num_workers": "workers",
+    "dataloader_num_workers": "workers",
+    "early_stopping_patience": "patience",
+    "validation_fraction": "validation",
+    **dict.fromkeys(("num_train_epochs", "n_epochs"), "Hasher(epochs=…)"),
+    **{one.name: f"Hasher({one.name}=…)" for one in fields(Main)},
+}
+"""What users of other libraries call a setting of ``TrainingArguments``."""
+
+TrainingArguments.__init__ = refusing_others(  # type: ignore[method-assign]
+    TrainingArguments.__init__, "TrainingArguments", _WORDS
+)
+if TrainingArguments.__doc__:  # Python leaves docstrings out where it is asked to
+    TrainingArguments.__doc__ = TrainingArguments.__doc__.replace(
+        " " * 8 + "ARGUMENTS", described(fields(TrainingArguments))
     )

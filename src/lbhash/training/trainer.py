@@ -20,7 +20,7 @@ from lbhash.training.epoch_metrics import check_map_has_rows
 from lbhash.training.hardware import check_precision, cpu_settings, quiet_pytorch, training_device
 from lbhash.training.loop import Training, Watcher
 from lbhash.training.schedule import Schedule
-from lbhash.training.settings import Monitor, TrainingArguments
+from lbhash.training.settings import Monitor, Settings
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ def train(
     model: nn.Module,
     objective: Objective,
     rows: TrainingRows,
-    arguments: TrainingArguments | None = None,
+    arguments: Settings | None = None,
     *,
     directory: str | Path | None = None,
     resume: bool = False,
@@ -79,7 +79,7 @@ def train(
         TypeError, ValueError: an argument is not as above, the checkpoint is damaged or of another run, or a loss is
             not finite.
     """
-    given = (TrainingArguments() if arguments is None else arguments).checked()
+    given = (Settings() if arguments is None else arguments).checked()
     check_map_has_rows(given.monitor, validation is not None)
     labels_of(rows)  # which says where there are none
     schedule, world = Schedule.of(given), from_torchrun("WORLD_SIZE", 1)
@@ -148,7 +148,7 @@ def _interrupted(keeper: RunCheckpoints, epochs: int) -> str:
 
 
 def _identity(
-    given: TrainingArguments,
+    given: Settings,
     schedule: Schedule,
     world: int,
     settings: dict[str, Any],

@@ -12,10 +12,11 @@ import numpy as np
 from lbhash.codes import MAX_BITS, PackedCodes, code_bytes, hamming_distances
 from lbhash.data import EmbeddingSplit
 from lbhash.evaluation.neighbors import unit_rows
-from lbhash.hasher import Hasher
-from lbhash.index import FlatIndex, rerank
+from lbhash.hasher import Hasher, fit_split, name_of
+from lbhash.index import Index
 from lbhash.index.asymmetric import agreeing, scores_of
 from lbhash.index.rerank import ranks_of_all
+from lbhash.training.settings import Settings
 from lbhash.trials.questions import NEAREST, Question
 from lbhash.trials.stored import EMBEDDINGS, Rows, Scores, Stored
 
@@ -94,7 +95,7 @@ def signs(train: EmbeddingSplit, *, counts: Sequence[int] = (CANDIDATES,)) -> It
     def store(question: Question) -> Iterator[Stored]:
         began = time.perf_counter()
         above = {name: question.unit[name] > median for name in ("query", "base")}
-        query, base = (np.packbits(above[name], axis=1, bitorder="little") for name in ("query", "base"))
+        query, base = (np.packbits(above[name], axis=1) for name in ("query", "base"))
         times = fitted, time.perf_counter() - began
         if dim <= MAX_BITS:
             yield from _binary(SIGNS, None, False, take, times, question, (query, base, dim), counts)
@@ -133,12 +134,12 @@ def network(train: EmbeddingSplit, bits: int, seed: int, epochs: int) -> Iterato
 
     classes = count_classes(train)
     hasher, began = Hasher(bits, head="bits", seed=seed, epochs=epochs), time.perf_counter()
-    hasher.fit_split(train, classes)
+    fit_split(hasher, train, classes)
     fitted = time.perf_counter() - began
-    name, take, centers = hasher.name, f"lbhash train --bits {bits}", hasher.centers_
+    name, take, centers = name_of(hasher), f"lbhash train --bits {bits}", hasher.centers_
     yield codes(name, bits, f"{take} --head bits", hasher.model_, fitted)
     began, model = time.perf_counter(), HashModel.of(hasher.model_)
-    join(model, Hasher(bits, seed=seed, epochs=epochs), train, classes, centers)
+    join(model, Settings(bits, seed=seed, epochs=epochs), train, classes, centers)
     yield codes(f"{name}, joined", bits, take, model.encoder(), fitted + time.perf_counter() - began)
     if np.asarray(train.labels).ndim == 1:
         began, model = time.perf_counter(), HashModel.of(hasher.model_)
@@ -150,7 +151,7 @@ def network(train: EmbeddingSplit, bits: int, seed: int, epochs: int) -> Iterato
 def hashed(train: EmbeddingSplit, hasher: Hasher, **more: Any) -> Iterator[Store]:
     """Yield the codes of a hasher that is fitted now; what else is given goes to ``codes``."""
     take = f"lbhash train --bits {hasher.bits} --method {hasher.method}"
-    yield codes(hasher.method or hasher.name, hasher.bits, take, *_fitted(train, hasher), **more)
+    yield codes(hasher.method or name_of(hasher), hasher.bits, take, *_fitted(train, hasher), **more)
 
 
 def logistic(train: EmbeddingSplit, hasher: Hasher, *, class_number: bool, **more: Any) -> Iterator[Store]:
@@ -183,7 +184,7 @@ def _fitted(train: EmbeddingSplit, hasher: Hasher) -> tuple[Encoder, float]:
     from lbhash.training.coders import learns_classes
 
     began, labels = time.perf_counter(), learns_classes(hasher.method)
-    hasher.fit_split(train if labels else train.with_rows(train.rows, None), count_classes(train) if labels else 0)
+    fit_split(hasher, train if labels else train.with_rows(train.rows, None), count_classes(train) if labels else 0)
     return hasher.model_, time.perf_counter() - began
 
 
@@ -262,7 +263,7 @@ def _binary(
     """Yield binary codes, searched by Hamming distance alone and with the embeddings behind it."""
     query, base, length = held
     # Only a second stage looks at the embeddings.
-    index = FlatIndex(length, store_vectors="embeddings" if counts else "", learns_classes=labels)
+    index = Index(length, vectors="embeddings" if counts else "", learns_classes=labels)
     index.add(base, vectors=question.base.embeddings[question.base.rows] if counts else None)
     size, asked = code_bytes(length), question.query.take(slice(None))
 
@@ -277,7 +278,7 @@ def _binary(
             return ranks_of_all(index, query[some], asked[some], count)
 
         def again(count: int = count) -> None:
-            rerank(index, index.search(query, count), asked, NEAREST, "embeddings")
+            index.search(query, NEAREST, embeddings=asked, rerank="embeddings", candidates=count)
 
         yield Stored(name, bits, size, index.vectors_of([0]).nbytes, most, labels, take, *timed, reranked, again, held)
 

@@ -17,6 +17,7 @@ from lbhash.hasher import Hasher
 from lbhash.losses import PULLS, Objective, Task, build_objective, find_method, method_name
 from lbhash.models.hash_model import HashModel
 from lbhash.training.defaults import completed, pull_of
+from lbhash.training.settings import param_name, side_by_side
 from lbhash.utils.files import existing_file
 from lbhash.utils.system import check_packages
 from lbhash.utils.validation import check_float
@@ -107,7 +108,7 @@ def with_params(hasher: Hasher, params: Mapping[str, Any]) -> Hasher:
         if group:
             settings[group] = {**settings.get(group, getattr(hasher, group) or {}), own: value}
         else:
-            settings[own] = value
+            settings[param_name(own)] = value
     return clone(hasher).set_params(**settings)
 
 
@@ -126,7 +127,7 @@ def checked_space(space: Space, hasher: Hasher, classes: int) -> dict[str, BaseD
     if not space:
         raise ValueError("space is empty; it must name a setting at least")
     _build(hasher, classes)
-    pull = pull_of(hasher.checked())
+    pull = pull_of(side_by_side(hasher).checked())
     for name, values in space.items():
         group, _, own = name.rpartition(".")
         if group not in ("", "options", "guidance") or (not group and own not in SETTINGS):
@@ -148,7 +149,7 @@ def checked_space(space: Space, hasher: Hasher, classes: int) -> dict[str, BaseD
 
 def _build(hasher: Hasher, classes: int) -> Objective:
     """Build what a hasher builds before it trains, as far as that is quick, and return the objective."""
-    given = completed(hasher.checked())
+    given = completed(side_by_side(hasher).checked())
     assert given.dropout is not None
     assert given.pull is not None
     with torch.random.fork_rng(devices=[]):
@@ -160,7 +161,7 @@ def _build(hasher: Hasher, classes: int) -> Objective:
 def _own_value(hasher: Hasher, name: str) -> Any:
     """Return the value that a setting has if it is not searched."""
     group, _, own = name.rpartition(".")
-    given = completed(hasher.checked())
+    given = completed(side_by_side(hasher).checked())
     value = (getattr(given, group) or {}).get(own) if group else getattr(given, own)
     return _default(hasher, name) if value is None else value
 
@@ -168,7 +169,7 @@ def _own_value(hasher: Hasher, name: str) -> Any:
 def _default(hasher: Hasher, name: str) -> Any:
     """Return a setting's default; None if the objective derives it from others and does not hold it by its name."""
     group, _, own = name.rpartition(".")
-    given = completed(hasher.checked())
+    given = completed(side_by_side(hasher).checked())
     if not group:  # the recipe has it
         return getattr(given, own)
     assert given.pull is not None

@@ -14,7 +14,7 @@ from sklearn.base import clone
 from lbhash.data import Dataset, EmbeddingSplit, hold_out
 from lbhash.evaluation.diagnostics import diagnose_rows, diagnose_values
 from lbhash.evaluation.held_out import INTER_PERCENTILE, PERCENTILE, By, Score, score_codes
-from lbhash.hasher import Hasher
+from lbhash.hasher import Hasher, fit_split
 from lbhash.models.encoder import Encoder
 from lbhash.models.hash_model import HashModel
 from lbhash.training.coders import coder_of
@@ -22,6 +22,7 @@ from lbhash.training.confusion import confusion
 from lbhash.training.defaults import completed, pull_of
 from lbhash.training.hardware import training_device
 from lbhash.training.loop import Training, Watcher
+from lbhash.training.settings import side_by_side
 from lbhash.trials.trial import kept_folder
 from lbhash.tuning import space as spaces
 from lbhash.tuning.found import Tuning, best_trial, state_of
@@ -86,15 +87,16 @@ class SearchOptions:
 def tune(hasher: Hasher, data: Dataset | EmbeddingSplit, classes: int | None = None, **options: Any) -> Tuning:
     """Search settings by ``search``, whose arguments these are, then fit its ``hasher`` on the whole training split.
 
-    >>> from lbhash import Hasher
+    >>> from lbhash import Hasher, TrainingArguments
     >>> from lbhash.data import load_dataset
-    >>> found = tune(Hasher(bits=16, epochs=1, hidden=16), load_dataset("digits"), trials=1)
-    >>> found.hasher.encode_split(load_dataset("digits").query).shape
+    >>> data = load_dataset("digits")
+    >>> found = tune(Hasher(bits=16, epochs=1, training=TrainingArguments(hidden=16)), data, trials=1)
+    >>> found.hasher.encode(data.query.take(slice(None))).shape
     (200, 2)
     """
     found = search(hasher, data, classes, **options)
     split, count, values = _training_rows(data, classes)
-    found.hasher.fit_split(split, count)
+    fit_split(found.hasher, split, count)
     if values is not None:
         found.hasher.classes_ = values
     return found
@@ -146,7 +148,7 @@ class _Search:
                 f"method is {hasher.method!r}, which fits a model by itself; a search is for methods with epochs"
             )
         training_device(hasher.device)
-        given = completed(hasher.checked())
+        given = completed(side_by_side(hasher).checked())
         # Trials are of the network's bits where nothing else is said, since these are what the settings change.
         self.head = hasher.head or "bits"
         self.hasher = clone(hasher).set_params(method=given.method, pull=given.pull, head=given.head)
@@ -194,7 +196,7 @@ class _Search:
         watch, own = _Watch(self, asked), with_params(self.hasher, {**asked.params, "head": self.head})
         state, why, score, started = states.COMPLETE, "", None, time.perf_counter()
         try:
-            own.fit_split(self.fitted, self.classes, known_confusion=self.confusion, watchers=[watch])
+            fit_split(own, self.fitted, self.classes, known_confusion=self.confusion, watchers=[watch])
             model = own.model_
         except optuna.TrialPruned:
             state, model = states.PRUNED, watch.model

@@ -119,7 +119,7 @@ def as_matrix(value: Any, name: str) -> Any:
     elif isinstance(value, (list, tuple)):
         if len(value) and isinstance(value[0], (str, bytes)):
             said = f"{name} has the text {value[0][:40]!r} in row 0, and must have numbers [n, dim]"
-            raise ValueError(f"{said}; of texts name an encoder (docs/text.md), of images use fit_images")
+            raise ValueError(f"{said}; of texts name an encoder, of images a backbone")
         rows = value
     elif (to_list := getattr(value, "to_pylist", getattr(value, "to_list", None))) is not None:
         rows = to_list()

@@ -356,7 +356,7 @@ def _positions(chunks: Sequence[Any], name: str, rows: Any = None) -> tuple[Numb
             least: Any = _inexact(distinct.type)
             if value % 1 or abs(value) >= least:
                 row = np.argmax(at == place)
-                why = "it must hold classes, and no measurements" if value % 1 else f"from {least} on give integers"
+                why = "it must hold classes, not continuous values" if value % 1 else f"from {least} on give integers"
                 raise ValueError(f"{name} is {value} in row {row if rows is None else rows[row]}; {why}")
             values[place] = int(value)
     used = np.unique(at[at >= 0]).tolist()  # a dictionary may have more

@@ -28,7 +28,7 @@ DAMAGED = "_damaged.csv"
 PART_ROWS = {"rows": 65_536, "images": 4_096, "texts": 4_096}
 """Rows of a part, by what they are. A killed run loses no more than that."""
 
-_FORMAT, _VERSION = "lbhash parts", 1
+_FORMAT, _VERSION = "lbhash parts", 2
 _LOCK = ".lock"
 _KEY = b"lbhash part"  # in the metadata of a part's file
 _UNFINISHED = (".part-", f".{MANIFEST}.", f".{DAMAGED}.")  # files that a killed run left behind

@@ -30,7 +30,7 @@ def dimension_for(classes: int) -> int:
 
 def span(generator: Generator) -> PackedCodes:
     """Return all words of a code, packed, ``uint8 [2^k, ceil(n / 8)]``; word i is the sum of the rows at i's 1 bits."""
-    rows = np.packbits(generator, axis=1, bitorder="little")
+    rows = np.packbits(generator, axis=1)
     words = np.zeros((1, rows.shape[1]), np.uint8)
     for row in rows:
         words = np.concatenate([words, words ^ row])

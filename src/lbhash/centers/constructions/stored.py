@@ -68,7 +68,7 @@ class Union(NamedTuple):
 
     def words(self) -> Centers:
         """Return all words, ``int8 [cosets 2^k, n]`` of -1 and +1."""
-        words = np.packbits(self.leaders, axis=1, bitorder="little")[:, None] ^ span(self.generator)
+        words = np.packbits(self.leaders, axis=1)[:, None] ^ span(self.generator)
         return unpack(words.reshape(-1, words.shape[2]), self.leaders.shape[1])
 
 

@@ -20,7 +20,7 @@ from lbhash.cli.commands.options import (
 from lbhash.cli.rules import App
 
 if TYPE_CHECKING:
-    from lbhash.index import Index
+    from lbhash.index import BaseIndex
 
 _HELP = "Build an index of codes, change it, and show what it holds."
 index_app = App(name="index", help=_HELP, no_args_is_help=True)
@@ -60,12 +60,12 @@ def build(
     option: Annotated[
         list[str] | None, typer.Option(help="NAME=NUMBER, an option of the kind, such as nprobe=32.")
     ] = None,
-    store_vectors: Annotated[
+    vectors: Annotated[
         Literal["outputs", "embeddings", "int8"] | None,
         choice(
             "Store these with the codes, for 'lbhash search --rerank': two bytes a number; int8 is embeddings in one, "
             "with a scale for each dimension.",
-            "--store-vectors",
+            "--vectors",
         ),
     ] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the index in OUT.")] = False,
@@ -75,7 +75,7 @@ def build(
     """Build an index from a file of codes, or from what a model makes of a data set."""
     from lbhash.pipeline import index as indexes
 
-    options |= {"options": method_options(option or []), "store_vectors": store_vectors or "", "overwrite": overwrite}
+    options |= {"options": method_options(option or []), "vectors": vectors or "", "overwrite": overwrite}
     _print(indexes.build(out, kind, progress=not as_json, **options), out, as_json)
 
 
@@ -111,10 +111,10 @@ def remove(
 @index_app.command()
 def compact(index: IndexPath, as_json: Json = False) -> None:
     """Rewrite an index as one segment, without removed codes."""
-    from lbhash.index import LocalIndex
+    from lbhash.index import Index
 
     opened = _open(index)
-    if not isinstance(opened, LocalIndex):
+    if not isinstance(opened, Index):
         raise ValueError(f"index is {index!r}, of kind {opened.kind}, which compacts itself")
     opened.compact()
     _print(opened, index, as_json)
@@ -162,13 +162,13 @@ def export(
         typer.echo("{codes:,} codes of {bits} bits are in {out}".format(**facts))
 
 
-def _open(path: str, progress: bool = False) -> Index:
-    from lbhash.index import open_index
+def _open(path: str, progress: bool = False) -> BaseIndex:
+    from lbhash.index import Index
 
-    return open_index(path, progress=progress)
+    return Index.open(path, "a", progress=progress)
 
 
-def _print(index: Index, path: str, as_json: bool, line: str = "", **facts: Any) -> None:
+def _print(index: BaseIndex, path: str, as_json: bool, line: str = "", **facts: Any) -> None:
     """Print an index: these facts and its size, by a line, or if there is no line all that it says of itself."""
     facts |= {"codes": len(index), "generation": index.generation} if line else index.info()
     facts["index"] = path

@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_type_hi
 
 import typer
 
-from lbhash.training.settings import TrainingArguments, arguments
+from lbhash.training.settings import OF_TRAINING, Settings, arguments
 
 if TYPE_CHECKING:
     from lbhash.pipeline.embeddings import ImageOptions, TextOptions
 
 FIRST = ("data", "labels", "bits", "method", "out")
+ADVANCED = "Advanced"
+"""The panel with the settings of ``TrainingArguments``, which most people leave as they are."""
 IMAGES, TEXTS = "Images", "Texts"
 """The panels of the help with the options that are for images, or for texts, alone."""
 
@@ -197,8 +199,7 @@ def with_settings(*without: str) -> Callable[[Callable[..., None]], Callable[...
 
     The options of ``FIRST`` stand first in its help.
     """
-    # Python 3.10 refuses the marker KW_ONLY as a type.
-    hints = get_type_hints(TrainingArguments, localns={"Augmentation": bool, "KW_ONLY": None})
+    hints = get_type_hints(Settings) | {"augment": bool}
     hints |= dict.fromkeys(("method", "backbone", "start"), str | None)
 
     def decorated(command: Callable[..., None]) -> Callable[..., None]:
@@ -208,7 +209,8 @@ def with_settings(*without: str) -> Callable[[Callable[..., None]], Callable[...
         own = [one.replace(kind=one.KEYWORD_ONLY) for one in given]  # so that any may come first
         for one in arguments(python=False):
             if one.name not in without:
-                panel = IMAGES if one.metadata.get("images") else None if one.name in FIRST else "Settings"
+                others = ADVANCED if one.name in OF_TRAINING else None if one.name in FIRST else "Settings"
+                panel = IMAGES if one.metadata.get("images") else others
                 option = typer.Option(help=one.metadata["help"], rich_help_panel=panel, case_sensitive=False)
                 kind: Any = Annotated[hints[one.name], option]
                 own.append(signature_option(one.name, default=one.default, annotation=kind))
@@ -220,10 +222,10 @@ def with_settings(*without: str) -> Callable[[Callable[..., None]], Callable[...
 
 
 def _place(one: inspect.Parameter) -> int:
-    """Return where an option stands in the help: the first ones in their order, those of images and texts last."""
+    """Return where an option stands in the help: the first ones in their order, then a panel after the other."""
     if one.name in FIRST:
         return FIRST.index(one.name)
-    return len(FIRST) + (get_args(one.annotation)[1].rich_help_panel in (IMAGES, TEXTS))
+    return len(FIRST) + [None, "Settings", ADVANCED, IMAGES, TEXTS].index(get_args(one.annotation)[1].rich_help_panel)
 
 
 def integers(text: str, name: str, example: str) -> list[int]:

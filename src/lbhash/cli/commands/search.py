@@ -39,8 +39,8 @@ def search(
         typer.Option(help="Only codes like 'label = 3', '20 <= price < 50', 'color in (red, blue)' or 'size is null'."),
     ] = None,
     rerank: Annotated[
-        Literal["asymmetric", "outputs", "embeddings"] | None,
-        choice("Rank candidates again, least scores first: all but asymmetric need 'index build --store-vectors'."),
+        Literal["outputs", "embeddings"] | None,
+        choice("Rank candidates again, least scores first, by vectors that 'index build --vectors' stored."),
     ] = None,
     candidates: Annotated[
         int | None, typer.Option(help="How many to rank again; 100 if not given.", show_default=False)

@@ -18,7 +18,7 @@ from lbhash.cli.commands.options import (
     print_json,
     with_options,
 )
-from lbhash.training.settings import Pull, Recipe
+from lbhash.training.settings import Pull, Recipe, side_by_side
 
 if TYPE_CHECKING:
     from lbhash.tuning import Tuning
@@ -75,12 +75,12 @@ def tune(
     if top_k is not None:
         check_int(top_k, "top_k", 1, len(loaded.base.labeled()), "the size of the base")
     own = method_options(option or [])
-    hasher = Hasher(bits, method, epochs, seed, pull=pull, options=own, recipe=recipe, device=device)
+    hasher = Hasher(bits, method=method, epochs=epochs, seed=seed, pull=pull, options=own, recipe=recipe, device=device)
     options: dict[str, Any] = {"by": by, "percentile": percentile, "inter_percentile": inter_percentile, "top_k": top_k}
     options |= {"compare": compare, "held_out": held_out, "space": searched, "prune": prune}
     found = search(hasher, loaded, trials=trials, folder=out, progress=not as_json, **options)
     found.save(out)
-    settings = found.hasher.get_params() | {"progress": not as_json, "split_seed": source["split_seed"]}
+    settings = vars(side_by_side(found.hasher)) | {"progress": not as_json, "split_seed": source["split_seed"]}
     metrics = train_model(loaded, out / "model", top_k=top_k, overwrite=True, metadata=metadata, **settings)
     if as_json:
         print_json(found.as_dict() | {"trials": [as_dict(trial) for trial in found.trials], "metrics": metrics})

@@ -263,5 +263,5 @@ def label_words(labels: Numbers) -> Words:
     """Return labels as words, ``uint64 [n, words]``: a class number as it is, multi-hot ones as a bit a class."""
     if labels.ndim == 1:
         return labels.view(np.uint64)[:, None]
-    packed = np.packbits(labels, axis=1, bitorder="little")
+    packed = np.packbits(labels, axis=1)
     return np.pad(packed, ((0, 0), (0, -packed.shape[1] % 8))).view(np.uint64)

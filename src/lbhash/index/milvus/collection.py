@@ -1,8 +1,8 @@
 """An index in a Milvus collection, for more codes than one machine holds; or in a file, by Milvus Lite.
 
-A code is a row: its id is the primary key (of a text its hash, with the text among the attributes), its bits are a
-``BINARY_VECTOR`` that is compared by HAMMING, and its attributes are JSON. What never changes (bits, model, options) is
-in the collection's description; what changes (the generation, the number of codes, the attributes' types) is in a row
+A code is a row: its id is the primary key (of a text its hash, with the text among the metadata), its bits are a
+``BINARY_VECTOR`` that is compared by HAMMING, and its metadata are JSON. What never changes (bits, model, options) is
+in the collection's description; what changes (the generation, the number of codes, the metadata' types) is in a row
 with the id −2^63 + 1, which no code can have.
 
 Milvus returns at most 16,384 codes of a search, and of those at the last distance whichever it met first. For the
@@ -30,23 +30,15 @@ import pyarrow as pa
 from lbhash.codes import PackedCodes, check_bits, check_codes, check_width, code_bytes
 from lbhash.codes.io import CodeTable
 from lbhash.index import scan
-from lbhash.index.attributes import as_table, schema_from_text, schema_to_text
-from lbhash.index.base import (
-    Columns,
-    Filter,
-    Index,
-    MaybeArray,
-    Neighbors,
-    State,
-    Within,
-    check_options,
-)
+from lbhash.index.base import BaseIndex, Columns, Filter, MaybeArray, State, check_options
 from lbhash.index.ids import ID, Ids, Names, UnknownIdError, check_ids, numbers_of
-from lbhash.index.kinds import FlatIndex
+from lbhash.index.metadata import as_table, schema_from_text, schema_to_text
 from lbhash.index.milvus.address import Address, parse_address
-from lbhash.index.milvus.attributes import FIELD, both, check_schema, expression, to_rows, to_table
 from lbhash.index.milvus.connection import KINDS, SECONDS, connect, connection_errors, create_collection, read_settings
+from lbhash.index.milvus.fields import FIELD, both, check_schema, expression, to_rows, to_table
+from lbhash.index.results import Neighbors, Within
 from lbhash.index.scan import Hits
+from lbhash.index.store import Index
 from lbhash.utils.progress import counted
 from lbhash.utils.validation import refusing
 
@@ -57,7 +49,7 @@ MARGIN = 32
 BATCH_ROWS = 8_192
 """Rows of a request: of ids that are looked up, and at most of codes that are inserted."""
 BATCH_BYTES = 8 << 20
-"""Bytes of codes and attributes that are inserted at once; Milvus accepts 64 MiB."""
+"""Bytes of codes and metadata that are inserted at once; Milvus accepts 64 MiB."""
 ANSWERS = 1 << 19
 """Number of neighbors that one request asks for, for all its queries together."""
 
@@ -75,11 +67,11 @@ class MilvusState(State):
     unfinished: dict[str, Any] | None = None
 
 
-class MilvusIndex(Index):
-    """A collection of Milvus, from ``open_index`` or ``build_index``, with the settings in its description."""
+class MilvusIndex(BaseIndex):
+    """A collection of Milvus, from ``Index.open`` or ``build_index``, with the settings in its description."""
 
     kind = "milvus"
-    store_vectors = ""
+    vectors = ""
 
     def __init__(self, address: Address, client: Any, settings: Mapping[str, Any], progress: bool = False) -> None:
         self.address, self.progress = address, progress
@@ -124,23 +116,35 @@ class MilvusIndex(Index):
         if damage:
             raise ValueError(f"index is damaged: {damage}")
 
-    def _add(self, codes: PackedCodes, ids: MaybeArray, attributes: Columns | None, vectors: MaybeArray) -> None:
+    def _add(
+        self,
+        codes: PackedCodes,
+        ids: MaybeArray,
+        metadata: Columns | None,
+        vectors: MaybeArray,
+        *,
+        upsert: bool = False,
+    ) -> Names:
         # Searches find each batch as soon as it is sent. An add that is cut short is completed by repeating it.
         if vectors is not None:
-            raise ValueError("vectors are given, and Milvus keeps none; an index in a folder can")
+            raise ValueError("vectors are given, and Milvus stores none; an index in a folder can")
         state = self._refreshed()
         names = state.new_ids(ids, len(codes))
-        table = as_table(attributes, names, state)
+        if upsert and (there := self._present(numbers_of(names))).size:
+            as_table(metadata, names, state)  # before anything is removed
+            self._remove(there)
+            state = self._refreshed()
+        table = as_table(metadata, names, state)
         check_schema(table.schema)
         if not len(codes):
-            return
+            return names
         numbers = numbers_of(names)
         if (least := int(numbers.min())) < _LEAST:
             raise ValueError(f"ids holds {least}; in Milvus an integer must be at least {_LEAST}")
         change, repeated = _change(state, "add", numbers)
         if not repeated and (there := self._present(numbers[numbers < state.next_id])).size:
             name = names[numbers == there[0]].tolist()[0]
-            raise ValueError(f"ids holds {name!r}, which the index already has; remove it first, or give another")
+            raise ValueError(f"ids holds {name!r}, which the index already has; upsert, or give another")
         next_id = max(state.next_id, int(numbers.max()) + 1)
         begun = replace(state, next_id=next_id, schema=state.schema or table.schema, unfinished=change)
         self._write_state(begun)
@@ -153,6 +157,7 @@ class MilvusIndex(Index):
                     self._write_state(state)
             raise
         self._commit(begun)
+        return names
 
     def _remove(self, ids: Ids) -> None:
         state = self._refreshed()
@@ -167,10 +172,10 @@ class MilvusIndex(Index):
 
     def save(self, path: str | Path) -> None:
         """Write a copy of the index to a folder, as a flat index, which needs no Milvus."""
-        copied = FlatIndex(self.bits, model=self.model)
+        copied = Index(self.bits, model=self.model)
         if len(self):
             ids = self.ids()
-            copied.add(self.codes_of(ids), ids, self.attributes_of(ids).drop_columns(["id"]))
+            copied.add(self.codes_of(ids), ids, self.metadata_of(ids).drop_columns(["id"]))
         copied.save(path)
 
     def _search(self, queries: PackedCodes, k: int, where: Filter) -> Neighbors:
@@ -269,7 +274,7 @@ class MilvusIndex(Index):
         content = b"".join(row["code"][0] for row in self._rows_of(ids, "code"))
         return np.frombuffer(content, np.uint8).reshape(-1, code_bytes(self.bits)).copy()
 
-    def _attributes_of(self, ids: Ids) -> pa.Table | None:
+    def _metadata_of(self, ids: Ids) -> pa.Table | None:
         schema, rows = self.state.schema, self._rows_of(ids, FIELD)
         return to_table([row[FIELD] for row in rows], schema) if schema is not None and schema.names else None
 
@@ -356,7 +361,7 @@ class MilvusIndex(Index):
 
 
 def open_milvus(path: str, *, progress: bool = False) -> MilvusIndex:
-    """Open a collection that holds an index (``open_index``)."""
+    """Open a collection that holds an index (``Index.open``)."""
     address = parse_address(path)
     if address.file is not None and not address.file.is_file():
         raise ValueError(f"index is {address.shown!r}, and there is no such file")
@@ -376,7 +381,7 @@ def build_milvus(
     table: CodeTable,
     kind: str,
     ids: npt.ArrayLike,
-    attributes: Columns,
+    metadata: Columns,
     options: Mapping[str, Any] | None,
     *,
     overwrite: bool,
@@ -389,7 +394,7 @@ def build_milvus(
         raise ValueError(f"kind is {kind!r}; a file of Milvus Lite has flat only")
     check_width(check_codes(table.codes), check_bits(table.bits))
     names = check_ids(ids, len(table.codes))
-    check_schema(as_table(attributes, names, MilvusState()).schema)
+    check_schema(as_table(metadata, names, MilvusState()).schema)
     if address.file is not None and not address.file.resolve().parent.is_dir():
         raise ValueError(f"out is {address.shown!r}, and there is no such folder")
     client = connect(address)
@@ -404,7 +409,7 @@ def build_milvus(
     try:
         index._write_state(MilvusState(uuid.uuid4().hex, generation=0 if len(names) else 1))
         index._refreshed()
-        index.add(table.codes, names, attributes)
+        index.add(table.codes, names, metadata)
     except BaseException:
         with suppress(Exception):
             client.drop_collection(address.collection, timeout=SECONDS)

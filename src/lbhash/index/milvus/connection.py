@@ -14,7 +14,7 @@ from typing import Any
 from lbhash.codes import code_bytes
 from lbhash.index.base import OptionRanges
 from lbhash.index.milvus.address import Address
-from lbhash.index.milvus.attributes import FIELD
+from lbhash.index.milvus.fields import FIELD
 from lbhash.utils.serialization import read_versioned
 
 CONNECT_SECONDS = 5

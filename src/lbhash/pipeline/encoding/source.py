@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from lbhash.codes.io import CodeTable, codes_as_arrow
+from lbhash.codes.io import CodeTable, convert_arrow
 from lbhash.data import DATASETS, Split
 from lbhash.data.images import ImageTable
 from lbhash.data.images.stores import file_facts
@@ -79,7 +79,7 @@ class Source:
     def write(self, parts: Sequence[range], folder: Parts, advance: Callable[[int], None] = lambda rows: None) -> None:
         """Encode parts of the rows into a folder."""
         for made in self.encode(parts, advance):
-            folder.write(made.part, codes_as_arrow(made.table), made.damaged)
+            folder.write(made.part, convert_arrow(made.table), made.damaged)
 
     def encode_all(self, vectors: str = "", *, progress: bool) -> Encoded:
         """Encode all rows as one part."""

@@ -21,7 +21,7 @@ from lbhash.evaluation.metrics import average_precision, mean_over_queries
 from lbhash.evaluation.ranking import RankHistogram
 from lbhash.evaluation.recognition import classifier_predict
 from lbhash.evaluation.report import evaluate
-from lbhash.hasher import Hasher
+from lbhash.hasher import Hasher, encode_split, fit_split
 from lbhash.losses import uses_centers
 from lbhash.models.encoder import Encoder
 from lbhash.models.hash_model import HashModel
@@ -29,6 +29,7 @@ from lbhash.reproduce.runs.experiment_settings import EPOCHS, LR, METHOD_TITLES,
 from lbhash.reproduce.runs.sources import Source
 from lbhash.reproduce.texts import text
 from lbhash.training.loop import Training, Watcher
+from lbhash.training.settings import grouped
 from lbhash.utils.parallel import read_run, run_missing
 
 BITS = (16, 32, 64)
@@ -165,11 +166,18 @@ def outcome(config: RunConfig, seed: int) -> dict[str, Any]:
     split, classes = source.training()
     options: dict[str, Any] = {name: getattr(config, name) for name in ("bits", "method", "epochs", "hidden", "lr")}
     options |= {"centers": config.centers, "pull": config.pull, "guidance": config.guidance, "batch_size": BATCH}
-    hasher = Hasher(**options, seed=seed, recipe="paper", device="cpu")
+    hasher = Hasher(**grouped(**options, seed=seed, recipe="paper", device="cpu"))
     watch = EpochWatch(data, top_k, TRAJECTORY in config.wanted)
-    hasher.fit_split(split, len(classes), watchers=[watch])
-    query, base = hasher.encode_split(data.query), hasher.encode_split(data.base)
-    report = evaluate(query, data.query.labels, base, data.base.labels, top_k, bits=config.bits)
+    fit_split(hasher, split, len(classes), watchers=[watch])
+    query, base = encode_split(hasher, data.query), encode_split(hasher, data.base)
+    report = evaluate(
+        query_codes=query,
+        query_labels=data.query.labels,
+        base_codes=base,
+        base_labels=data.base.labels,
+        top_k=top_k,
+        bits=config.bits,
+    )
     recognition = report.knn_accuracy
     if hasher.model_.classifier is not None and not data.multi_label:  # then the method's own classifier decides
         found = classes[classifier_predict(query, hasher.model_.classifier)]

@@ -123,9 +123,9 @@ function show(found) {
   else if (asked.id !== null && about.rows === null) $("row").value = asked.id;
 }
 
-// The attributes that a card says in words, and of these the column with the longest text.
-const spoken = ({ attributes }) =>
-  Object.entries(attributes).filter(([name, value]) => name !== about.label && name !== "row" && value !== null && value !== "");
+// The metadata that a card says in words, and of these the column with the longest text.
+const spoken = ({ metadata }) =>
+  Object.entries(metadata).filter(([name, value]) => name !== about.label && name !== "row" && value !== null && value !== "");
 
 function longest(found) {
   const lengths = new Map();
@@ -138,7 +138,7 @@ function longest(found) {
 function card(neighbor, asked, main) {
   const { distance, id, label, row } = neighbor;
   const name = row === null ? `id ${id}` : `row ${row}`;
-  const text = neighbor.attributes[main] ?? null;
+  const text = neighbor.metadata[main] ?? null;
   const others = spoken(neighbor).filter(([column]) => column !== main).map(([column, value]) => `${column}: ${value}`);
   const button = element("button", { type: "button", className: "card" },
     row === null ? null : picture(row, ""),
@@ -161,7 +161,7 @@ function showAsked(asked, main) {
   $("asked").hidden = false;
   $("asked-name").textContent = asked.row !== null ? `Row ${asked.row}` : asked.id !== null ? `Id ${asked.id}` : query.text ? "Your text" : "Your image";
   $("asked-label").replaceChildren(...(asked.label === null ? [] : [chip(asked.label)]));
-  $("asked-text").textContent = asked.attributes[main] ?? query.text ?? "";
+  $("asked-text").textContent = asked.metadata[main] ?? query.text ?? "";
   const shown = asked.row !== null ? picture(asked.row, "") : null;
   $("asked-picture").replaceChildren(...(shown ? [shown] : []));
   $("asked-bits").replaceChildren(bitsOf(asked.code, asked.bits, null, asked.unsure));
@@ -204,7 +204,7 @@ function choices(select, pairs) {
 // Values for the filter: the classes on the map, and what the neighbors have.
 function suggest() {
   const column = $("column").value;
-  const values = column === about.label ? codeMap.classes : listed.map((one) => one.attributes[column]);
+  const values = column === about.label ? codeMap.classes : listed.map((one) => one.metadata[column]);
   const known = new Set(values.flat().filter((value) => value !== null && value !== undefined).map(String));
   $("values").replaceChildren(...[...known].slice(0, 200).map((value) => element("option", { value })));
 }

@@ -9,7 +9,7 @@ const HELP = "Each square is a bit: dark for 1, pale for 0.";
 function unhex(code, bits) {
   const found = new Uint8Array(bits);
   for (let bit = 0; bit < bits; bit++) {
-    found[bit] = (parseInt(code.slice(2 * (bit >> 3), 2 * (bit >> 3) + 2), 16) >> (bit & 7)) & 1;
+    found[bit] = (parseInt(code.slice(2 * (bit >> 3), 2 * (bit >> 3) + 2), 16) >> (7 - (bit & 7))) & 1;
   }
   return found;
 }

@@ -15,37 +15,43 @@ from lbhash.index.where import Condition
 from lbhash.utils.validation import check_same_rows, check_type, refusing
 
 RESERVED = (ID, "code")
-"""Columns that an exported index has besides its attributes."""
+"""Columns that an exported index has besides its metadata."""
 
 
-def as_table(attributes: Columns | None, names: Names, state: State) -> pa.Table:
-    """Return the attributes of the codes with these ids as a table, whose first column is the ids if they are texts.
+def as_table(metadata: Columns | None, names: Names, state: State) -> pa.Table:
+    """Return the metadata of the codes with these ids as a table, whose first column is the ids if they are texts.
 
     It is a ``ValueError`` if a column has another length, a reserved name, values of several kinds, or does not fit the
     index.
     """
-    if isinstance(attributes, pa.Table):
-        table = attributes
+    if hasattr(metadata, "iloc"):  # a data frame of pandas
+        with refusing("metadata must hold values of one type in each column", pa.ArrowException, TypeError):
+            table = pa.Table.from_pandas(metadata, preserve_index=False)
+    elif hasattr(metadata, "__arrow_c_stream__"):  # a table of Arrow, or a data frame of polars
+        table = pa.table(metadata)
+        kinds = [pa.string() if pa.types.is_string_view(field.type) else field.type for field in table.schema]
+        table = table.cast(pa.schema(zip(table.column_names, kinds, strict=True)))  # whose rows Arrow cannot take
     else:
         columns = {}
-        check_type(attributes or {}, "attributes", Mapping, "a dict of columns, or a table of Arrow")
-        for name, values in (attributes or {}).items():
-            with refusing(f"attribute {name!r} must hold values of one type", pa.ArrowException, TypeError):
+        what = "a dict of columns, a table of Arrow, or a data frame"
+        check_type({} if metadata is None else metadata, "metadata", Mapping, what)
+        for name, values in ({} if metadata is None else metadata).items():
+            with refusing(f"metadata {name!r} must hold values of one type", pa.ArrowException, TypeError):
                 columns[name] = values if isinstance(values, (pa.Array, pa.ChunkedArray)) else pa.array(values)
-            check_same_rows(columns[name], f"attribute {name!r}", names, "codes")
+            check_same_rows(columns[name], f"metadata {name!r}", names, "codes")
         table = pa.table(columns)
     for name in table.column_names:
         if name in RESERVED or table.column_names.count(name) > 1:
             why = "which is the index's own" if name in RESERVED else "twice"
-            raise ValueError(f"attributes has the column {name!r}, {why}; give every column a name of its own")
+            raise ValueError(f"metadata has the column {name!r}, {why}; give every column a name of its own")
     if table.column_names:
-        check_same_rows(table, "attributes", names, "codes")
+        check_same_rows(table, "metadata", names, "codes")
     table = table.replace_schema_metadata(None)
     if state.schema is not None:
         if set(table.column_names) != set(state.columns):
             given, wanted = (", ".join(columns) or "none" for columns in (table.column_names, state.columns))
-            raise ValueError(f"attributes has the columns {given}; the index has {wanted}, and they must be the same")
-        schema = pa.schema(state.attributes)
+            raise ValueError(f"metadata has the columns {given}; the index has {wanted}, and they must be the same")
+        schema = pa.schema(state.metadata)
         table = pa.Table.from_arrays([_cast(table[field.name], field) for field in schema], schema=schema)
     if are_texts(names):
         table = pa.table(
@@ -69,7 +75,7 @@ def check_where(where: Filter, schema: pa.Schema | None) -> None:
     for name, *_ in where:
         if schema is not None and name not in (ID, *schema.names):
             known = ", ".join(f"{field.name} ({field.type})" for field in schema) or "none"
-            raise ValueError(f"where names the attribute {name!r}; the index has {known}")
+            raise ValueError(f"where names the column {name!r}; the index has {known}")
 
 
 def selected(column: pa.ChunkedArray, condition: Condition) -> npt.NDArray[np.bool_]:
@@ -123,5 +129,5 @@ def is_list(kind: pa.DataType) -> bool:
 
 
 def _cast(column: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
-    with refusing(f"attribute {field.name!r} must hold {field.type}, as in the index", pa.ArrowException):
+    with refusing(f"metadata {field.name!r} must hold {field.type}, as in the index", pa.ArrowException):
         return column.cast(field.type)

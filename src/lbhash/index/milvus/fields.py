@@ -13,12 +13,12 @@ from typing import Any
 
 import pyarrow as pa
 
-from lbhash.index.attributes import check_where, is_list, wanted_values
 from lbhash.index.base import Filter
 from lbhash.index.ids import ID
+from lbhash.index.metadata import check_where, is_list, wanted_values
 from lbhash.index.where import Condition
 
-FIELD = "attributes"
+FIELD = "metadata"
 """The name of the JSON field."""
 
 
@@ -26,7 +26,7 @@ def check_schema(schema: pa.Schema) -> None:
     """Raise ``ValueError`` if Milvus cannot hold one of the columns."""
     for column in schema:
         if not column.name or set(column.name) & set('"\\'):
-            raise ValueError(f"attribute {column.name!r} has a name that Milvus cannot hold; give it another")
+            raise ValueError(f"metadata {column.name!r} has a name that Milvus cannot hold; give it another")
         _stored(column.type, column.name)
 
 
@@ -96,4 +96,4 @@ def _stored(kind: pa.DataType, name: str) -> pa.DataType:
     if is_list(kind) and not types.is_nested(kind.value_type) and not types.is_floating(kind.value_type):
         return pa.list_(_stored(kind.value_type, name))
     allowed = "booleans, integers, floats, strings, times, or lists of these but floats"
-    raise ValueError(f"attribute {name!r} holds {kind}, which Milvus cannot hold here; it may hold {allowed}")
+    raise ValueError(f"metadata {name!r} holds {kind}, which Milvus cannot hold here; it may hold {allowed}")

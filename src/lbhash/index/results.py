@@ -1,0 +1,72 @@
+"""What a search returns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from lbhash.index.ids import Names
+
+By = Literal["outputs", "embeddings"]
+"""The stored vectors by which candidates are re-ranked."""
+
+
+@dataclass(frozen=True)
+class SearchResult:
+    """The nearest codes of n queries; it unpacks as ``distances, ids``.
+
+    If an index has fewer codes than are asked for, or fewer pass a filter, k is their number, the same for all queries:
+    nothing is padded.
+
+    Attributes:
+        distances: what ordered them, ``float32 [n, k]``, smaller is nearer: the Hamming distance in bits; −⟨ℓ, b⟩ if
+            real outputs ℓ were asked with; or what re-ranking orders by.
+        ids: ``[n, k]``, of ``int64``, or objects of the type ``str``. Among equal distances they increase.
+        hamming: the Hamming distances in bits, ``int32 [n, k]``.
+    """
+
+    distances: npt.NDArray[np.float32]
+    ids: Names
+    hamming: npt.NDArray[np.int32]
+
+    def __iter__(self) -> Iterator[npt.NDArray]:
+        return iter((self.distances, self.ids))
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def __repr__(self) -> str:
+        queries, k = self.ids.shape
+        return f"SearchResult({k} nearest of {queries} quer{'y' if queries == 1 else 'ies'}: distances, ids, hamming)"
+
+
+class Neighbors(NamedTuple):
+    """The k nearest codes of n queries: ``distances`` in bits, ``int32 [n, k]``, and ``ids``, ``[n, k]``."""
+
+    distances: npt.NDArray[np.int32]
+    ids: Names
+
+    def result(self) -> SearchResult:
+        """Return what users get."""
+        return SearchResult(self.distances.astype(np.float32), self.ids, self.distances)
+
+
+class Within(NamedTuple):
+    """All codes within a radius of n queries: those of query i are at ``limits[i]`` to ``limits[i + 1]``.
+
+    The shapes are ``int64 [n + 1]``, and for the distances (in bits, ``int32``) and the ids ``[limits[n]]``. The
+    distances of a query increase, and among equal ones the ids.
+    """
+
+    limits: npt.NDArray[np.int64]
+    distances: npt.NDArray[np.int32]
+    ids: Names
+
+    def of(self, query: int) -> tuple[npt.NDArray[np.int32], Names]:
+        """Return the distances and ids of one query."""
+        found = slice(self.limits[query], self.limits[query + 1])
+        return self.distances[found], self.ids[found]
