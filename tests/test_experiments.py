@@ -115,6 +115,20 @@ def test_the_default_s_table():
     assert default.table(lines).splitlines()[2] == "| b | 0.5 | 10.5 | 20.5 | 30.5 | **40.5** | 0.50 |"
 
 
+@pytest.mark.slow
+def test_the_default_s_study_trains(tmp_path):
+    default.main(["--data", "digits=digits", "--bits", "8", "--seeds", "1", "--out", str(tmp_path / "trials")])
+    names = [
+        line for file in (tmp_path / "trials").iterdir() for line in file.read_text().split('"') if line in default.WAYS
+    ]
+    assert set(names) == set(default.WAYS)
+
+
+def test_one_seed_has_no_interval():
+    maps = pd.Series([0.5, 0.7, 0.6], name="map").groupby(["a", "b", "b"])
+    assert shared.half_widths(maps).isna().tolist() == [True, False]
+
+
 def test_the_table_of_distances():
     cells = pd.DataFrame([centers_table.cell(classes, bits) for classes in (10, 21) for bits in (8, 16)])
     page = centers_table.grid(cells, [10, 21], [8, 12, 16])

@@ -28,7 +28,8 @@ from lbhash.data.holdout import validation_dataset
 from lbhash.hasher import Hasher, fit_split
 from lbhash.models.hash_model import HashModel
 from lbhash.reproduce.runs.sources import Source
-from lbhash.training.fit import join
+from lbhash.training.heads import join
+from lbhash.training.settings import Settings
 from lbhash.trials.questions import Question
 from lbhash.trials.trial import Trial
 from lbhash.trials.ways import Fit, Store, codes, count_classes
@@ -45,7 +46,7 @@ def network(train: EmbeddingSplit, *, bits: int, seed: int) -> Iterator[Store]:
     seconds = time.process_time() - began
     yield codes("csq", bits, "", hasher.model_, seconds, counts=())
     began, model = time.process_time(), HashModel.of(hasher.model_)
-    join(model, Hasher(bits, seed=seed), train, count_classes(train), hasher.centers_)
+    join(model, Settings(bits=bits, seed=seed), train, count_classes(train), hasher.centers_)
     yield codes("default", bits, "", model.encoder(), seconds + time.process_time() - began, counts=())
 
 

@@ -22,7 +22,18 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import seaborn as sns
-from benchmarks.experiments.shared import fitted, markdown, missing, options, read_csv, run, save, show, write_csv
+from benchmarks.experiments.shared import (
+    fitted,
+    half_widths,
+    markdown,
+    missing,
+    options,
+    read_csv,
+    run,
+    save,
+    show,
+    write_csv,
+)
 
 from lbhash.data import Dataset, load_dataset
 from lbhash.evaluation.report import evaluate
@@ -31,7 +42,6 @@ from lbhash.losses import METHODS
 from lbhash.reproduce.runs.sources import Source
 from lbhash.training.coders import CODERS
 from lbhash.training.settings import LABEL_FREE, grouped
-from lbhash.trials.intervals import Interval
 from lbhash.trials.questions import Question, Values
 from lbhash.trials.stored import Stored
 from lbhash.trials.trial import Trial
@@ -94,7 +104,7 @@ def lines_of(found: pd.DataFrame) -> pd.DataFrame:
     """Return a line for each cell: means over the seeds, the interval of mAP, and the seconds of all, as text."""
     by = found.groupby(KEY, sort=False)
     made = by[FIGURES].mean()
-    made["half"] = by["map"].agg(lambda maps: Interval.of(maps).half)
+    made["half"] = half_widths(by["map"])
     made = made.map("{:.5f}".format).replace("nan", "")
     made["seeds"], made["seconds"] = by.size().astype(str), by["seconds"].sum().map("{:.1f}".format)
     return made.reset_index()[COLUMNS]

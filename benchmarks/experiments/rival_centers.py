@@ -25,7 +25,18 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 import torch
-from benchmarks.experiments.shared import Others, held_out, markdown, missing, options, read_csv, run, show, write_csv
+from benchmarks.experiments.shared import (
+    Others,
+    half_widths,
+    held_out,
+    markdown,
+    missing,
+    options,
+    read_csv,
+    run,
+    show,
+    write_csv,
+)
 from scipy.optimize import linear_sum_assignment
 from torch import Tensor
 
@@ -294,7 +305,7 @@ def lines_of(found: pd.DataFrame) -> pd.DataFrame:
     """Return a line for each cell: means over the seeds, and half of the interval of mAP, as text."""
     by = found.assign(map=100 * found["map"]).groupby(KEY, sort=False)
     made = by["map"].agg(lambda maps: Interval.of(maps).mean).to_frame("map")
-    made["half"] = by["map"].agg(lambda maps: Interval.of(maps).half)
+    made["half"] = half_widths(by["map"])
     made[FIGURES[2:]] = by[FIGURES[2:]].mean()
     return made.map("{:.3f}".format).replace("nan", "").reset_index()
 

@@ -16,11 +16,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import seaborn as sns
+from pandas.api.typing import SeriesGroupBy
 
 from lbhash.data import EmbeddingSplit, hold_out
 from lbhash.evaluation.held_out import leave_one_out_map
 from lbhash.hasher import Hasher, fit_split, name_of
 from lbhash.reproduce.runs.sources import Source
+from lbhash.trials.intervals import Interval
 from lbhash.trials.questions import Question, Values
 from lbhash.trials.stored import Stored
 from lbhash.trials.trial import Trial, run_trials
@@ -100,6 +102,11 @@ def run(trials: Iterable[tuple[dict[str, Any], Trial]], given: argparse.Namespac
         for one in results
     ]
     return pd.DataFrame(lines)
+
+
+def half_widths(by: SeriesGroupBy) -> pd.Series:
+    """Return half of the interval of each group's mean; NaN where it has one value."""
+    return pd.to_numeric(by.agg(lambda values: Interval.of(values).half))
 
 
 def markdown(table: pd.DataFrame, left: int = 0) -> str:

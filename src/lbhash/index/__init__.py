@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from lbhash.index.base import BaseIndex, check_model
-from lbhash.index.export import export_index
 from lbhash.index.factory import build_index, check_build, metadata_of_codes
 from lbhash.index.files import DamagedIndexError
 from lbhash.index.ids import UnknownIdError
@@ -19,6 +18,5 @@ __all__ = [
     "build_index",
     "check_build",
     "check_model",
-    "export_index",
     "metadata_of_codes",
 ]

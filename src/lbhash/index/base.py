@@ -12,7 +12,7 @@ from abc import ABC, ABCMeta, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeAlias, get_args
+from typing import Any, NamedTuple, TypeAlias, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -24,13 +24,14 @@ from lbhash.index.ids import ID, Ids, Names, UnknownIdError, are_texts, check_id
 from lbhash.index.rerank import check_real, reranked
 from lbhash.index.results import By, Neighbors, SearchResult, Within
 from lbhash.index.where import Condition, Where, conditions
+from lbhash.utils.names import Guessed
 from lbhash.utils.validation import check_choice, check_int, check_type
 
-Columns: TypeAlias = "pa.Table | Mapping[str, Sequence[Any]] | Any"
+Columns: TypeAlias = pa.Table | Mapping[str, Sequence[Any]] | Any
 """Metadata: columns by name, each with one value for every code; also a table of pandas or polars."""
 
-MaybeArray: TypeAlias = "npt.ArrayLike | None"
-Options: TypeAlias = "Mapping[str, Any] | None"
+MaybeArray: TypeAlias = npt.ArrayLike | None
+Options: TypeAlias = Mapping[str, Any] | None
 
 Filter: TypeAlias = Sequence[Condition]
 """The conditions of a filter, all of which a code must fulfil."""
@@ -96,29 +97,29 @@ class State:
         return np.arange(self.next_id, self.next_id + count)
 
 
-GUESSES = {
-    "load": "Index.open(path)",
-    "read_index": "Index.open(path)",
+class Rows(NamedTuple):
+    """What is added to an index: codes that are checked, and what belongs to them as it was given."""
+
+    codes: PackedCodes
+    ids: npt.ArrayLike | None
+    metadata: Columns | None
+    vectors: npt.ArrayLike | None
+
+
+_WORDS = {
+    **dict.fromkeys(("load", "read_index"), "Index.open(path)"),
+    **dict.fromkeys(("ntotal", "count"), "len(index)"),
+    **dict.fromkeys(("remove_ids", "delete"), "index.remove(ids)"),
+    **dict.fromkeys(("query", "kneighbors"), "index.search(codes, k)"),
     "write_index": "index.save(path)",
-    "ntotal": "len(index)",
-    "count": "len(index)",
     "reconstruct": "index.codes_of(ids)",
-    "remove_ids": "index.remove(ids)",
-    "delete": "index.remove(ids)",
     "add_with_ids": "index.add(codes, ids=ids)",
-    "query": "index.search(codes, k)",
-    "kneighbors": "index.search(codes, k)",
 }
 """What users of other libraries call what is here."""
 
 
-class _Guessed(ABCMeta):
-    def __getattr__(cls, name: str) -> Any:
-        raise AttributeError(_unknown(name))
-
-
-def _unknown(name: str) -> str:
-    return f"an Index has no {name!r}" + (f"; it is {GUESSES[name]}" if name in GUESSES else "")
+class _Guessed(Guessed, ABCMeta):
+    pass
 
 
 class BaseIndex(ABC, metaclass=_Guessed):
@@ -142,8 +143,10 @@ class BaseIndex(ABC, metaclass=_Guessed):
     vectors: str
     learns_classes: bool | None = None
 
+    _words = _WORDS
+
     def __getattr__(self, name: str) -> Any:
-        raise AttributeError(_unknown(name))
+        raise AttributeError(type(self).no_attribute(name))
 
     @property
     @abstractmethod
@@ -191,7 +194,7 @@ class BaseIndex(ABC, metaclass=_Guessed):
             TypeError, ValueError: an argument is not as above, or the index was opened for reading.
         """
         self._check_writable()
-        return self._add(self.check(codes), ids, metadata, vectors)
+        return self._add(Rows(self.check(codes), ids, metadata, vectors))
 
     def upsert(
         self,
@@ -203,7 +206,7 @@ class BaseIndex(ABC, metaclass=_Guessed):
     ) -> Names:
         """Add codes as ``add`` does; those whose id the index has are replaced."""
         self._check_writable()
-        return self._add(self.check(codes), check_ids(ids), metadata, vectors, upsert=True)
+        return self._add(Rows(self.check(codes), check_ids(ids), metadata, vectors), upsert=True)
 
     def remove(self, ids: npt.ArrayLike) -> int:
         """Remove the codes with these ids, all of them or none, and return their number."""
@@ -254,7 +257,7 @@ class BaseIndex(ABC, metaclass=_Guessed):
             check_choice(rerank, "rerank", get_args(By))
         if (codes is None) == (outputs is None):
             raise ValueError(f"codes and outputs are {'both' if codes is not None else 'not'} given; give one of them")
-        k, conditions_ = check_int(k, "k", 1), conditions(where)
+        k, chosen = check_int(k, "k", 1), conditions(where)
         count = k if rerank is None else check_int(candidates, "candidates", 1)
         if count < k:
             raise ValueError(f"candidates is {candidates}; it must be at least k ({k})")
@@ -263,10 +266,10 @@ class BaseIndex(ABC, metaclass=_Guessed):
             rows = check_real(outputs, "outputs")
             if rows.shape[1] != self.bits:
                 raise ValueError(f"outputs has {rows.shape[1]} numbers a row; the codes have {self.bits} bits")
-            found = self._search_outputs(rows, self.check(pack_outputs(rows), "outputs"), count, conditions_)
+            found = self._search_outputs(rows, self.check(pack_outputs(rows), "outputs"), count, chosen)
         else:
             assert codes is not None
-            found = self._search(self.check(codes), count, conditions_).result()
+            found = self._search(self.check(codes), count, chosen).result()
         if rerank is None:
             return found
         queries = embeddings if rerank == "embeddings" else outputs
@@ -315,15 +318,7 @@ class BaseIndex(ABC, metaclass=_Guessed):
     # return ids as users know them, and ``_metadata_of`` texts as the column ``id``.
 
     @abstractmethod
-    def _add(
-        self,
-        codes: PackedCodes,
-        ids: MaybeArray,
-        metadata: Columns | None,
-        vectors: MaybeArray,
-        *,
-        upsert: bool = False,
-    ) -> Names: ...
+    def _add(self, rows: Rows, *, upsert: bool = False) -> Names: ...
 
     def _check_writable(self) -> None:
         """Raise ``ValueError`` if the index was opened for reading."""

@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lbhash.codes.io import CodeTable, check_table, label_columns
-from lbhash.index.base import BaseIndex, Columns, Options
+from lbhash.index.base import BaseIndex, Columns, Options, Rows
 from lbhash.index.kinds import KINDS
 from lbhash.index.milvus.address import PREFIX
 from lbhash.index.milvus.collection import build_milvus, open_milvus
@@ -60,9 +60,9 @@ def build_index(
         return build_milvus(str(path), table, kind, ids, metadata, options, overwrite=overwrite, progress=progress)
     about: dict[str, Any] = {"model": table.model, "learns_classes": learns_classes}
     index = Index(table.bits, kind, vectors=store, options=options, **about)
-    index.insert(index.check(table.codes), ids, metadata, vectors)
+    index.insert(Rows(index.check(table.codes), ids, metadata, vectors))
     index.save(path, overwrite=overwrite)
-    return Index.open(path, "a")
+    return index
 
 
 def check_build(

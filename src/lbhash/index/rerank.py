@@ -8,7 +8,7 @@ vectors themselves, which alone are better.
 
 from __future__ import annotations
 
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +17,6 @@ from lbhash.codes import PackedCodes, hamming_distances
 from lbhash.index.results import By, SearchResult
 from lbhash.utils.arrays import as_numbers, check_finite
 from lbhash.utils.threads import in_threads
-from lbhash.utils.validation import check_choice
 
 DISTANCE_WEIGHT = 4.0
 """Of the distance beside the cosine: the smallest of 0.5, 1, 2, 4 … with which no set of validation rows loses mAP
@@ -44,7 +43,6 @@ def reranked(index: Any, found: SearchResult, queries: npt.ArrayLike, k: int, by
         TypeError, ValueError: a number or shape is not valid, the index does not store these vectors, or it does not
             know whether its codes were made with labels.
     """
-    by = check_choice(by, "rerank", get_args(By))
     if index.vectors != by:
         has = index.vectors or "no vectors"
         raise ValueError(f"rerank is {by!r} and the index stores {has}; make it with the vectors {by!r}")

@@ -22,7 +22,7 @@ import pyarrow as pa
 
 from lbhash.codes import PackedCodes, check_bits, code_bytes
 from lbhash.index import scan
-from lbhash.index.base import BaseIndex, Columns, Filter, MaybeArray, Options, State, check_options
+from lbhash.index.base import BaseIndex, Filter, MaybeArray, Options, Rows, State, check_options
 from lbhash.index.files import DamagedIndexError
 from lbhash.index.ids import Ids, Names, UnknownIdError, numbers_of
 from lbhash.index.kinds import KINDS
@@ -355,42 +355,26 @@ class Index(BaseIndex):
         for segment in segments:
             segment.load()
 
-    def _add(
-        self,
-        codes: PackedCodes,
-        ids: MaybeArray,
-        metadata: Columns | None,
-        vectors: MaybeArray,
-        *,
-        upsert: bool = False,
-    ) -> Names:
+    def _add(self, rows: Rows, *, upsert: bool = False) -> Names:
         if self.path is None:  # what the caller does to its arrays later must not reach the index
-            codes, vectors = codes.copy(), None if vectors is None else np.array(vectors)
-        return self.insert(codes, ids, metadata, vectors, upsert=upsert)
+            vectors = None if rows.vectors is None else np.array(rows.vectors)
+            rows = rows._replace(codes=rows.codes.copy(), vectors=vectors)
+        return self.insert(rows, upsert=upsert)
 
-    def insert(
-        self,
-        codes: PackedCodes,
-        ids: MaybeArray,
-        metadata: Columns | None,
-        vectors: MaybeArray,
-        *,
-        upsert: bool = False,
-    ) -> Names:
-        """Add codes, which nobody may change later, as a new segment, and return their ids (``Index.add``)."""
+    def insert(self, rows: Rows, *, upsert: bool = False) -> Names:
+        """Add rows, whose arrays nobody may change later, as a new segment, and return their ids (``Index.add``)."""
+        codes, ids, metadata, vectors = rows
         with self._changing() as state:
             names = state.new_ids(ids, len(codes))
             numbers = numbers_of(names)
             rest: list[Segment] = []
             for segment in state.segments:
-                there = segment.find(numbers) >= 0
-                if upsert:
-                    rest += self._without(segment, segment.find(numbers[there]))
-                elif there.any():
+                positions = segment.find(numbers)
+                there = positions >= 0
+                if there.any() and not upsert:
                     name = names[there].tolist()[0]
                     raise ValueError(f"ids holds {name!r}, which the index already has; upsert, or give another")
-                else:
-                    rest.append(segment)
+                rest += self._without(segment, positions[there])
             table = as_table(metadata, names, state)
             kept, stored = _as_stored(vectors, len(codes), state.kept)
             if not len(codes):

@@ -20,7 +20,7 @@ import numpy as np
 
 from lbhash.utils.validation import check_type
 
-Where: TypeAlias = "Mapping[str, Any] | str"
+Where: TypeAlias = Mapping[str, Any] | str
 """A filter: a text, or for each column that it names the value, or a list of the values, that a code may have."""
 
 

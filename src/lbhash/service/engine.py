@@ -112,8 +112,8 @@ class Engine:
         for place, (found, within) in enumerate(_neighbors(index, codes, vectors, given)):
             judged = self._usual.judge(vectors["outputs"][place]) if self._usual and "outputs" in vectors else {}
             query = schemas.Query(code=codes[place].tobytes().hex(), bits=index.bits, **facts, **judged)
-            answers.append({"query": query, "within": within})
-            answers[-1]["neighbors"] = self._described(index, found, scored=given.rerank is not None)
+            neighbors = self._described(index, found, scored=given.rerank is not None)
+            answers.append({"query": query, "neighbors": neighbors, "within": within})
         ended = time.perf_counter()
         seconds = {"encode": searching - started, "search": ended - searching, "total": ended - started}
         milliseconds = {name: round(1e3 * value, 3) for name, value in seconds.items()}
@@ -348,11 +348,11 @@ def _neighbors(
             each = (index.range_search(code[None], radius, where=options.where).of(0) for code in codes)
             return [(Neighbors(distances[None, :k], ids[None, :k]).result(), len(ids)) for distances, ids in each]
         most = k if by is None else max(k, options.candidates)
-        how: dict[str, Any] = {"codes": codes}
-        if by == "asymmetric":
-            how = {"outputs": held}
-        elif by is not None:
-            how = {"candidates": most, "rerank": by} | ({"outputs": held} if by == "outputs" else how | {by: held})
+        how: dict[str, Any] = {"codes": codes} if by in (None, "embeddings") else {"outputs": held}
+        if by == "embeddings":
+            how["embeddings"] = held
+        if by in ("outputs", "embeddings"):
+            how |= {"rerank": by, "candidates": most}
         found = index.search(**how, k=most, where=options.where)
         limit = index.bits if radius is None else radius
         return [(_within(found, place, limit, k), None) for place in range(len(codes))]

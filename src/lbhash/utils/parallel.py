@@ -7,9 +7,7 @@ from __future__ import annotations
 
 import json
 import os
-import sys
-import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import contextmanager
 from multiprocessing import get_context, parent_process
@@ -50,17 +48,6 @@ def _end_with_parent() -> None:
         os._exit(1)
 
     Thread(target=wait, daemon=True).start()
-
-
-def print_progress(
-    done: Iterable[tuple[str, Any]], total: int, line: Callable[[str, Any], str]
-) -> Iterator[tuple[str, Any]]:
-    """Yield what is done, and after each print a line with the minutes so far to the standard error."""
-    started = time.perf_counter()
-    for count, (name, result) in enumerate(done, start=1):
-        yield name, result
-        minutes = (time.perf_counter() - started) / 60
-        print(f"[{count}/{total}] {line(name, result)}, {minutes:.1f} minutes", file=sys.stderr, flush=True)
 
 
 def run_missing(

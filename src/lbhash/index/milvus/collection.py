@@ -30,7 +30,7 @@ import pyarrow as pa
 from lbhash.codes import PackedCodes, check_bits, check_codes, check_width, code_bytes
 from lbhash.codes.io import CodeTable
 from lbhash.index import scan
-from lbhash.index.base import BaseIndex, Columns, Filter, MaybeArray, State, check_options
+from lbhash.index.base import BaseIndex, Columns, Filter, Rows, State, check_options
 from lbhash.index.ids import ID, Ids, Names, UnknownIdError, check_ids, numbers_of
 from lbhash.index.metadata import as_table, schema_from_text, schema_to_text
 from lbhash.index.milvus.address import Address, parse_address
@@ -116,16 +116,9 @@ class MilvusIndex(BaseIndex):
         if damage:
             raise ValueError(f"index is damaged: {damage}")
 
-    def _add(
-        self,
-        codes: PackedCodes,
-        ids: MaybeArray,
-        metadata: Columns | None,
-        vectors: MaybeArray,
-        *,
-        upsert: bool = False,
-    ) -> Names:
+    def _add(self, rows: Rows, *, upsert: bool = False) -> Names:
         # Searches find each batch as soon as it is sent. An add that is cut short is completed by repeating it.
+        codes, ids, metadata, vectors = rows
         if vectors is not None:
             raise ValueError("vectors are given, and Milvus stores none; an index in a folder can")
         state = self._refreshed()
