@@ -51,6 +51,10 @@ class CodeTable:
         extra_columns: the other columns of a Parquet file; None if it has no others.
         class_names: what each position stands for: text, numbers or Booleans, which files hold. Left out, the positions
             themselves.
+
+    >>> from lbhash import pack
+    >>> CodeTable(pack([[-1, 1], [1, 1]]), bits=2, rows=np.arange(2), labels=np.array([0, 1])).codes.tolist()
+    [[64], [192]]
     """
 
     codes: PackedCodes
@@ -91,7 +95,18 @@ def check_table(table: object) -> None:
 
 
 def write_codes(path: str | Path, table: CodeTable) -> None:
-    """Write codes to a ``.parquet`` file (``convert_arrow``) or an ``.npz`` file; both hold a checksum."""
+    """Write codes to a ``.parquet`` file (``convert_arrow``) or an ``.npz`` file; both hold a checksum.
+
+    Raises:
+        TypeError, ValueError: the table's parts do not fit together, or the file cannot be written.
+
+    >>> import tempfile
+    >>> table = CodeTable(np.array([[64], [192]], np.uint8), bits=2, rows=np.arange(2))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     write_codes(f"{folder}/codes.parquet", table)
+    ...     read_codes(f"{folder}/codes.parquet").bits
+    2
+    """
     file = check_suffix(path)
     check_table(table)
     if file.suffix == ".npz":
@@ -143,6 +158,12 @@ def read_codes(
 
     Raises:
         ValueError: the file is missing, damaged, or holds no codes; or the folder is not complete.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     np.save(f"{folder}/codes.npy", np.array([[64], [192]], np.uint8))
+    ...     read_codes(f"{folder}/codes.npy").bits
+    8
     """
     folder = check_path(path, name).is_dir()
     file = Path(path) if folder else check_suffix(existing_file(path, name), name, READABLE)

@@ -16,9 +16,7 @@ from lbhash.utils.html import png_url, render
 from lbhash.utils.validation import check_choice
 
 if TYPE_CHECKING:
-    import pandas as pd  # type: ignore[import-untyped]
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 QUESTIONS = {
     "known": ("For the classes you have", "mAP"),
@@ -56,6 +54,9 @@ class Comparison:
     Attributes:
         lines: all ways.
         about: the data, the settings and the seed.
+
+    >>> Comparison(lines=(), about={"seed": 0}).questions  # of no way
+    []
     """
 
     lines: tuple[Line, ...]
@@ -122,13 +123,13 @@ class Comparison:
             for line in sorted(self.lines, key=lambda one: one.weight)
         ]
 
-    def to_pandas(self) -> pd.DataFrame:
+    def to_pandas(self) -> Any:
         """Return the lines as a table of pandas."""
-        import pandas as pd
+        import pandas as pd  # type: ignore[import-untyped]
 
         return pd.DataFrame(self.records())
 
-    def figure(self, *questions: str) -> Figure:
+    def figure(self, *questions: str) -> Any:
         """Draw each question's figure against bytes a row in memory: the pick, FAISS's quantizers and the embeddings.
 
         All other ways are gray. Without ``questions``, all that the data answer are drawn. ``ValueError`` names one

@@ -81,6 +81,10 @@ def load_dataset(
 
     Raises:
         ValueError: arguments that do not go together, or what ``read_table`` and ``Dataset`` refuse.
+
+    >>> digits = load_dataset("digits")
+    >>> len(digits.train), len(digits.base), len(digits.query)
+    (800, 1597, 200)
     """
     data = known_name(data)
     files = load_files(data, base=base, query=query, labels=labels, protocol=protocol, **reading)
@@ -139,7 +143,14 @@ def _of_same_classes(tables: dict[str, EmbeddingTable]) -> dict[str, EmbeddingTa
 
 
 def load_table(data: str | Path, labels: str | Path | None = None, **reading: Any) -> EmbeddingTable:
-    """Return all rows of a data set by name or from a file; further arguments are those of ``read_table``."""
+    """Return all rows of a data set by name or from a file.
+
+    Arguments and errors are those of ``lbhash.data.readers.read_table``. The result has ``embeddings`` ``[n, dim]``,
+    and ``labels``: ``int64 [n]``, multi-hot ``[n, C]``, or None.
+
+    >>> load_table("characters").embeddings.shape
+    (8000, 784)
+    """
     data = known_name(data)
     if is_frame(data) or str(data) not in DATASETS:
         return read_table(data, labels, **reading)

@@ -24,6 +24,11 @@ class Dataset(Generic[SplitT_co]):
 
     Raises:
         ValueError: a split is empty, or the splits differ in having labels, in their kind or in dimension.
+
+    >>> from lbhash import load_dataset
+    >>> digits = load_dataset("digits")
+    >>> digits.classes, digits.train.labels.shape
+    (10, (800,))
     """
 
     name: str

@@ -54,6 +54,10 @@ class Report:
 
     Every mean is over the same queries: those with a relevant base code, or with ``empty`` "zero" all of them. Figures
     by rank are for the order of ties that ``ties`` names.
+
+    >>> found = evaluate([[1, 1, 1]], ["cat"], [[1, 1, 1], [1, 1, -1]], ["cat", "dog"])
+    >>> found.map, found.to_pandas().shape[1] > 10
+    (1.0, True)
     """
 
     map: float

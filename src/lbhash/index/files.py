@@ -35,7 +35,12 @@ _HEADER = 128  # bytes before the numbers of an ``.npy`` file of one or two axes
 
 
 class DamagedIndexError(ValueError):
-    """A file of an index is not as it was written."""
+    """A file of an index is not as it was written.
+
+    >>> raise DamagedIndexError("codes.npy is missing")
+    Traceback (most recent call last):
+    lbhash.index.files.DamagedIndexError: index is damaged: codes.npy is missing
+    """
 
     def __init__(self, what: str) -> None:
         super().__init__(f"index is damaged: {what}")

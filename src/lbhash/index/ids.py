@@ -25,7 +25,13 @@ ID = "id"
 
 
 class UnknownIdError(ValueError):
-    """An index does not have an id."""
+    """An index does not have an id.
+
+    >>> from lbhash import Index
+    >>> Index(8).get([3])
+    Traceback (most recent call last):
+    lbhash.index.ids.UnknownIdError: ids holds 3, which the index does not have
+    """
 
     def __init__(self, name: Any) -> None:
         super().__init__(f"ids holds {name!r}, which the index does not have")

@@ -27,6 +27,11 @@ class SearchResult:
             real outputs ℓ were asked with; or what re-ranking orders by.
         ids: ``[n, k]``, of ``int64``, or objects of the type ``str``. Among equal distances they increase.
         hamming: the Hamming distances in bits, ``int32 [n, k]``.
+
+    >>> found = SearchResult(np.zeros((1, 2), np.float32), np.array([[3, 5]]), np.zeros((1, 2), np.int32))
+    >>> distances, ids = found
+    >>> ids.tolist(), found
+    ([[3, 5]], SearchResult(2 nearest of 1 query: distances, ids, hamming))
     """
 
     distances: npt.NDArray[np.float32]

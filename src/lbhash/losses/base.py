@@ -12,7 +12,11 @@ from torch import Tensor, nn
 
 @dataclass(frozen=True)
 class Task:
-    """What an objective may know before training begins."""
+    """What an objective may know before training begins.
+
+    >>> Task(bits=8, classes=2, labels=torch.tensor([0, 1, 1]), centers=torch.ones(2, 8)).multi_label
+    False
+    """
 
     bits: int
     """h, the length of a code."""
@@ -50,6 +54,17 @@ class Objective(nn.Module):
 
     Parameters of the loss (``nn.Parameter``) are trained beside the model. Its state between steps is in buffers, so
     that checkpoints hold both.
+
+    >>> class Pull(Objective):
+    ...     def __init__(self, task):
+    ...         super().__init__()
+    ...         self.register_buffer("centers", task.centers)
+    ...
+    ...     def forward(self, logits, labels, index):
+    ...         return (logits - self.centers[labels]).square().mean()
+    >>> task = Task(bits=8, classes=2, labels=torch.tensor([0, 1, 1]), centers=torch.ones(2, 8))
+    >>> float(Pull(task)(torch.zeros(3, 8), task.labels, torch.arange(3)))
+    1.0
     """
 
     uses_centers: ClassVar[bool] = True

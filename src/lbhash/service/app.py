@@ -40,6 +40,11 @@ def create_app(settings: Settings) -> FastAPI:
         from lbhash.service import Settings, create_app
 
         app = create_app(Settings(model="model", index="index", read_token=os.environ["LBHASH_READ_TOKEN"]))
+
+    >>> from lbhash.service import Settings
+    >>> create_app(Settings(model="missing", index="missing"))
+    Traceback (most recent call last):
+    ValueError: model is 'missing', and there is no such folder; it must be a folder that lbhash wrote
     """
     service = Service(settings)
     app = FastAPI(

@@ -27,6 +27,15 @@ def load_images(data: str | Path, *, name: str = "data") -> ImageTable:
 
     Raises:
         TypeError, ValueError: what the reader refuses.
+
+    >>> import tempfile
+    >>> from PIL import Image
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     for name in ("cat", "dog"):
+    ...         (Path(folder) / name).mkdir()
+    ...         Image.new("RGB", (8, 8)).save(f"{folder}/{name}/1.png")
+    ...     load_images(folder).class_names
+    ('cat', 'dog')
     """
     path = Path(data)
     if is_hub_dataset(data):

@@ -36,6 +36,12 @@ def average_precision(
 
     ``ties`` may also ask for the "best" or "worst" value that an order of tied codes gives. The result is from 0 to 1,
     and NaN for a query to which no base code is relevant.
+
+    >>> from lbhash.evaluation.ranking.histogram import RankHistogram
+    >>> from lbhash import pack
+    >>> hist = RankHistogram.from_codes(pack([[1, 1]]), [0], pack([[1, 1], [1, -1], [-1, -1]]), [0, 1, 0])
+    >>> average_precision(hist).round(3).tolist()
+    [0.833]
     """
     return average_of_grades(hist, hist.relevant, top_k, ties, normalize)
 
