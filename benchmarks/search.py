@@ -6,7 +6,8 @@
   memory. Both take turns; the ratio is FAISS's time over ours, the median of the rounds, and 1 is as quick.
 - "opening": in a process of its own each, the time until an index is open and until its first search is answered, and
   the memory that it then takes beyond what it took before (resident pages, those of mapped files included).
-- "lengths" (``--lengths``): milliseconds of processor time a query, on one thread, for one query and for 32 at once.
+- "lengths" (``--lengths``): milliseconds of processor time a query, on one thread, for one query and for 32 at once: by
+  ``faiss.IndexBinaryFlat``, by Hamming distance, and by real outputs. Ratios are to FAISS's time; below 1 is faster.
 - "kinds": ``ivf`` beside the exact kind, which counts any choice among equally distant codes as right.
 
 Codes are random ones around one of 1,000 centers, an eighth of the bits flipped.
@@ -24,9 +25,20 @@ from timeit import timeit
 import faiss
 import numpy as np
 
+from lbhash.codes import pack_outputs
 from lbhash.codes.io import CodeTable
 from lbhash.index import Index, build_index
-from side_by_side import in_turns, median_ratio, noisy_codes, of_child, options, print_head, print_row, seconds_of
+from side_by_side import (
+    in_turns,
+    median_ratio,
+    noisy_codes,
+    noisy_outputs,
+    of_child,
+    options,
+    print_head,
+    print_row,
+    seconds_of,
+)
 
 BATCHES = (1, 32, 1_000)
 
@@ -80,25 +92,29 @@ def opening(folder: Path, codes: np.ndarray, bits: int) -> list[tuple[str, ...]]
     return rows
 
 
-def lengths(rows: int, batch: int, k: int, rounds: int) -> None:
-    """Print milliseconds a query for codes of several lengths, beside FAISS and the exact search of usearch."""
-    from usearch.index import MetricKind
-    from usearch.index import search as usearch
-
-    for bits in (64, 128, 256, 384, 512, 768, 1024):
-        codes, query = (np.random.default_rng(0).integers(0, 256, (n, bits // 8), np.uint8) for n in (rows, batch))
-        bare, ours = faiss.IndexBinaryFlat(bits), Index(bits)
-        bare.add(codes)
-        ours.add(codes)
+def lengths(rows: int, bits: int, k: int, rounds: int) -> None:
+    """Print milliseconds a query by distance and by outputs, beside FAISS's exact search by distance."""
+    codes = make(rows, bits, seed=2)
+    bare, by_codes, by_outputs = faiss.IndexBinaryFlat(bits), Index(bits), Index(bits)
+    for index in (bare, by_codes, by_outputs):
+        index.add(codes)
+    for batch in (1, 32):
+        outputs = noisy_outputs(batch, bits, 1000, seed=1)
+        queries = pack_outputs(outputs)
         works = {
-            "FAISS": lambda q=query, i=bare: i.search(q, k),
-            "ours": lambda q=query, i=ours: i.search(q, k),
-            "usearch": lambda q=query, c=codes: usearch(c, q, k, MetricKind.Hamming, exact=True, threads=1),
+            "FAISS": lambda q=queries: bare.search(q, k),
+            "distance": lambda q=queries: by_codes.search(q, k),
+            "outputs": lambda q=outputs: by_outputs.search(outputs=q, k=k),
         }
-        measures = {name: lambda work=work: timeit(work, timer=process_time, number=1) for name, work in works.items()}
-        theirs, own, other = (1e3 * min(times) / batch for times in in_turns(measures, rounds).values())
-        shown = (f"{value:.3f}" for value in (theirs, own, other))
-        print_row(f"{rows:,}", batch, bits, *shown, f"{own / min(theirs, other):.2f}")
+        repeat = max(1, 10**7 // rows // batch)
+        measures = {
+            name: lambda work=work, n=repeat: timeit(work, timer=process_time, number=n) / n
+            for name, work in works.items()
+        }
+        turns = in_turns(measures, rounds, warm_up=1)
+        shown = [f"{1e3 * min(times) / batch:.3f}" for times in turns.values()]
+        shown += [f"{median_ratio(turns[name], turns['FAISS']):.2f}" for name in ("distance", "outputs")]
+        print_row(f"{rows:,}", batch, bits, *shown)
 
 
 def kinds(codes: np.ndarray, bits: int, k: int, rounds: int) -> None:
@@ -121,15 +137,15 @@ def main() -> None:
     parser.add_argument("-k", type=int, default=10)
     parser.add_argument("--threads", type=int, default=min(2, os.cpu_count() or 1))
     parser.add_argument("--kinds", type=float, default=1, help="millions of codes of the table of kinds; 0 for none")
-    parser.add_argument("--lengths", action="store_true", help="only the table of lengths; needs usearch")
+    parser.add_argument("--lengths", type=int, nargs="*", help="only the table of lengths, of these bits")
     given = parser.parse_args()
     counts = [round(1e6 * millions) for millions in given.millions]
-    if given.lengths:
+    if given.lengths is not None:
         faiss.omp_set_num_threads(1)
-        names = "FAISS, ms", "Index, ms", "usearch, ms", "ours / faster of the two"
+        names = "FAISS, ms", "by distance, ms", "by outputs, ms", "distance / FAISS", "outputs / FAISS"
         print_head("codes", "queries", "bits", *names, words=0)
-        for rows, batch in product(counts, (1, 32)):
-            lengths(rows, batch, given.k, given.rounds)
+        for rows, bits in product(counts, given.lengths or (32, 64, 128, 256, 512, 1024)):
+            lengths(rows, bits, given.k, given.rounds)
         return
     if given.bits % 8:
         parser.error("bits must be a multiple of 8, as FAISS's are")

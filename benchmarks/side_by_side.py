@@ -63,3 +63,11 @@ def noisy_codes(rows: int, bits: int, centers: int, seed: int) -> tuple[np.ndarr
     rng = np.random.default_rng(seed)
     labels = rng.integers(0, centers, rows)
     return words[labels] ^ np.bitwise_and.reduce(rng.integers(0, 256, (3, rows, bits // 8), np.uint8)), labels
+
+
+def noisy_outputs(rows: int, bits: int, centers: int, seed: int) -> np.ndarray:
+    """Return real outputs around the centers of ``noisy_codes``, ``float32 [rows, bits]``; an eighth differ."""
+    words = np.random.default_rng(0).integers(0, 256, (centers, bits // 8), np.uint8)
+    rng = np.random.default_rng(seed)
+    signs = np.unpackbits(words[rng.integers(0, centers, rows)], axis=1) * np.float32(2) - 1
+    return signs + rng.standard_normal(signs.shape, np.float32) / np.float32(1.15)

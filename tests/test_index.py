@@ -17,6 +17,7 @@ from lbhash.index import Index, build_index, check_model, metadata_of_codes
 from lbhash.index import store as store_module
 from lbhash.index.export import export_index
 from lbhash.index.kinds import KINDS
+from lbhash.index.real import Asked, signs_of
 from lbhash.pipeline.index import ids_of
 
 
@@ -77,7 +78,8 @@ def test_a_query_for_which_a_structure_finds_too_few_is_scanned_for():
     codes = random_codes(1500, 8, 0)
     index = Index(64, "ivf", options={"nlist": 38, "nprobe": 1})
     index.add(codes)
-    assert (index.state.segments[0].structure.index().search(codes[:3], 400)[1][:, -1] == -1).all()
+    structure = index.state.segments[0].structure
+    assert (structure.candidates(Asked(signs_of(codes[:3])), 400)[0][:, -1] == -1).all()
     distances, names = ranking(codes[:3], codes, np.arange(1500))
     assert_same(index.search(codes[:3], 400), distances[:, :400], names[:, :400])
 
@@ -286,7 +288,9 @@ def test_what_a_row_takes_on_the_disk(tmp_path, kind, ids, bytes_a_row):
         vectors=vectors,
         store="int8",
     )
-    assert 0 <= index.info()["bytes"] - 2000 * bytes_a_row < 5_000  # headers, and the centers of the lists
+    assert (
+        0 <= index.info()["bytes"] - 2000 * bytes_a_row < 8_000
+    )  # headers, the centers of the lists and the room in their last blocks
 
 
 def test_code_attributes_and_ids_of_a_table():

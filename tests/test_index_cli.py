@@ -186,7 +186,8 @@ def test_real_outputs_of_a_row_against_all_codes(inside, json_of):
         (query,) = json_of("search", *arguments)["queries"]
         hasher, table = Hasher.from_pretrained("model"), read_codes("base.parquet")
         asked = load_dataset("digits").base.embeddings[1500:1501].astype(np.float32)
-        scores = -(unpack(table.codes, 12) @ hasher.model_.outputs(asked)[0])  # joined, with tanh in them
+        outputs = hasher.model_.outputs(asked)[0]  # joined, with tanh in them
+        scores = (unpack(table.codes, 12) != np.where(outputs >= 0, 1, -1)) @ np.abs(outputs)
         np.testing.assert_allclose([hit["score"] for hit in query["neighbors"]], np.sort(scores)[:5], rtol=1e-4)
         distances = dict(zip(table.rows, hamming_distances(hasher.encode(asked), table.codes)[0], strict=True))
         assert [hit["distance"] for hit in query["neighbors"]] == [distances[hit["id"]] for hit in query["neighbors"]]

@@ -104,7 +104,7 @@ def rewrite(folder, **changes):
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"version": 5}, "of format 5; this lbhash reads format 6 alone: build the index again"),
+        ({"version": 5}, "of format 5; this lbhash reads format 7 alone: build the index again"),
         ({"format": "photographs"}, "whose index.json is damaged or not of an index"),
         ({"bits": 64}, "index is damaged: 00000001.0.codes.npy does not hold uint8 [1500, 8]"),
     ],

@@ -96,7 +96,7 @@ def test_what_the_containerfile_copies_is_enough(tmp_path):
 
 CORE = (
     *("app_connections", "app_workers", "codefile", "codes", "image_data", "images", "imports", "interop"),
-    *("index_asymmetric", "index_crash", "index_damage", "index_postings", "index_states"),
+    *("index_real", "index_crash", "index_damage", "index_postings", "index_states"),
     *("lower_bound", "neighbors", "ranking", "utils"),
 )
 """Test files that train nothing."""

@@ -96,7 +96,7 @@ def run(trials: Iterable[tuple[dict[str, Any], Trial]], given: argparse.Namespac
     columns = {"-".join(re.sub(r"\W+", "_", str(value)) for value in of.values()): (of, one) for of, one in trials}
     found = run_trials({name: one for name, (_, one) in columns.items()}, given.out, given.workers, progress=True)
     lines = [
-        {**columns[name][0], "way": one.name, "seconds": one.fit, "queries": one.figures}
+        {**columns[name][0], "way": one.name, "by": one.by, "seconds": one.fit, "queries": one.figures}
         | {figure: pd.Series(values).mean() for figure, values in one.figures.items()}
         for name, results in found.items()
         for one in results

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 import numpy as np
 import numpy.typing as npt
 
-from lbhash.codes import PackedCodes, code_bytes, pack_outputs, unpack
+from lbhash.codes import PackedCodes, code_bytes, unpack
 from lbhash.data import EmbeddingSplit, Split, check_embeddings
 from lbhash.data.given import EMBEDDING, check_images, check_texts, from_table, holds_images, items, matrix
 from lbhash.data.images import ImageSplit, ImageTable, ListedImages
@@ -188,13 +188,11 @@ class Hasher(_Attributes, metaclass=Guessed):
 
         A distance is the sum of abs(ℓ) over the bits in which a code differs from the signs of the outputs ℓ.
         """
-        from lbhash.index.asymmetric import agreeing
+        from lbhash.index.real import Asked
 
-        outputs = self.outputs(X)
         k = check_int(k, "k", 1, len(self.train_codes_), "the training rows")
-        scores, rows = agreeing(outputs, pack_outputs(outputs), self.train_codes_, k)
-        sums = np.abs(outputs).sum(axis=1, dtype=np.float32, keepdims=True)
-        return np.maximum((sums + scores) / 2, 0, dtype=np.float32), rows
+        found = Asked(self.outputs(X)).nearest(self.train_codes_, k)
+        return found.distances.astype(np.float32), found.ids
 
     def transform(self, X: Any) -> Any:
         """Return the codes as features for the next step of a pipeline: ``int8 [n, bits]`` of ±1."""

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lbhash.codes import PackedCodes, check_codes, check_width, pack_outputs
+from lbhash.codes import PackedCodes, check_codes, check_width
 from lbhash.codes.io import check_one_model, code_column
 from lbhash.index.ids import ID, Ids, Names, UnknownIdError, are_texts, check_ids, numbers_of
 from lbhash.index.rerank import check_real, reranked
@@ -240,8 +240,9 @@ class BaseIndex(ABC, metaclass=_Guessed):
         Args:
             codes: the queries, ``uint8 [n, ceil(bits / 8)]``; the nearest have the smallest Hamming distance.
             k: how many, from 1 on.
-            outputs: instead of codes, the real outputs ℓ of the queries, ``[n, bits]`` (``Hasher.outputs``); all codes
-                are compared, and the nearest agree best with them.
+            outputs: instead of codes, the real outputs ℓ of the queries, ``[n, bits]`` (``Hasher.outputs``), which know
+                more: a bit counts as much as abs(ℓ), in place of 1. The nearest have the smallest sum of abs(ℓ) over
+                the bits in which they differ.
             embeddings: of the queries, ``[n, dim]``, for re-ranking by them.
             where: return only codes with these metadata or ids: a mapping from columns to a value or a list of
                 values, such as ``{"label": [3, 5]}``; or a text, such as ``"20 <= price < 50 and color in (red,
@@ -266,7 +267,7 @@ class BaseIndex(ABC, metaclass=_Guessed):
             rows = check_real(outputs, "outputs")
             if rows.shape[1] != self.bits:
                 raise ValueError(f"outputs has {rows.shape[1]} numbers a row; the codes have {self.bits} bits")
-            found = self._search_outputs(rows, self.check(pack_outputs(rows), "outputs"), count, chosen)
+            found = self._search_outputs(rows, count, chosen)
         else:
             assert codes is not None
             found = self._search(self.check(codes), count, chosen).result()
@@ -329,9 +330,7 @@ class BaseIndex(ABC, metaclass=_Guessed):
     @abstractmethod
     def _search(self, queries: PackedCodes, k: int, where: Filter) -> Neighbors: ...
 
-    def _search_outputs(
-        self, outputs: npt.NDArray[np.float32], codes: PackedCodes, k: int, where: Filter
-    ) -> SearchResult:
+    def _search_outputs(self, outputs: npt.NDArray[np.float32], k: int, where: Filter) -> SearchResult:
         raise ValueError(f"outputs are given, and an index of kind {self.kind} compares codes only; give codes")
 
     @abstractmethod

@@ -183,8 +183,8 @@ class StoredArray:
         return read.view(self.dtype).reshape(len(positions), *self.shape[1:])
 
 
-def whole(array: npt.NDArray | StoredArray, keep: bool = True) -> npt.NDArray:
-    """Return an array that may be stored; what was read stays in memory if ``keep``."""
-    if not isinstance(array, StoredArray):
+def whole(array: Any, keep: bool = True) -> npt.NDArray:
+    """Return an array that may be stored, or be kept in another order; what was read stays in memory if ``keep``."""
+    if isinstance(array, np.ndarray):
         return array
-    return array.whole() if keep else array.read()
+    return array.whole() if keep or not isinstance(array, StoredArray) else array.read()

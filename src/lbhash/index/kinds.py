@@ -1,7 +1,7 @@
 """The kinds of index that search in this process, by FAISS.
 
-``flat`` compares every query with every distinct code. ``ivf`` is an inverted file: binary k-means divides the codes
-into ``nlist`` lists; a search scans the ``nprobe`` nearest.
+``flat`` compares every query with every distinct code. ``ivf`` is an inverted file: k-means divides the codes into
+``nlist`` lists; a search scans the ``nprobe`` nearest.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ from lbhash.index.base import OptionRanges
 from lbhash.index.probes import choose
 from lbhash.index.segment import Structure
 
+_EACH = 39
+"""Codes for each list at least, as FAISS asks for."""
 Build = Callable[[PackedCodes, npt.NDArray[np.int64], dict[str, Any]], Structure]
 
 
@@ -34,24 +36,13 @@ class Kind(NamedTuple):
 def build_lists(codes: PackedCodes, sizes: npt.NDArray[np.int64], options: dict[str, Any]) -> Structure:
     """Return an inverted file over codes.
 
-    Options are ``nlist``, by default about 4 √n for n codes; and ``nprobe``, by default the least number that finds
-    98 % of the ten nearest of a sample of the codes (``lbhash.index.probes``). The search is exact if it is ``nlist``.
+    Options are ``nlist``, by default about √n for n codes; and ``nprobe``, by default the least number that finds 98 %
+    of the ten nearest of a sample of the codes (``lbhash.index.probes``). With all lists a search misses next to none.
     """
-    import faiss
+    from lbhash.index.lists import Lists
 
-    most = max(1, len(codes) // 39)  # FAISS asks for 39 codes a centroid
-    lists = min(options["nlist"] or round(4 * math.sqrt(len(codes))), most)
-    quantizer = faiss.IndexBinaryFlat(8 * codes.shape[1])
-    index = faiss.IndexBinaryIVF(quantizer, 8 * codes.shape[1], lists)
-    threads = faiss.omp_get_max_threads()
-    # With more, k-means takes longer: they wait for each other (benchmarks/threads.py).
-    faiss.omp_set_num_threads(1)
-    try:
-        index.train(codes)
-        index.add(codes)
-    finally:
-        faiss.omp_set_num_threads(threads)
-    return Structure(index, choose(index, codes, sizes, options["nprobe"]))
+    lists = Lists.build(codes, min(options["nlist"] or round(math.sqrt(len(codes))), max(1, len(codes) // _EACH)))
+    return Structure(lists, choose(lists, codes, sizes, options["nprobe"]))
 
 
 KINDS = {"flat": Kind({}, None), "ivf": Kind({"nlist": (None, 1), "nprobe": (None, 1)}, build_lists)}

@@ -16,7 +16,7 @@ from lbhash.utils.serialization import read_versioned
 
 NAME = "index.json"
 FORMAT = "lbhash index"
-VERSION = 6
+VERSION = 7
 FILES = ("codes", "sizes", "positions", "ids", "metadata", "vectors", "structure", "removed")
 """The keys of a segment's entry that stand for files."""
 _DATA_FILE = re.compile(r"(\d{8})\.\d+\.[a-z]+\.(npy|arrow|faiss)")

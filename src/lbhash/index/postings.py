@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +17,9 @@ from lbhash.codes import PackedCodes, as_words
 from lbhash.codes.distinct import changes, row_keys
 from lbhash.index import scan
 from lbhash.index.results import Neighbors, Within
+
+if TYPE_CHECKING:
+    from lbhash.index.real import Asked, Found
 
 Counts: TypeAlias = npt.NDArray[np.int64]
 
@@ -91,6 +94,21 @@ class Postings:
             first = np.append(0, ends[:-1])[:, None] + np.arange(k)
             found.distances[some], found.ids[some] = (column[first] for column in ordered)
         return found
+
+    def nearest_real(self, asked: Asked, k: int) -> Found:
+        """Return the k nearest positions of each query by real outputs, then position, or all if there are fewer."""
+        codes, numbers = self._scanned
+        found = asked.nearest(codes[:, : asked.codes.shape[1]], min(k, len(codes)))
+        return self.first_real(found._replace(ids=numbers[found.ids]), k)
+
+    def first_real(self, found: Found, k: int) -> Found:
+        """Return the first k positions of some distinct codes, as ``first`` does."""
+        order = np.zeros(found.distances.shape, np.int32)
+        np.cumsum(found.distances[:, 1:] != found.distances[:, :-1], axis=1, out=order[:, 1:])
+        values = np.empty(order.shape)
+        np.put_along_axis(values, order, found.distances, 1)
+        ranks, positions = self.first(order, np.where(np.isfinite(found.distances), found.ids, -1), k)
+        return found._replace(distances=np.take_along_axis(values, ranks, 1), ids=positions)
 
     def within(self, queries: PackedCodes, radius: int) -> Within:
         """Return all positions within a radius of each query."""

@@ -8,13 +8,17 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from lbhash.codes import PackedCodes
 from lbhash.index import scan
+from lbhash.index.real import Asked, differing, signs_of
+
+if TYPE_CHECKING:
+    from lbhash.index.lists import Lists
 
 NEAREST = 10
 """How many neighbors of a row are looked for."""
@@ -41,34 +45,37 @@ class Probes:
         return f"{probed}; on {self.rows:,} of its own rows that finds {self.recall:.1%} of the nearest ten"
 
 
-def choose(index: Any, codes: PackedCodes, sizes: npt.NDArray[np.int64], nprobe: int | None = None) -> Probes:
-    """Set ``nprobe`` of a FAISS inverted file, and return what it finds.
+def choose(lists: Lists, codes: PackedCodes, sizes: npt.NDArray[np.int64], nprobe: int | None = None) -> Probes:
+    """Return how many lists of an inverted file are probed, and what that finds.
 
     Some rows, chosen at random, are queries; a row is no neighbor of its own. A neighbor counts as found if it is no
     farther than the tenth of an exact search, so that any choice among equally distant rows is right.
 
     Args:
-        index: a ``faiss.IndexBinaryIVF`` of ``codes``.
+        lists: of ``codes``.
         codes: distinct or not, ``uint8 [n, bytes]``.
         sizes: how many rows have each code, ``[n]``.
         nprobe: the number to take; if None, it is the least one that finds ``FOUND``.
     """
     count = int(sizes.sum())
     rows = np.random.default_rng(0).choice(count, min(ROWS, count), replace=False, shuffle=False)
-    queries = codes[np.searchsorted(np.cumsum(sizes), rows, side="right")]
+    own = codes[np.searchsorted(np.cumsum(sizes), rows, side="right")]
     wanted = min(NEAREST + 1, count)  # with the query itself
     asked = min(wanted, len(codes))
-    exact = scan.nearest(queries, scan.padded(codes), asked)
+    exact = scan.nearest(own, scan.padded(codes), asked)
     enough = np.argmax(np.cumsum(sizes[exact.ids], axis=1) >= wanted, axis=1)
     farthest = np.take_along_axis(exact.distances, enough[:, None], axis=1)
 
+    queries = Asked(signs_of(own))
+
     def recall(probed: int) -> float:
-        index.nprobe = probed
-        distances, found = index.search(queries, asked)  # −1 where it finds fewer
-        near = np.where((found >= 0) & (distances <= farthest), sizes[found], 0).sum(axis=1)
-        return float(np.mean(np.minimum(near, wanted) - 1)) / (wanted - 1)
+        lists.probe(probed)
+        found = lists.candidates(queries, wanted)  # −1 where it finds fewer
+        near = (found >= 0) & (differing(own, codes[found]) <= farthest)
+        counts = np.where(near, sizes[found], 0).sum(axis=1)
+        return float(np.mean(np.minimum(counts, wanted) - 1)) / (wanted - 1)
 
     if nprobe is None:
-        nprobe = 1 + bisect_left(range(1, index.nlist + 1), FOUND, key=recall)  # more probes never find less
-    nprobe = min(nprobe, index.nlist)
-    return Probes(nprobe, index.nlist, len(queries), recall(nprobe))
+        nprobe = 1 + bisect_left(range(1, len(lists) + 1), FOUND, key=recall)  # more probes hardly ever find less
+    nprobe = min(nprobe, len(lists))
+    return Probes(nprobe, len(lists), len(own), recall(nprobe))

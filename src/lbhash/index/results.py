@@ -23,8 +23,8 @@ class SearchResult:
     nothing is padded.
 
     Attributes:
-        distances: what ordered them, ``float32 [n, k]``, smaller is nearer: the Hamming distance in bits; −⟨ℓ, b⟩ if
-            real outputs ℓ were asked with; or what re-ranking orders by.
+        distances: what ordered them, ``float32 [n, k]``, smaller is nearer: the Hamming distance in bits; if real
+            outputs ℓ were asked with, the sum of abs(ℓ) over the bits that differ; or what re-ranking orders by.
         ids: ``[n, k]``, of ``int64``, or objects of the type ``str``. Among equal distances they increase.
         hamming: the Hamming distances in bits, ``int32 [n, k]``.
 

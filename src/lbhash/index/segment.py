@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from threading import Lock
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 import numpy.typing as npt
@@ -27,44 +27,43 @@ from lbhash.index.postings import Postings
 from lbhash.index.probes import Probes
 from lbhash.index.results import Neighbors, Within
 
+if TYPE_CHECKING:
+    from lbhash.index.lists import Lists
+    from lbhash.index.real import Asked, Blocks, Floats, Found, Positions
+
 _NONE = np.empty(0, np.int64)
 
 
 class Structure:
-    """An inverted file of FAISS, which finds candidates among the codes of a segment."""
+    """An inverted file, which finds candidates among the codes of a segment."""
 
     def __init__(self, source: Any, probes: Probes) -> None:
-        # The source is the FAISS index, or its file, which is read when it is first needed.
+        # The source is the ``Lists``, or their file, which is read when it is first needed.
         self._source, self.probes = source, probes
         self._lock = Lock()
 
-    def index(self) -> Any:
-        """Return the FAISS index, or raise ``ValueError`` if its file is damaged."""
+    def lists(self) -> Lists:
+        """Return the lists, or raise ``ValueError`` if their file is damaged."""
+        from lbhash.index.lists import Lists
+
         with self._lock:
             if isinstance(self._source, Stored):
-                self._source = self._read(self._source)
+                try:  # FAISS trusts what it reads: the checksum comes first
+                    self._source = Lists.read(self._source.read())
+                except RuntimeError:
+                    raise DamagedIndexError(f"FAISS cannot read {self._source.path.name}") from None
             return self._source
 
-    def write(self, opened: BinaryIO) -> None:
-        """Write the FAISS index to a file."""
-        import faiss
-
-        faiss.write_index_binary(self.index(), faiss.PyCallbackIOWriter(opened.write))  # type: ignore[attr-defined]
-
-    def _read(self, file: Stored) -> Any:
-        import faiss
-
-        try:  # FAISS trusts what it reads: the checksum comes first
-            return faiss.deserialize_index_binary(file.read())
-        except RuntimeError:
-            raise DamagedIndexError(f"FAISS cannot read {file.path.name}") from None
+    def candidates(self, asked: Asked, k: int) -> tuple[Positions, Floats]:
+        """Return the positions of candidates, ``[n, c]``; what is in no probed list is taken to be far."""
+        return self.lists().candidates(asked, k), np.full(len(asked), np.inf)
 
 
 @dataclass(frozen=True, eq=False)
 class Segment:
     """Codes by increasing id, in memory or in files, including those that are removed."""
 
-    arrays: dict[str, npt.NDArray | StoredArray]
+    arrays: dict[str, Any]
     """``codes``, ``uint8 [n, bytes]``; ``ids``, ``int64 [n]``, unless they follow the first one without gaps; and
     ``vectors``, ``[n, dim]``, if there are any. If many codes are equal, ``codes`` has the distinct ones, ``sizes``,
     ``uint32 [distinct]``, how often each occurs, and ``positions``, ``uint32 [n]``, where (``Postings``)."""
@@ -96,8 +95,14 @@ class Segment:
 
     def codes_at(self, positions: npt.NDArray[np.int64] | slice) -> PackedCodes:
         """Return the codes at these positions, ``uint8 [m, bytes]``."""
-        codes = whole(self.arrays["codes"])
-        return codes[positions] if self.postings is None else codes[self.postings.owners[positions]]
+        return self._stored_codes(positions if self.postings is None else self.postings.owners[positions])
+
+    def _stored_codes(self, positions: npt.NDArray[Any] | slice) -> PackedCodes:
+        """Return the codes at these positions of ``arrays["codes"]``, ``uint8 [..., bytes]``."""
+        codes = self.arrays["codes"]
+        if isinstance(codes, np.ndarray | StoredArray) or isinstance(positions, slice):
+            return whole(codes)[positions]
+        return codes.rows(positions)
 
     @property
     def names(self) -> npt.NDArray[np.int64] | None:
@@ -165,7 +170,7 @@ class Segment:
                 whole(array)
         self.metadata()
         if self.structure is not None:
-            self.structure.index()
+            self.structure.lists()
 
     def rows(self) -> tuple[PackedCodes, npt.NDArray[np.int64], pa.Table | None, npt.NDArray | None]:
         """Return codes, ids, metadata and vectors of what is not removed; ``ValueError`` if a file is damaged."""
@@ -187,6 +192,16 @@ class Segment:
         return wide
 
     @cached_property
+    def _blocks(self) -> Blocks:
+        """The stored codes for searches by real outputs; they take the place of the codes, unless others need these."""
+        from lbhash.index.real import Blocks
+
+        blocks = Blocks(whole(self.arrays["codes"], keep=False))
+        if self.postings is None and "_live_codes" not in vars(self):
+            self.arrays["codes"] = blocks
+        return blocks
+
+    @cached_property
     def _live_postings(self) -> Postings | None:
         """The postings without the removed codes."""
         if self.postings is None or not len(self.removed):
@@ -204,10 +219,51 @@ class Segment:
     def nearest(self, queries: PackedCodes, k: int, where: Filter | None) -> Neighbors:
         """Return the k nearest codes, or all if there are fewer. A filtered search is always a scan."""
         if not where and self.structure is not None:
-            found = self._candidates(self.structure, queries, min(k, len(self)))
-        else:
-            found = self._scan(queries, k, where)
+            from lbhash.index.real import Asked, signs_of
+
+            near = self._found(Asked(signs_of(queries)), min(k, len(self)))
+            return Neighbors(near.distances.astype(np.int32), self.ids_at(near.ids))
+        found = self._scan(queries, k, where)
         return Neighbors(found.distances, self.ids_at(found.ids))
+
+    def nearest_real(
+        self, asked: Asked, k: int, where: Filter | None
+    ) -> tuple[Floats, npt.NDArray[np.int64], npt.NDArray[np.int32]]:
+        """Return distances, ids and Hamming distances of the k nearest by real outputs, or all if there are fewer."""
+        from lbhash.index.real import FEW, differing
+
+        k = min(k, len(self))
+        few = where or len(self.arrays["codes"]) < FEW
+        found = self._compared(asked, k, where) if few else self._found(asked, k)
+        near = differing(asked.codes, self.codes_at(found.ids))
+        return found.distances, self.ids_at(found.ids), near
+
+    def _compared(self, asked: Asked, k: int, where: Filter | None = None) -> Found:
+        """Return the positions of the k nearest codes by a comparison with all that pass a filter."""
+        if not where and self._live_postings is not None:
+            return self._live_postings.nearest_real(asked, k)
+        codes, positions = self.scanned(where)
+        found = asked.nearest(codes[:, : asked.codes.shape[1]], min(k, len(codes)))
+        return found._replace(ids=positions(found.ids))
+
+    def _found(self, asked: Asked, k: int) -> Found:
+        """Return the positions of the k nearest among candidates; queries for which these may be wrong compare all."""
+        finder, listed = self.structure or self._blocks, self._live_postings
+        candidates, least = finder.candidates(asked, k)
+        found = asked.ordered(candidates, self._stored_codes(candidates))
+        if listed is None:
+            if len(self.removed):
+                found.distances[np.isin(found.ids, self.removed)] = np.inf
+                found = found.first(found.ids.shape[1])
+            last = found.distances[:, k - 1]
+        else:
+            held = np.where(np.isfinite(found.distances), listed.held(found.ids), 0)
+            enough = np.cumsum(held, axis=1) >= k
+            last = np.where(enough, found.distances, np.inf).min(axis=1)
+        sure = np.isfinite(last) & (last < least)
+        best = found if sure.all() else found.select(sure)
+        best = best.select(np.s_[:, :k]) if listed is None else listed.first_real(best, k)
+        return best if sure.all() else best.among(sure, self._compared(asked.some(~sure), k))
 
     def within(self, queries: PackedCodes, radius: int, where: Filter | None) -> Within:
         """Return the codes within a radius."""
@@ -236,28 +292,6 @@ class Segment:
         found = scan.nearest(queries, codes, min(k, len(codes)))
         return Neighbors(found.distances, positions(found.ids))
 
-    def _candidates(self, structure: Structure, queries: PackedCodes, k: int) -> Neighbors:
-        """Return the positions of the k nearest codes that the structure finds.
-
-        It does not know which codes are removed, and may find fewer than k others; such queries are scanned.
-        """
-        asked, listed = k + min(len(self.removed), k), self._live_postings
-        if asked > len(self.arrays["codes"]):
-            return self._scan(queries, k)
-        found = Neighbors(*structure.index().search(queries, asked))  # −1 where it finds fewer
-        usable = (found.ids >= 0) & ~np.isin(found.ids, self.removed) if listed is None else listed.held(found.ids)
-        enough = usable.sum(axis=1) >= k
-        best = Neighbors(np.empty((len(queries), k), np.int32), np.empty((len(queries), k), np.int64))
-        near, ids = found.distances[enough], found.ids[enough]
-        if listed is None:
-            chosen = scan.ranked(np.where(usable[enough], near, np.iinfo(np.int32).max), ids, k)
-        else:
-            chosen = listed.first(near, ids, k)
-        best.distances[enough], best.ids[enough] = chosen
-        if not enough.all():
-            best.distances[~enough], best.ids[~enough] = self._scan(queries[~enough], k)
-        return best
-
     def without(self, positions: npt.NDArray[np.int64]) -> Segment:
         """Return the segment with more codes marked as removed."""
         entry = {name: value for name, value in self.entry.items() if name != "removed"}
@@ -278,7 +312,7 @@ class Segment:
                 entry["metadata"] = write_new(folder / f"{stem}.metadata.arrow", self._write_table)
             if self.structure is not None:
                 entry["probes"] = asdict(self.structure.probes)
-                entry["structure"] = write_new(folder / f"{stem}.structure.faiss", self.structure.write)
+                entry["structure"] = write_new(folder / f"{stem}.structure.faiss", self.structure.lists().write)
         if len(self.removed) and "removed" not in entry:
             entry["removed"] = write_array(folder / f"{stem}.removed.npy", self.removed)
             entry["removed"]["rows"] = len(self.removed)

@@ -50,7 +50,6 @@ STORED = ("outputs", "embeddings", "int8")
 OPENED_BY: dict[str, Callable[..., Any]] = {}
 """What opens an index by an address that begins so."""
 _NOTHING = np.empty(0, np.int64)
-_FIELDS = "distances", "ids", "hamming"
 PATIENCE = 600
 """Seconds that a writer waits for another writer."""
 
@@ -275,22 +274,22 @@ class Index(BaseIndex):
         found = scan.merge_nearest([part.nearest(queries, k, where) for part in state.segments], len(queries), k)
         return found._replace(ids=state.named(found.ids))
 
-    def _search_outputs(
-        self, outputs: npt.NDArray[np.float32], codes: PackedCodes, k: int, where: Filter
-    ) -> SearchResult:
-        from lbhash.index.asymmetric import agreeing  # Numba takes its time
+    def _search_outputs(self, outputs: npt.NDArray[np.float32], k: int, where: Filter) -> SearchResult:
+        from lbhash.index.real import Asked  # Numba takes its time
 
-        state = self.state
+        state, asked = self.state, Asked(outputs)
         check_where(where, state.schema)
-        parts = [agreeing(outputs, codes, codes[:0], 0)]  # nothing, for an index without segments
-        for segment in state.segments:
-            stored, positions = segment.scanned(where)
-            found = agreeing(outputs, codes, stored[:, : codes.shape[1]], min(k, len(stored)))
-            parts.append(replace(found, ids=segment.ids_at(positions(found.ids))))
-        distances, ids, hamming = (np.hstack([getattr(part, name) for part in parts]) for name in _FIELDS)
-        order = np.lexsort((ids, distances), axis=1)[:, :k]
-        taken = np.take_along_axis
-        return SearchResult(taken(distances, order, 1), state.named(taken(ids, order, 1)), taken(hamming, order, 1))
+        parts = [segment.nearest_real(asked, k, where) for segment in state.segments]
+        nothing = np.empty((len(asked), 0), np.int64)
+        found: Sequence[npt.NDArray[Any]] = nothing.astype(np.float64), nothing, nothing.astype(np.int32)
+        if len(parts) == 1:
+            (found,) = parts
+        elif parts:
+            found = [np.hstack(columns) for columns in zip(*parts, strict=True)]
+            order = np.lexsort((found[1], found[0]), axis=1)[:, :k]
+            found = [np.take_along_axis(part, order, 1) for part in found]
+        distances, ids, hamming = found
+        return SearchResult(distances.astype(np.float32), state.named(ids), hamming)
 
     def _range_search(self, queries: PackedCodes, radius: int, where: Filter) -> Within:
         state = self.state

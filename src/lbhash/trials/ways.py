@@ -14,7 +14,7 @@ from lbhash.data import EmbeddingSplit
 from lbhash.evaluation.neighbors import unit_rows
 from lbhash.hasher import Hasher, fit_split, name_of
 from lbhash.index import Index
-from lbhash.index.asymmetric import agreeing, scores_of
+from lbhash.index.real import Asked
 from lbhash.index.rerank import ranks_of_all
 from lbhash.training.settings import Settings
 from lbhash.trials.questions import NEAREST, Question
@@ -236,13 +236,15 @@ def codes(
         held = query, base, bits
         yield from _binary(name, bits, model.learns_classes, take, times, question, held, counts)
         if outputs:
-            real = model.soft(model.outputs(question.query.take(slice(None))))
+            asked = Asked(model.soft(model.outputs(question.query.take(slice(None)))))
+            index = Index(bits)
+            index.add(base)
 
             def scores(some: Rows) -> Scores:
-                return scores_of(real[some], base)
+                return asked.some(some).distances(base).astype(np.float32)
 
             def search() -> None:
-                agreeing(real, query, base, NEAREST)
+                index.search(outputs=asked.outputs, k=NEAREST)
 
             about = name, bits, code_bytes(bits), 0, 0, model.learns_classes, take
             yield Stored(*about, *times, scores, search, held, "outputs")
