@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from lbhash.codes import hamming_distances, pack, unpack
 from lbhash.codes.io import CodeTable
+from lbhash.codes.real import signs_of
 from lbhash.index import Index, build_index
-from lbhash.index.real import Blocks, quantizer, signs_of
+from lbhash.index.blocks import Blocks, quantizer
 
 
 def slow(outputs, codes, ids, k):

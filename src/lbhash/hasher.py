@@ -179,7 +179,7 @@ class Hasher(_Attributes, metaclass=Guessed):
     def outputs(self, X: Any) -> npt.NDArray[np.float32]:
         """Return the real outputs ℓ, ``float32 [n, bits]``, whose signs are the codes: better queries than these."""
         none = np.empty((0, _model_of(self).bits), np.float32)
-        return np.concatenate([none, *(self.model_.soft(self.model_.outputs(rows)) for rows in _batches(self, X))])
+        return np.concatenate([none, *(_soft(self, rows) for rows in _batches(self, X))])
 
     @_needs_rows
     @telling(_CALLED_WITH)
@@ -188,7 +188,7 @@ class Hasher(_Attributes, metaclass=Guessed):
 
         A distance is the sum of abs(ℓ) over the bits in which a code differs from the signs of the outputs ℓ.
         """
-        from lbhash.index.real import Asked
+        from lbhash.codes.real import Asked
 
         k = check_int(k, "k", 1, len(self.train_codes_), "the training rows")
         found = Asked(self.outputs(X)).nearest(self.train_codes_, k)
@@ -216,19 +216,21 @@ class Hasher(_Attributes, metaclass=Guessed):
         return self.classes_[knn_predict(codes, rows, labels, k=min(check_int(k, "k", 1), len(rows)))]
 
     def score(self, X: Any, y: Any = None) -> float:
-        """Return the mAP of X among the training rows; without y, the recall@10 of neighbors by cosine within X."""
+        """Return the mAP of X among the training rows, by ``outputs``; without y, the recall@10 of neighbors in X."""
         X, y = from_table(X, y, self._columns())
         if y is None:
             return _neighbor_recall(self, X)
-        from lbhash.evaluation.report import evaluate
+        from lbhash.codes.real import Asked
+        from lbhash.evaluation.metrics import average_precision
+        from lbhash.evaluation.ranking.real import real_rankings
 
-        codes = self.encode(X)
+        outputs = self.outputs(X)
         rows, held_labels = _labeled(self, "score with labels")
         labels = _positions(y, self.classes_, held_labels)
-        check_same_rows(labels, "y", codes, "X")
+        check_same_rows(labels, "y", outputs, "X")
         known = rows_with_label(labels, "rows of X")
-        found = evaluate(query_codes=codes[known], query_labels=labels[known], base_codes=rows, base_labels=held_labels)
-        return found.map
+        rankings = real_rankings(Asked(outputs[known]), labels[known], [(rows, held_labels)])
+        return float(np.nanmean(np.concatenate([average_precision(ranking) for ranking in rankings])))
 
     def save_pretrained(self, directory: str | Path) -> None:
         """Write a folder: safetensors, JSON, a card, a fine-tuned backbone; ``ValueError`` if it holds other files."""
@@ -566,7 +568,11 @@ def _neighbor_recall(hasher: Hasher, X: Any) -> float:
 
     rows = np.concatenate(list(_batches(hasher, X)))
     check_filled(rows[1:], "X", "row besides the first")
-    return recall_of_others(hasher.model_.encode(rows), rows, min(NEAREST, len(rows) - 1), hasher.model_.bits)
+    return recall_of_others(_soft(hasher, rows), rows, min(NEAREST, len(rows) - 1))
+
+
+def _soft(hasher: Hasher, rows: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
+    return hasher.model_.soft(hasher.model_.outputs(rows))
 
 
 def _positions(y: Any, classes: npt.NDArray[Any], known_labels: npt.NDArray[Any]) -> npt.NDArray[Any]:

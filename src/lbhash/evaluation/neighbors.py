@@ -11,9 +11,10 @@ import numpy as np
 import numpy.typing as npt
 
 from lbhash.codes import PackedCodes, as_packed_alike, hamming_distances
+from lbhash.codes.real import Asked, check_outputs, outputs_bits
 from lbhash.data.readers import check_embeddings
 from lbhash.evaluation.metrics import average_precision, recall_at
-from lbhash.evaluation.ranking import Ranking, distance_counts
+from lbhash.evaluation.ranking import Ranking, distance_counts, ranking_of
 from lbhash.utils.arrays import as_numbers
 from lbhash.utils.validation import check_filled, check_ints
 
@@ -21,6 +22,7 @@ NEIGHBORS = (10, 100)
 ENOUGH = 0.95
 """The recall for which a report says how many candidates are needed."""
 _CHUNK = 1 << 16  # base rows at a time
+_PAIRS = 1 << 22  # of a query and a base row, at a time
 
 
 @dataclass(frozen=True)
@@ -36,6 +38,7 @@ class NeighborReport:
             again by their cosine.
         candidates: for each number of neighbors the fewest candidates that bring this recall to ``ENOUGH``.
         queries, base, bits: how many codes there were, and of what length.
+        real: the same if the base is ranked by the queries' real outputs; None if these were not given.
     """
 
     k: tuple[int, ...]
@@ -47,6 +50,7 @@ class NeighborReport:
     queries: int
     base: int
     bits: int
+    real: NeighborReport | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """Return all values by name, as JSON holds them."""
@@ -59,7 +63,8 @@ class NeighborReport:
             "neighbor_candidates": self.candidates,
         }
         return {name: list(value) for name, value in values.items()} | {
-            name: getattr(self, name) for name in ("queries", "base", "bits")
+            **{name: getattr(self, name) for name in ("queries", "base", "bits")},
+            **({} if self.real is None else {"real": self.real.as_dict()}),
         }
 
 
@@ -71,6 +76,8 @@ def evaluate_neighbors(
     k: Sequence[int] | None = None,
     bits: int | None = None,
     rerank: Sequence[int] = (),
+    *,
+    query_outputs: npt.ArrayLike | None = None,
 ) -> NeighborReport:
     """Return recall@k and mAP with the k nearest by cosine as relevant, in expectation over tied codes.
 
@@ -85,10 +92,12 @@ def evaluate_neighbors(
             Among equal cosines any may count.
         bits: the length of a code; by default 8 · bytes.
         rerank: numbers of candidates to rank again, each at most the size of the base.
+        query_outputs: the real outputs of the queries, ``[n, bits]``, whose signs are their codes.
 
     Raises:
         TypeError, ValueError: codes or embeddings are not as above, or do not fit each other.
     """
+    bits = outputs_bits(query_outputs) if bits is None else bits
     (query, base), length = as_packed_alike(bits, query_codes=query_codes, base_codes=base_codes)
     held = as_numbers(base_embeddings, "base_embeddings", len(base))
     asked = as_numbers(query_embeddings, "query_embeddings", len(query), held.shape[1])
@@ -101,6 +110,9 @@ def evaluate_neighbors(
     rerank = check_ints(rerank, "rerank", 1, len(base), "the size of the base")
     nearest = nearest_by_cosine(asked, held, max(k))
     rankings = neighbor_rankings(query, base, nearest, k, length)
+    real = None
+    if query_outputs is not None:
+        real = _by_outputs(check_outputs(query_outputs, query, length), base, nearest, k, rerank)
     return NeighborReport(
         tuple(k),
         tuple(float(recall_at(ranking, count).mean()) for ranking, count in zip(rankings, k, strict=True)),
@@ -111,6 +123,42 @@ def evaluate_neighbors(
         len(query),
         len(base),
         length,
+        real,
+    )
+
+
+def _by_outputs(
+    asked: Asked, base: PackedCodes, nearest: npt.NDArray[np.int64], k: Sequence[int], rerank: Sequence[int]
+) -> NeighborReport:
+    """Return the report of the rankings by real outputs."""
+    ends, precisions = np.zeros((len(k), len(base) + 2)), np.zeros(len(k))
+    step = max(1, _PAIRS // len(base))
+    for start in range(0, len(asked), step):
+        some = slice(start, start + step)
+        scores, wanted = asked.some(some).distances(base), nearest[some]
+        rows = np.arange(len(scores))[:, None]
+        ordered, found = np.sort(scores, axis=1), scores[rows, wanted]
+        before = np.stack([np.searchsorted(*pair) for pair in zip(ordered, found, strict=True)])
+        upto = np.stack([np.searchsorted(*pair, side="right") for pair in zip(ordered, found, strict=True)])
+        for at, count in enumerate(k):
+            # In a random order of ties a neighbor is on each place from ``before`` to ``upto`` with equal probability.
+            nearer, last = before[:, :count], upto[:, :count]
+            np.add.at(ends[at], nearer + 1, 1 / (last - nearer) / count)
+            np.add.at(ends[at], last + 1, -1 / (last - nearer) / count)
+            relevant = np.zeros(scores.shape, bool)
+            relevant[rows, wanted[:, :count]] = True
+            precisions[at] += average_precision(ranking_of(scores, relevant)).sum()
+    curves = np.cumsum(np.cumsum(ends, axis=1), axis=1) / len(asked)  # the recall of the first 0, 1, … codes
+    return NeighborReport(
+        tuple(k),
+        tuple(float(curve[count]) for curve, count in zip(curves, k, strict=True)),
+        tuple((precisions / len(asked)).tolist()),
+        tuple(rerank),
+        tuple(tuple(float(curve[count]) for count in rerank) for curve in curves),
+        tuple(min(len(base), int(np.argmax(curve >= ENOUGH - 1e-12))) for curve in curves),
+        len(asked),
+        len(base),
+        asked.outputs.shape[1],
     )
 
 
@@ -144,36 +192,43 @@ def nearest_by_cosine(queries: npt.NDArray, base: npt.NDArray, k: int) -> npt.ND
     return found
 
 
-def recall_of_others(codes: PackedCodes, rows: npt.NDArray, k: int, bits: int) -> float:
-    """Return the share of each row's k nearest by cosine that is among the first k by code, both among the other rows.
+def recall_of_others(outputs: npt.NDArray[np.float32], rows: npt.NDArray, k: int) -> float:
+    """Return the share of each row's k nearest by cosine that is among the first k by outputs, both among other rows.
 
-    It is the mean over the rows, in expectation over tied codes.
+    It is the mean over the rows, in expectation over ties. A row is looked for by its real outputs ``[n, bits]``.
     """
     found = nearest_by_cosine(rows, rows, k + 1)
     itself = found == np.arange(len(rows))[:, None]
     itself[~itself.any(axis=1), -1] = True  # more than k rows are as near as it is
-    nearest = found[~itself].reshape(len(rows), k)
-    (ranking,) = neighbor_rankings(codes, codes, nearest, [k], bits)
-    ranking.total[:, 0] -= 1  # a row finds itself
-    return float(recall_at(ranking, k).mean())
+    nearest, asked = found[~itself].reshape(len(rows), k), Asked(outputs)
+    step, recalls = max(1, _PAIRS // len(rows)), []
+    for start in range(0, len(rows), step):
+        own = np.arange(start, min(start + step, len(rows)))
+        scores = asked.some(own).distances(asked.codes)
+        scores[own - start, own] = np.inf
+        recalls.append(expected_recall(scores, nearest[own]))
+    return float(np.concatenate(recalls).mean())
 
 
-def expected_recall(scores: npt.NDArray, wanted: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
-    """Return the share of k wanted rows among the first k of a ranking, ``float64 [queries]``.
+def expected_recall(
+    scores: npt.NDArray, wanted: npt.NDArray[np.int64], first: int | None = None
+) -> npt.NDArray[np.float64]:
+    """Return the share of wanted rows among the first k of a ranking, ``float64 [queries]``.
 
     Rows of equal scores count as in a random order, in expectation: of n rows that share the k-th score, m have a place
     among the first k, and a wanted one of them counts m/n.
 
     Args:
         scores: ``[queries, base]``, lower is nearer.
-        wanted: positions of base rows, ``int64 [queries, k]``.
+        wanted: positions of base rows, ``int64 [queries, m]``.
+        first: k, by default m.
     """
-    k = wanted.shape[1]
+    k = first or wanted.shape[1]
     last = np.partition(scores, k - 1, axis=1)[:, k - 1 : k]
     nearer, tied = (scores < last).sum(axis=1), (scores == last).sum(axis=1)
     of_wanted = np.take_along_axis(scores, wanted, 1)
     found = (of_wanted < last).sum(axis=1) + (of_wanted == last).sum(axis=1) * (k - nearer) / tied
-    recall: npt.NDArray[np.float64] = found / k
+    recall: npt.NDArray[np.float64] = found / wanted.shape[1]
     return recall
 
 

@@ -13,12 +13,14 @@ import numpy as np
 import numpy.typing as npt
 
 from lbhash.codes import PackedCodes, as_packed_alike, check_codes, check_same_width, check_width
+from lbhash.codes.real import check_outputs, outputs_bits
 from lbhash.evaluation import metrics
 from lbhash.evaluation.bound import Bound, bound_of_parts
 from lbhash.evaluation.metrics import Curve, Empty, Normalize, curves
 from lbhash.evaluation.metrics.common import EMPTY, NORMALIZE, Floats
 from lbhash.evaluation.parts import Classes, Part, Share, class_numbers, in_turn, positions
 from lbhash.evaluation.ranking import RankHistogram, Ranking, check_lengths, stable_rankings
+from lbhash.evaluation.ranking.real import real_rankings
 from lbhash.evaluation.recognition import linear_probe_predict, predict_from_counts
 from lbhash.utils.formatting import number
 from lbhash.utils.labels import Numbers, class_array, in_one_order, read_labels, rows_with_label
@@ -66,6 +68,8 @@ class Report:
     """mAP@k in the best order of tied codes."""
     map_worst: float
     """mAP@k in the worst order of tied codes."""
+    map_real: float | None
+    """mAP@k if the base is ranked by the real outputs of the queries; None if these were not given."""
     map_floor: float
     """Mean of the lowest AP over the whole base that each query's largest mis-rank leaves possible."""
     map_macro: float
@@ -138,6 +142,7 @@ class Report:
         return [
             (f"mAP{at}, ties {self.ties}", f"{self.map:.4f}"),
             ("  worst to best order of ties", f"{self.map_worst:.4f} to {self.map_best:.4f}"),
+            *([] if self.map_real is None else [("  by the queries' real outputs", f"{self.map_real:.4f}")]),
             ("  mean over classes (macro)", f"{self.map_macro:.4f}"),
             ("R-precision", f"{self.r_precision:.4f}"),
             (f"precision, recall of {rank}", f"{self.precision_at[-1]:.4f}, {self.recall_at[-1]:.4f}"),
@@ -156,7 +161,8 @@ class Report:
         within = f"{self.precision_within_radius:.4f}, {self.recall_within_radius:.4f} within radius {radius}"
         return "\n".join(
             [
-                f"mAP{at} {self.map:.4f}, ties {self.ties}: from {self.map_worst:.4f} to {self.map_best:.4f}",
+                f"mAP{at} {self.map:.4f}, ties {self.ties}: from {self.map_worst:.4f} to {self.map_best:.4f}"
+                + ("" if self.map_real is None else f"; by real outputs {self.map_real:.4f}"),
                 f"precision, recall: {precise}; {within}",
                 f"mAP over classes {self.map_macro:.4f}, accuracy by a vote of {self.k} {number(self.knn_accuracy, 4)}",
                 f"D_inter {number(bound.inter)}, D_intra {number(bound.intra)}, ratio {number(bound.ratio, 3)}",
@@ -175,7 +181,8 @@ class Report:
         for name in ("precision_at", "recall_at", "f1_at"):
             figures |= {f"{name}_{rank}": value for rank, value in zip(self.ranks, getattr(self, name), strict=True)}
         figures |= {"inter": self.bound.inter, "intra": self.bound.intra, "ratio": self.bound.ratio}
-        return pd.DataFrame([figures | {"knn_accuracy": self.knn_accuracy, "probe_accuracy": self.probe_accuracy}])
+        maybe = {name: getattr(self, name) for name in ("map_real", "knn_accuracy", "probe_accuracy")}
+        return pd.DataFrame([figures | maybe])
 
     def _repr_html_(self) -> str:
         """Return the summary as a table, for notebooks."""
@@ -226,6 +233,7 @@ def evaluate(
     empty: Empty = "skip",
     probe: bool = False,
     bits: int | None = None,
+    query_outputs: npt.ArrayLike | None = None,
 ) -> Report:
     """Evaluate codes by exhaustive comparison of every query with every base code.
 
@@ -247,7 +255,8 @@ def evaluate(
             ``lbhash.evaluation.metrics.average_precision``.
         empty: queries without a relevant base code are left out of the means ("skip") or count as 0 in them ("zero").
         probe: whether to fit a linear probe to the base codes (seconds to a minute).
-        bits: the length h of a code; by default 8 * bytes, or the number of columns.
+        bits: the length h of a code; by default the number of columns, of outputs too, or 8 * bytes.
+        query_outputs: the real outputs of the queries, ``[queries, bits]`` (``Hasher.outputs``), for ``map_real``.
 
     Raises:
         TypeError, ValueError: an argument is not as above; the widths or lengths do not fit together; there are no
@@ -258,6 +267,7 @@ def evaluate(
     >>> evaluate([[1, 1, 1]], ["cat"], codes, ["cat", "dog", "cat"]).map
     0.8333333333333333
     """
+    bits = outputs_bits(query_outputs) if bits is None else bits
     (base, queries), length = as_packed_alike(bits, base_codes=base_codes, query_codes=query_codes)
     return evaluate_parts(
         queries,
@@ -272,6 +282,7 @@ def evaluate(
         empty=empty,
         probe=probe,
         bits=length,
+        query_outputs=query_outputs,
     )
 
 
@@ -290,6 +301,7 @@ def evaluate_parts(
     empty: Empty = "skip",
     probe: bool = False,
     bits: int | None = None,
+    query_outputs: npt.ArrayLike | None = None,
 ) -> Report:
     """Evaluate codes against a base in parts, with the report of ``evaluate`` to the last digit.
 
@@ -317,6 +329,14 @@ def evaluate_parts(
         what = "probe is True" if probe else "ties is 'stable'"
         raise ValueError(f"{what}, which needs the base in one part; it is in {len(base)}")
 
+    map_real = None
+    if query_outputs is not None:
+        known = read_labels(query_labels, "query_labels").known
+        asked = check_outputs(query_outputs, check_codes(query_codes), length).some(known)
+        precisions = [
+            metrics.average_precision(ranking, top_k, normalize=normalize)
+            for ranking in real_rankings(asked, wanted, base)
+        ]
     counting = share(base)
     classes = class_numbers(counting) if wanted.ndim == 1 else np.arange(wanted.shape[1])
     # A query's class that the base does not have gets a number that no base code has.
@@ -351,6 +371,8 @@ def evaluate_parts(
     if probe:
         predicted = linear_probe_predict(queries, base[0].codes, base[0].labels, length)
         probe_accuracy = float(np.mean(predicted == wanted))
+    if query_outputs is not None:
+        map_real = float(np.nan_to_num(np.concatenate(precisions)[scored], nan=0.0).mean())
     by_class = _by_class(wanted, np.where(scored, np.nan_to_num(figures["map"]), np.nan), classes, bound, names)
     for name, values in figures.items():  # in their means, a query without a relevant base code counts as 0
         mean = np.nan_to_num(values[scored], nan=0.0).mean(axis=0)
@@ -358,6 +380,7 @@ def evaluate_parts(
     return Report(
         **settings,
         mean_misrank=mean_misrank,
+        map_real=map_real,
         top_k=top_k,
         map_macro=float(by_class.map.mean()),
         by_class=by_class,

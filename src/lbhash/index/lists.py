@@ -1,4 +1,4 @@
-"""An inverted file over codes: each list is scanned by FAISS's fast scan, as ``lbhash.index.real`` explains it."""
+"""An inverted file over codes: each list is scanned by FAISS's fast scan, as ``lbhash.codes.real`` explains it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from lbhash.codes import PackedCodes
-from lbhash.index.real import LEAST, MORE, Asked, Positions, signs_of, take_signs
+from lbhash.codes.real import Asked, Positions, signs_of
+from lbhash.index.blocks import LEAST, MORE, take_signs
 
 SAMPLE = 64
 """Codes for each list that k-means learns from."""

@@ -19,7 +19,7 @@ from lbhash.index import scan
 from lbhash.index.results import Neighbors, Within
 
 if TYPE_CHECKING:
-    from lbhash.index.real import Asked, Found
+    from lbhash.codes.real import Asked, Found
 
 Counts: TypeAlias = npt.NDArray[np.int64]
 

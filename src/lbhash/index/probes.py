@@ -14,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from lbhash.codes import PackedCodes
+from lbhash.codes.real import Asked, differing, signs_of
 from lbhash.index import scan
-from lbhash.index.real import Asked, differing, signs_of
 
 if TYPE_CHECKING:
     from lbhash.index.lists import Lists

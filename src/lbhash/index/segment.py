@@ -28,8 +28,9 @@ from lbhash.index.probes import Probes
 from lbhash.index.results import Neighbors, Within
 
 if TYPE_CHECKING:
+    from lbhash.codes.real import Asked, Floats, Found, Positions
+    from lbhash.index.blocks import Blocks
     from lbhash.index.lists import Lists
-    from lbhash.index.real import Asked, Blocks, Floats, Found, Positions
 
 _NONE = np.empty(0, np.int64)
 
@@ -194,7 +195,7 @@ class Segment:
     @cached_property
     def _blocks(self) -> Blocks:
         """The stored codes for searches by real outputs; they take the place of the codes, unless others need these."""
-        from lbhash.index.real import Blocks
+        from lbhash.index.blocks import Blocks
 
         blocks = Blocks(whole(self.arrays["codes"], keep=False))
         if self.postings is None and "_live_codes" not in vars(self):
@@ -219,7 +220,7 @@ class Segment:
     def nearest(self, queries: PackedCodes, k: int, where: Filter | None) -> Neighbors:
         """Return the k nearest codes, or all if there are fewer. A filtered search is always a scan."""
         if not where and self.structure is not None:
-            from lbhash.index.real import Asked, signs_of
+            from lbhash.codes.real import Asked, signs_of
 
             near = self._found(Asked(signs_of(queries)), min(k, len(self)))
             return Neighbors(near.distances.astype(np.int32), self.ids_at(near.ids))
@@ -230,7 +231,8 @@ class Segment:
         self, asked: Asked, k: int, where: Filter | None
     ) -> tuple[Floats, npt.NDArray[np.int64], npt.NDArray[np.int32]]:
         """Return distances, ids and Hamming distances of the k nearest by real outputs, or all if there are fewer."""
-        from lbhash.index.real import FEW, differing
+        from lbhash.codes.real import differing
+        from lbhash.index.blocks import FEW
 
         k = min(k, len(self))
         few = where or len(self.arrays["codes"]) < FEW

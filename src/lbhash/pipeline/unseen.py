@@ -39,7 +39,7 @@ class UnseenReport:
         bits: of a code.
         top_k: how many rows mAP looks at; None for the whole base.
         figures: of each draw by name, ``float64 [draws]``: mAP of classes seen and of the others, by codes and with the
-            queries' real outputs in the place of their codes (``lbhash.index.real``); ``transfer_accuracy``, the
+            queries' real outputs in the place of their codes (``lbhash.codes.real``); ``transfer_accuracy``, the
             accuracy of a linear classifier that is fitted to the codes of new classes; and ``within_recall``, recall@10
             among the rows of a query's own class, of classes seen.
     """

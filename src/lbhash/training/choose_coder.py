@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from lbhash.codes.real import Asked
 from lbhash.data.split import EmbeddingSplit
-from lbhash.evaluation.metrics import recall_at
-from lbhash.evaluation.neighbors import nearest_by_cosine, neighbor_rankings
+from lbhash.evaluation.neighbors import expected_recall, nearest_by_cosine
 from lbhash.training.coders.base import MOST_TRAINED
 from lbhash.training.fit_coder import fit_coder
 from lbhash.training.settings import Settings
@@ -28,7 +28,8 @@ MOST_ASKED, MOST_HELD = 500, 100_000
 class Tried(NamedTuple):
     """What a method finds of the ten nearest of each held-out row, as a share.
 
-    ``recall`` is that of the codes alone, and ``reranked`` after the nearest 100 codes are ranked again by cosine.
+    Rows are asked by their real outputs. ``recall`` is that of the codes alone, and ``reranked`` after the nearest 100
+    codes are ranked again by cosine.
     """
 
     method: str
@@ -65,10 +66,13 @@ def compare_methods(settings: Settings, split: EmbeddingSplit) -> list[Tried]:
         if method == "signs" and bits > split.dim:
             continue
         model = fit_coder(settings, method, fitted, 0)[0].encoder()
-        codes = model.encode(asked_rows), model.encode(held_rows)
-        (ranking,) = neighbor_rankings(*codes, nearest, [NEAREST], bits)
-        recalls = (float(recall_at(ranking, min(count, len(base))).mean()) for count in (NEAREST, CANDIDATES))
-        tried.append(Tried(method, *recalls))
+        asked_outputs, codes = Asked(model.outputs(asked_rows)), model.encode(held_rows)
+        found: dict[int, list[float]] = {NEAREST: [], CANDIDATES: []}
+        for row in range(len(asked_outputs)):
+            distances = asked_outputs.some([row]).distances(codes)
+            for count, recalls in found.items():
+                recalls += expected_recall(distances, nearest[row, None], min(count, len(base))).tolist()
+        tried.append(Tried(method, *map(float, map(np.mean, found.values()))))
     enough = max(one.recall for one in tried) - TIE
 
     def order(one: Tried) -> tuple[bool, float]:

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from lbhash.codes import MAX_BITS, PackedCodes, code_bytes, hamming_distances
+from lbhash.codes.real import Asked
 from lbhash.data import EmbeddingSplit
 from lbhash.evaluation.neighbors import unit_rows
 from lbhash.hasher import Hasher, fit_split, name_of
 from lbhash.index import Index
-from lbhash.index.real import Asked
 from lbhash.index.rerank import ranks_of_all
 from lbhash.training.settings import Settings
 from lbhash.trials.questions import NEAREST, Question

@@ -1,0 +1,117 @@
+"""Codes as FAISS's fast scan keeps them, which finds candidates for queries by real outputs.
+
+Codes are a product quantizer: four bits are one of 16 patterns of signs. FAISS's fast scan (F. André et al., "Quicker
+ADC", IEEE TPAMI 43, 2021) looks products with them up in tables of 8 bits. The distances of the candidates are then
+computed in double precision (``lbhash.codes.real``). What the tables may be wrong by is known: where it could change
+the answer, all codes are compared.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numba
+import numpy as np
+import numpy.typing as npt
+
+from lbhash.codes import PackedCodes
+from lbhash.codes.real import Asked, Floats, Positions
+
+FEW = 1_000
+"""Codes up to which all are compared."""
+MORE = 4
+"""Candidates for each neighbor that is asked for, and ``LEAST`` at least."""
+LEAST = 64
+_BLOCK = 32  # codes that FAISS keeps together
+_PLACES = np.argsort([0, 8, 1, 9, 2, 10, 3, 11, 4, 12, 5, 13, 6, 14, 7, 15])  # of a code among 16 of a block
+_PATTERNS = np.unpackbits(np.arange(0, 256, 16, dtype=np.uint8)[:, None], axis=1)[:, :4] * np.float32(2) - 1
+
+
+class Blocks:
+    """Codes, ``uint8 [n, bytes]``, as FAISS's fast scan keeps them."""
+
+    def __init__(self, codes: PackedCodes) -> None:
+        self.count, self.width = codes.shape
+        self._index = quantizer(8 * self.width)
+        _fill(self._index, codes)
+
+    def __len__(self) -> int:
+        return self.count
+
+    def rows(self, positions: Positions) -> PackedCodes:
+        """Return the codes at some positions, ``uint8 [..., bytes]``."""
+        import faiss
+
+        packed = faiss.rev_swig_ptr(self._index.codes.data(), self._index.codes.size())
+        found = np.empty((positions.size, self.width), np.uint8)
+        _gather(packed.reshape(-1, 2 * self.width, _BLOCK // 2), positions.ravel(), _PLACES, found)
+        return found.reshape(*positions.shape, self.width)
+
+    def whole(self) -> PackedCodes:
+        """Return all codes."""
+        return self.rows(np.arange(self.count))
+
+    def candidates(self, asked: Asked, k: int) -> tuple[Positions, Floats]:
+        """Return the positions of candidates for the k nearest, ``[n, c]``, and how near any other code may be."""
+        count = min(self.count, max(LEAST, MORE * k))
+        similar, found = self._index.search(asked.padded, count)
+        if count == self.count:
+            return found, np.full(len(asked), np.inf)
+        sums = np.abs(asked.padded).sum(axis=1, dtype=np.float64)
+        return found, (sums - similar[:, -1] - _error(asked.padded)) / 2
+
+
+def quantizer(bits: int) -> Any:
+    """Return FAISS's fast scan of codes, empty: the signs of four bits each are its centroids."""
+    import faiss
+
+    index = faiss.IndexPQFastScan(bits, bits // 4, 4, faiss.METRIC_INNER_PRODUCT, _BLOCK)
+    take_signs(index)
+    return index
+
+
+def take_signs(index: Any) -> None:
+    """Make the signs of four bits each the centroids of a product quantizer of FAISS."""
+    import faiss
+
+    faiss.copy_array_to_vector(np.tile(_PATTERNS.ravel(), index.pq.M), index.pq.centroids)
+    index.is_trained = True
+
+
+def _fill(index: Any, codes: PackedCodes) -> None:
+    """Put codes into a fast scan, as its ``add`` would, without making 32 bits of each bit."""
+    import faiss
+
+    blocks = -(-len(codes) // _BLOCK)
+    index.codes.resize(blocks * _BLOCK * codes.shape[1])
+    packed = faiss.rev_swig_ptr(index.codes.data(), index.codes.size())
+    packed = packed.reshape(blocks, 2 * codes.shape[1], _BLOCK // 2)
+    for start in range(0, blocks, 1 << 12):
+        some = codes[start * _BLOCK :][: _BLOCK << 12]
+        groups = np.zeros((min(1 << 12, blocks - start) * _BLOCK, 2 * codes.shape[1]), np.uint8)
+        groups[: len(some), 0::2], groups[: len(some), 1::2] = some >> 4, some & 15
+        halves = groups.reshape(-1, 2, _BLOCK // 2, groups.shape[1])
+        both = halves[:, 0] | halves[:, 1] << 4
+        packed[start : start + (1 << 12), :, _PLACES] = both.transpose(0, 2, 1)
+    index.ntotal, index.ntotal2 = len(codes), blocks * _BLOCK
+
+
+def _error(padded: npt.NDArray[np.float32]) -> Floats:
+    """Return by how much a product by the tables may be too small or too large.
+
+    A table's entries are rounded to one of 255 steps, as wide for each group as the group with the largest span needs.
+    """
+    spans = 2 * np.abs(padded).reshape(len(padded), -1, 4).sum(axis=2, dtype=np.float64)
+    rounded = spans.shape[1] * spans.max(axis=1) / 510
+    return rounded + 1e-5 * spans.sum(axis=1)  # sums of single precision
+
+
+@numba.njit(nogil=True, cache=True)
+def _gather(packed: PackedCodes, positions: Positions, places: Positions, found: PackedCodes) -> None:
+    """Write the codes at some positions of blocks, ``[blocks, 2 · bytes, 16]``, to ``found`` ``[n, bytes]``."""
+    for row in range(len(positions)):
+        block, place = positions[row] // 32, positions[row] % 32
+        at, shift = places[place % 16], 4 * (place // 16)
+        for byte in range(found.shape[1]):
+            high = packed[block, 2 * byte, at] >> shift & 15
+            found[row, byte] = high << 4 | packed[block, 2 * byte + 1, at] >> shift & 15
