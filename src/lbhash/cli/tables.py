@@ -192,8 +192,8 @@ def print_unseen(reports: Sequence[UnseenReport]) -> None:
         "unseen_map": "unseen mAP",
         "transfer_accuracy": "transfer",
         "within_recall": "recall@10 within",
-        "seen_map_asymmetric": "seen mAP, asymmetric",
-        "unseen_map_asymmetric": "unseen mAP, asymmetric",
+        "seen_map_real": "seen mAP, real queries",
+        "unseen_map_real": "unseen mAP, real queries",
     }
     table = Table("", *(Column(report.method, no_wrap=True) for report in reports), box=SIMPLE_HEAD)
     for name, shown in names.items():

@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from lbhash.codes import PackedCodes, hamming_distances
 from lbhash.index.results import By, SearchResult
 from lbhash.utils.arrays import as_numbers, check_finite
 from lbhash.utils.threads import in_threads
@@ -72,18 +71,6 @@ def reranked(index: Any, found: SearchResult, queries: npt.ArrayLike, k: int, by
         in_threads(score, range(0, len(rows), step))
     order = np.argsort(scores, axis=1, kind="stable")[:, :k]
     return SearchResult(*(np.take_along_axis(part, order, 1) for part in (scores, found.ids, found.hamming)))
-
-
-def ranks_of_all(index: Any, codes: PackedCodes, queries: npt.ArrayLike, count: int) -> npt.NDArray[np.int32]:
-    """Rank all codes of an index for each query: its ``count`` candidates as ``rerank`` orders them, then the others.
-
-    The others are in the order of their distances. Arguments are packed codes of the queries, their embeddings, and an
-    index of the ids 0 … n − 1 that keeps embeddings; lower is nearer, ``int32 [queries, n]``.
-    """
-    found = index.search(codes, count, embeddings=queries, rerank="embeddings", candidates=count)
-    whole = hamming_distances(codes, index.codes_of(index.ids())) + count
-    np.put_along_axis(whole, found.ids, np.arange(found.ids.shape[1], dtype=np.int32)[None], 1)
-    return whole
 
 
 def check_real(rows: npt.ArrayLike, name: str, count: int | None = None) -> npt.NDArray[np.float32]:

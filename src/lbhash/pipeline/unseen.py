@@ -24,8 +24,8 @@ _FIGURES = {
     "unseen_map": ("unseen", "itself", "map"),
     "transfer_accuracy": ("unseen", "itself", "transfer"),
     "within_recall": ("seen", "itself", "within"),
-    "seen_map_asymmetric": ("seen", "outputs", "map"),
-    "unseen_map_asymmetric": ("unseen", "outputs", "map"),
+    "seen_map_real": ("seen", "outputs", "map"),
+    "unseen_map_real": ("unseen", "outputs", "map"),
 }
 """Each figure: the question, what a query is to the search, and the question's own figure."""
 
@@ -127,7 +127,9 @@ def evaluate_unseen(
         classes = trained_classes(np.asarray(dataset.train.labels), seed + draw, share)
         part, _ = dataset.train.where(np.isin(dataset.train.labels, classes)).compact()
         own = clone(hasher).set_params(seed=hasher.seed + draw)
-        trial = Trial(partial(hashed, hasher=own, counts=(), outputs=True), part, _questions(dataset, classes, top_k))
+        trial = Trial(
+            partial(hashed, hasher=own, counts=(), by=("itself", "outputs")), part, _questions(dataset, classes, top_k)
+        )
         found = {(one.question, one.by): one.figures for one in trial.run()}
         for name, (question, by, figure) in _FIGURES.items():
             values = found[question, by][figure]

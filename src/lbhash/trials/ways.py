@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from lbhash.codes import MAX_BITS, PackedCodes, code_bytes, hamming_distances
+from lbhash.codes import MAX_BITS, PackedCodes, code_bytes, hamming_distances, pack_outputs
 from lbhash.codes.real import Asked
 from lbhash.data import EmbeddingSplit
 from lbhash.evaluation.neighbors import unit_rows
 from lbhash.hasher import Hasher, fit_split, name_of
-from lbhash.index import Index
-from lbhash.index.rerank import ranks_of_all
+from lbhash.index import Index, SearchResult
 from lbhash.training.settings import Settings
 from lbhash.trials.questions import NEAREST, Question
 from lbhash.trials.stored import EMBEDDINGS, Rows, Scores, Stored
@@ -86,7 +85,7 @@ def embeddings(_: EmbeddingSplit) -> Iterator[Store]:
 def signs(train: EmbeddingSplit, *, counts: Sequence[int] = (CANDIDATES,)) -> Iterator[Store]:
     """Yield a bit for each number of the embeddings, alone and with so many candidates re-ranked.
 
-    More bits than an index takes are searched by FAISS, and not re-ranked.
+    Queries are real numbers, as those of codes are. More bits than an index takes are not re-ranked.
     """
     dim, take, began = train.dim, "whether each number is above its median", time.perf_counter()
     median = np.median(unit_rows(train.take(slice(None))), axis=0)
@@ -94,31 +93,19 @@ def signs(train: EmbeddingSplit, *, counts: Sequence[int] = (CANDIDATES,)) -> It
 
     def store(question: Question) -> Iterator[Stored]:
         began = time.perf_counter()
-        above = {name: question.unit[name] > median for name in ("query", "base")}
-        query, base = (np.packbits(above[name], axis=1) for name in ("query", "base"))
+        asked, base = Asked(question.unit["query"] - median), pack_outputs(question.unit["base"] - median)
         times = fitted, time.perf_counter() - began
         if dim <= MAX_BITS:
-            yield from _binary(SIGNS, None, False, take, times, question, (query, base, dim), counts)
+            yield from _binary(SIGNS, None, False, take, times, question, asked, base, counts)
             return
 
-        @cache
-        def index() -> Any:
-            import faiss
-
-            found = faiss.IndexBinaryFlat(8 * base.shape[1])
-            found.add(base)
-            return found
+        def distances(some: Rows) -> Scores:
+            return asked.some(some).distances(base).astype(np.float32)
 
         def search() -> None:
-            index().search(query, NEAREST)
+            asked.nearest(base, min(NEAREST, len(base)))
 
-        def distances(some: Rows) -> Scores:
-            asked, held = (
-                np.where(part, np.float32(1), np.float32(-1)) for part in (above["query"][some], above["base"])
-            )
-            return ((dim - asked @ held.T) / 2).astype(np.int32)
-
-        yield Stored(SIGNS, None, code_bytes(dim), 0, 0, False, take, *times, distances, search)
+        yield Stored(SIGNS, None, code_bytes(dim), 0, 0, False, take, *times, distances, search, None, "outputs")
 
     yield store
 
@@ -221,33 +208,20 @@ def codes(
     fitted: float,
     *,
     counts: Sequence[int] = (CANDIDATES,),
-    outputs: bool = False,
+    by: Sequence[str] = ("outputs",),
 ) -> Store:
     """Return what stores the codes of a model, which took so many seconds, alone and with so many candidates re-ranked.
 
-    If ``outputs``, the codes are also ranked by the real outputs of the queries.
+    Queries are their real ``outputs``, or their own codes if ``by`` names ``"itself"``.
     """
 
     def store(question: Question) -> Iterator[Stored]:
         began = time.perf_counter()
         base = np.concatenate([model.encode(chunk) for chunk in question.base.chunks()])
         times = fitted, time.perf_counter() - began
-        query = np.concatenate([model.encode(chunk) for chunk in question.query.chunks()])
-        held = query, base, bits
-        yield from _binary(name, bits, model.learns_classes, take, times, question, held, counts)
-        if outputs:
-            asked = Asked(model.soft(model.outputs(question.query.take(slice(None)))))
-            index = Index(bits)
-            index.add(base)
-
-            def scores(some: Rows) -> Scores:
-                return asked.some(some).distances(base).astype(np.float32)
-
-            def search() -> None:
-                index.search(outputs=asked.outputs, k=NEAREST)
-
-            about = name, bits, code_bytes(bits), 0, 0, model.learns_classes, take
-            yield Stored(*about, *times, scores, search, held, "outputs")
+        asked = Asked(np.concatenate([model.soft(model.outputs(chunk)) for chunk in question.query.chunks()]))
+        for one in by:
+            yield from _binary(name, bits, model.learns_classes, take, times, question, asked, base, counts, one)
 
     return store
 
@@ -259,30 +233,43 @@ def _binary(
     take: str,
     timed: tuple[float, float],
     question: Question,
-    held: tuple[PackedCodes, PackedCodes, int],
+    asked: Asked,
+    base: PackedCodes,
     counts: Sequence[int],
+    by: str = "outputs",
 ) -> Iterator[Stored]:
-    """Yield binary codes, searched by Hamming distance alone and with the embeddings behind it."""
-    query, base, length = held
+    """Yield binary codes, searched alone and with the embeddings behind it."""
+    length = asked.outputs.shape[1]
     # Only a second stage looks at the embeddings.
     index = Index(length, vectors="embeddings" if counts else "", learns_classes=labels)
     index.add(base, vectors=question.base.embeddings[question.base.rows] if counts else None)
-    size, asked = code_bytes(length), question.query.take(slice(None))
+    size, embeddings = code_bytes(length), question.query.take(slice(None))
+    queries: dict[str, Any] = {"outputs": asked.outputs} if by == "outputs" else {"codes": asked.codes}
+    held = asked.codes, base, length
 
     def distances(some: Rows) -> Scores:
-        return hamming_distances(query[some], base)
+        if by == "outputs":
+            return asked.some(some).distances(base).astype(np.float32)
+        return hamming_distances(asked.codes[some], base)
 
-    yield Stored(name, bits, size, 0, 0, labels, take, *timed, distances, partial(index.search, query, NEAREST), held)
+    search = partial(index.search, k=NEAREST, **queries)
+    yield Stored(name, bits, size, 0, 0, labels, take, *timed, distances, search, held, by)
     for most in counts:
         count = min(most, len(base))
 
         def reranked(some: Rows, count: int = count) -> Scores:
-            return ranks_of_all(index, query[some], asked[some], count)
+            # Candidates as they are re-ranked, and behind them the others by distance.
+            whole = distances(some).astype(np.float32)
+            found = again(some, count, count)
+            np.put_along_axis(whole, found.ids, np.arange(-count, 0, dtype=np.float32)[None], 1)
+            return whole
 
-        def again(count: int = count) -> None:
-            index.search(query, NEAREST, embeddings=asked, rerank="embeddings", candidates=count)
+        def again(some: Rows = slice(None), count: int = count, k: int = NEAREST) -> SearchResult:
+            of_some = {name: rows[some] for name, rows in {**queries, "embeddings": embeddings}.items()}
+            return index.search(k=k, rerank="embeddings", candidates=count, **of_some)
 
-        yield Stored(name, bits, size, index.vectors_of([0]).nbytes, most, labels, take, *timed, reranked, again, held)
+        disk = index.vectors_of([0]).nbytes
+        yield Stored(name, bits, size, disk, most, labels, take, *timed, reranked, again, held, by)
 
 
 def _faiss(name: str, take: str, bits: int | None, train: EmbeddingSplit, index: Any) -> Store:
