@@ -1,10 +1,10 @@
 """The service under load: requests a second, latency, memory and errors; then at twice what it can do.
 
-It trains a small model of the digits, starts ``lbhash serve`` on it and searches by random rows over the loopback.
-First one client asks for one answer after the other, on a connection that it keeps, and then on a new one for each.
-Then as many connections as given ask as fast as they are answered. Then requests arrive at twice that rate, whether the
-earlier ones are answered or not; their latency counts from when they were due. "errors" are requests that found no
-connection, and other statuses.
+It trains a small model of the digits, starts ``lbhash serve`` on it and searches over the loopback, by the embedding of
+a random row at a time. First one client asks for one answer after the other, on a connection that it keeps, and then on
+a new one for each. Then as many connections as given ask as fast as they are answered. Then requests arrive at twice
+that rate, whether the earlier ones are answered or not; their latency counts from when they were due. "errors" are
+requests that found no connection, and other statuses.
 
     python benchmarks/service.py --seconds 300 --connections 16
 """
@@ -22,6 +22,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -80,10 +81,18 @@ class Connection:
 
 
 def search_request() -> bytes:
-    """A search by a random row."""
-    body = json.dumps({"row": random.randrange(ROWS), "k": K}).encode()
+    """A search by the embedding of a random row."""
+    body = json.dumps({"queries": [{"embedding": random.choice(embeddings())}], "k": K}).encode()
     head = "POST /v1/search HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
     return (head % len(body)).encode() + body
+
+
+@cache
+def embeddings() -> list[list[int]]:
+    """All rows of the digits."""
+    from lbhash.data import load_table
+
+    return load_table("digits").embeddings.tolist()
 
 
 async def timed(connection: Connection, request: bytes, since: float, answers: Answers) -> None:
@@ -199,8 +208,8 @@ def settle(port: int, seconds: float) -> None:
     ended = time.monotonic() + seconds
     while time.monotonic() < ended:
         with (
-            urlopen(f"http://127.0.0.1:{port}/v1/map") as drawn,
-            urlopen(f"http://127.0.0.1:{port}/v1/summary") as computed,
+            urlopen(f"http://127.0.0.1:{port}/page/map") as drawn,
+            urlopen(f"http://127.0.0.1:{port}/page/summary") as computed,
         ):
             if not json.load(drawn)["pending"] and json.load(computed)["state"] != "computing":
                 return

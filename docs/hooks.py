@@ -128,9 +128,9 @@ def routes() -> str:
         for verb, operation in operations.items():
             lines += [f"## {verb.upper()} {path}", operation.get("description", "")]
             for kind, body in operation.get("requestBody", {}).get("content", {}).items():
-                lines += [f"Takes `{kind}`:", fields(body["schema"], body["schema"].get("$defs", {}), used)]
+                lines += [f"Takes `{kind}`:", fields(body["schema"], used)]
             if given := operation.get("parameters"):
-                lines += [fields({"properties": {one["name"]: one["schema"] for one in given}}, schemas, used)]
+                lines += [fields({"properties": {one["name"]: one["schema"] for one in given}}, used)]
             answers = operation["responses"]["200"].get("content", {})
             lines += ["Answers: " + ", ".join(answer(kind, one, used) for kind, one in answers.items()) + "."]
     lines += ["## Refusals", 'A refusal has a status and one line, `{"detail": "…"}`.']
@@ -140,7 +140,7 @@ def routes() -> str:
     done: set[str] = set()
     while left := sorted(used - done):
         for name in left:
-            lines += [f"### {name}", schemas[name].get("description", ""), fields(schemas[name], schemas, used)]
+            lines += [f"### {name}", schemas[name].get("description", ""), fields(schemas[name], used)]
         done |= set(left)
     return "\n\n".join(lines) + "\n"
 
@@ -150,25 +150,31 @@ def answer(kind: str, content: dict[str, Any], used: set[str]) -> str:
     return kind_of(content.get("schema", {}), used) if kind == "application/json" else f"`{kind}`"
 
 
-def fields(schema: dict[str, Any], schemas: dict[str, Any], used: set[str]) -> str:
-    """Return a table of the fields of an object."""
-    rows = ["| field | type | what it is |", "|:--|:--|:--|"]
+def fields(schema: dict[str, Any], used: set[str]) -> str:
+    """Return a table of the fields of an object, and of the objects in its lists."""
+    return "\n".join(["| field | type | what it is |", "|:--|:--|:--|", *rows_of(schema, used, "")])
+
+
+def rows_of(schema: dict[str, Any], used: set[str], place: str) -> list[str]:
+    """Return the rows of such a table."""
+    rows = []
     for name, field in schema.get("properties", {}).items():
         told = " ".join(field.get("description", "").split())
         needed = ", required" if name in schema.get("required", ()) else ""
-        rows.append(f"| `{name}` | {kind_of(field, used, schemas)}{needed} | {told} |".replace("|  |", "| |"))
-    return "\n".join(rows)
+        rows.append(f"| `{place}{name}` | {kind_of(field, used)}{needed} | {told} |".replace("|  |", "| |"))
+        rows += rows_of(field.get("items", {}), used, f"{place}{name}[].")
+    return rows
 
 
-def kind_of(field: dict[str, Any], used: set[str], schemas: dict[str, Any] | None = None) -> str:
+def kind_of(field: dict[str, Any], used: set[str]) -> str:
     """Return the type of a field in words; objects of the answers are links."""
     if name := field.get("$ref", "").rpartition("/")[2]:
         used.add(name)
         return f"[{name}](#{name.lower()})"
-    if options := field.get("anyOf") or field.get("oneOf"):
-        return " or ".join(dict.fromkeys(kind_of(one, used, schemas) for one in options))
+    if options := field.get("anyOf"):
+        return " or ".join(dict.fromkeys(kind_of(one, used) for one in options))
     if field.get("type") == "array":
-        return f"list of {kind_of(field.get('items', {}), used, schemas)}"
+        return f"list of {kind_of(field.get('items', {}), used)}"
     if values := field.get("enum"):
         return " or ".join(f"`{value}`" for value in values)
     return {"null": "null", None: "any"}.get(field.get("type"), field.get("type"))

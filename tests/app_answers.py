@@ -32,9 +32,26 @@ def assert_refused(answer, status, *parts):
         assert part in detail, detail
 
 
-def found(answer):
+def search(client, **given):
+    """Ask for one query, such as ``id=3``, with options; the answer is awaited if the client is asynchronous.
+
+    Rows of the data are asked for as the page does.
+    """
+    if "row" in given:
+        return client.post("/page/search", json=given)
+    kind = next(name for name in ("embedding", "text", "code", "id") if name in given)
+    return client.post("/v1/search", json={"queries": [{kind: given.pop(kind)}], **given})
+
+
+def only(answer):
+    """What was found for the only query."""
     assert answer.status_code == 200, answer.text
-    neighbors = answer.json()["neighbors"]
+    (found,) = answer.json()["answers"]
+    return found
+
+
+def found(answer):
+    neighbors = only(answer)["neighbors"]
     return [one["distance"] for one in neighbors], [one["id"] for one in neighbors]
 
 

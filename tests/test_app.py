@@ -10,7 +10,7 @@ import pytest
 from fastapi.testclient import TestClient
 from PIL import Image
 
-from app_answers import HOME, assert_refused, found, png, wait_for
+from app_answers import HOME, assert_refused, found, only, png, search, wait_for
 from lbhash import Hasher
 from lbhash.codes import hamming_distances
 from lbhash.codes.io import CodeTable
@@ -43,9 +43,9 @@ def by_hand(code, index, k=None, radius=None, keep=lambda row: True):
 
 
 def test_null_in_a_form_is_a_field_that_is_not_given(client):
-    given = {"files": {"image": client.get("/v1/row/3/image").content}}
+    given = {"files": {"image": client.get("/page/rows/3/image").content}}
     wanted = found(client.post("/v1/search", **given))
-    for name in ("k", "radius", "where", "rerank"):
+    for name in ("k", "radius", "where", "ranking", "rerank", "candidates"):
         assert found(client.post("/v1/search", **given, data={name: "null"})) == wanted
 
 
@@ -62,25 +62,36 @@ def test_search_by_row_embedding_code_id_and_image_agree(client, digits_service,
         {"code": code.tobytes().hex()},
         {"code": code.tobytes().hex().upper()},
     ):
-        answer = client.post("/v1/search", json={**given, "k": 7})
+        answer = search(client, **given, k=7)
         assert found(answer) == wanted
-        assert answer.json()["query"]["code"] == code.tobytes().hex()
-    image = client.get(f"/v1/row/{row}/image").content
-    assert found(client.post("/v1/search", files={"image": image}, data={"k": "7"})) == wanted
+        assert only(answer)["query"]["code"] == code.tobytes().hex()
+    for path in (f"/page/rows/{row}/image", f"/v1/items/{row}/image"):
+        image = client.get(path).content
+        assert found(client.post("/v1/search", files={"image": image}, data={"k": "7"})) == wanted
 
 
 def test_what_a_neighbor_is(client, digits_service):
     index, labels = Index.open(digits_service.index, mode="a"), load_table("digits").labels
-    body = client.post("/v1/search", json={"row": 1790, "k": 3}).json()
-    asked = {"bits": BITS, "id": None, "row": 1790, "label": int(labels[1790]), "metadata": {}}
-    assert {name: body["query"][name] for name in asked} == asked
-    assert [one["rank"] for one in body["neighbors"]] == [1, 2, 3]
-    for one in body["neighbors"]:
-        assert one["row"] == one["id"]
-        assert one["label"] == labels[one["id"]]
-        assert one["metadata"] == {"row": one["id"], "label": one["label"]}
-        assert one["code"] == index.codes_of([one["id"]])[0].tobytes().hex()
-        assert one["score"] is None
+    answer = search(client, row=1790, k=3)
+    body, found = answer.json(), only(answer)
+    asked = {"bits": BITS, "id": None, "label": int(labels[1790]), "metadata": {}}
+    assert {name: found["query"][name] for name in asked} == asked
+    code = np.frombuffer(bytes.fromhex(found["query"]["code"]), np.uint8)
+    distances, ids = by_hand(code, index, 3)
+    assert found["neighbors"] == [
+        {
+            "rank": place + 1,
+            "id": name,
+            "distance": float(distances[place]),
+            "hamming": distances[place],
+            "label": labels[name],
+            "metadata": {"row": name, "label": labels[name]},
+            "code": index.codes_of([name])[0].tobytes().hex(),
+        }
+        for place, name in enumerate(ids)
+    ]
+    assert set(body) == {"answers", "ranking", "generation", "milliseconds"}
+    assert body["ranking"] == "hamming"
     assert body["generation"] == index.generation
     spent = body["milliseconds"]
     assert 0 < spent["encode"] <= spent["total"]
@@ -92,24 +103,29 @@ def test_search_within_a_radius(client, digits_service, hasher, radius):
     index = Index.open(digits_service.index, mode="a")
     code = hasher.encode(load_table("digits").embeddings[:1])[0]
     everything = by_hand(code, index, radius=radius)
-    answer = client.post("/v1/search", json={"row": 0, "radius": radius})
+    answer = search(client, id=0, radius=radius)
     assert found(answer) == tuple(part[:1000] for part in everything)
-    assert answer.json()["within"] == len(everything[0])
-    both = client.post("/v1/search", json={"row": 0, "radius": radius, "k": 20})
+    assert only(answer)["within"] == len(everything[0])
+    both = search(client, id=0, radius=radius, k=20)
     assert found(both) == tuple(part[:20] for part in everything)
-    assert both.json()["within"] is None
-    filtered = client.post("/v1/search", json={"row": 0, "radius": radius, "where": "row < 500"})
+    assert only(both)["within"] is None
+    filtered = search(client, id=0, radius=radius, where="row < 500")
     assert found(filtered) == by_hand(code, index, radius=radius, keep=lambda row: row < 500)
 
 
 def test_encode(client, hasher):
     data = load_table("digits")
-    for row in (0, 1790):
-        body = client.post("/v1/encode", json={"row": row}).json()
-        assert body["code"] == hasher.encode(data.embeddings[row : row + 1])[0].tobytes().hex()
-        np.testing.assert_allclose(body["outputs"], hasher.model_.outputs(data.embeddings[row : row + 1])[0], rtol=1e-4)
-        assert client.post("/v1/encode", files={"image": client.get(f"/v1/row/{row}/image").content}).json() == body
-    assert client.post("/v1/encode", json={"code": "0b0c"}).json() == {"code": "0b0c", "bits": BITS, "outputs": None}
+    rows = [0, 1790]
+    x = data.embeddings[rows]
+    queries = [{"embedding": row} for row in x.tolist()]
+    body = client.post("/v1/encode", json={"queries": [*queries, {"code": "0b0c"}, {"id": 0}]}).json()
+    *made, code, stored = body["answers"]
+    assert [one["code"] for one in made] == [one.tobytes().hex() for one in hasher.encode(x)]
+    np.testing.assert_allclose([one["outputs"] for one in made], hasher.model_.outputs(x), rtol=1e-4)
+    assert code == {"code": "0b0c", "bits": BITS, "outputs": None}
+    assert stored == {**made[0], "outputs": None}
+    images = [("image", client.get(f"/page/rows/{row}/image").content) for row in rows]
+    assert client.post("/v1/encode", files=images).json() == {"answers": made}
 
 
 @pytest.mark.parametrize("name", ["digits", "characters"])
@@ -125,27 +141,32 @@ def test_gray_images_go_there_and_back(name):
         np.testing.assert_array_equal(rows.embed(paper), rows.embeddings[row])
 
 
-def test_health_and_about(client, digits_service, hasher):
+def test_health_and_info(client, digits_service, hasher):
     index = Index.open(digits_service.index, mode="a")
     facts = {"generation": index.generation, "codes": len(index), "bits": BITS, "model": hasher.model_.fingerprint()}
     assert client.get("/health").json() == {"ready": True, "build": index.build, **facts}
-    about = client.get("/v1/about").json()
-    assert facts.items() <= about.items()
-    assert (about["dim"], about["rows"], about["pictures"], about["takes_pictures"]) == (64, 1797, True, True)
-    assert (about["columns"], about["label"], about["rerank"]) == (["row", "label"], "label", ["asymmetric"])
+    info = client.get("/v1/info").json()
+    assert facts.items() <= info.items()
+    assert (info["dim"], info["rows"], info["images"], info["takes_images"]) == (64, 1797, True, True)
+    assert (info["metadata"], info["label"]) == ({"row": "int64", "label": "int64"}, "label")
+    assert (info["ranking"], info["rerank"]) == (["hamming", "real"], [])
 
 
 def test_row_images(client):
-    answer = client.get("/v1/row/5/image")
+    answer = client.get("/page/rows/5/image")
     assert answer.headers["content-type"] == "image/png"
     pixels = np.asarray(Image.open(io.BytesIO(answer.content)))
     np.testing.assert_array_equal(np.rint(pixels * (16 / 255)).ravel(), load_table("digits").embeddings[5])
-    for row, status in (("1797", 404), ("-1", 422), ("x", 422), ("1e3", 422), (str(2**63), 422), (str(2**62), 404)):
-        assert_refused(client.get(f"/v1/row/{row}/image"), status)
+    assert client.get("/v1/items/5/image").content == answer.content
+    for name, *statuses in (("1797", 404, 404), ("-1", 404, 404), ("x", 422, 422), (str(2**63), 404, 422)):
+        for place, status in zip(("/page/rows", "/v1/items"), statuses, strict=True):
+            assert_refused(
+                client.get(f"{place}/{name}/image"), status, f"is {name}" if status == 404 else f"is '{name}'"
+            )
 
 
 def test_the_summary_is_an_evaluation_of_the_index(client, digits_service, hasher):
-    body = wait_for(client, "/v1/summary", lambda body: body["state"] != "computing")
+    body = wait_for(client, "/page/summary", lambda body: body["state"] != "computing")
     dataset = load_dataset("digits")
     codes = [encode_split(hasher, part) for part in (dataset.query, dataset.base)]
     new = ~np.isin(dataset.base.rows, dataset.train.rows)
@@ -169,7 +190,7 @@ def test_the_summary_is_an_evaluation_of_the_index(client, digits_service, hashe
 
 
 def test_the_map_has_a_place_for_every_code(client, digits_service):
-    body = wait_for(client, "/v1/map", lambda body: body["state"] == "ready")
+    body = wait_for(client, "/page/map", lambda body: body["state"] == "ready")
     ids = Index.open(digits_service.index, mode="a").ids().tolist()
     assert body["ids"] == body["rows"] == ids
     assert body["labels"] == load_table("digits").labels[ids].tolist()
@@ -180,16 +201,18 @@ def test_the_map_has_a_place_for_every_code(client, digits_service):
 
 def test_metrics(digits_service):
     with TestClient(create_app(digits_service), base_url=HOME) as client:
-        client.post("/v1/search", json={"row": 1})
-        client.post("/v1/search", json={"row": -1})
-        client.get("/v1/row/3/image")
+        search(client, id=1)
+        search(client, code="")
+        client.get("/v1/items/3/image")
+        search(client, row=1)
         client.get("/nothing/of/the/kind")
         client.request("BREW", "/v1/search")
         lines = client.get("/metrics").text.splitlines()
     values = dict(line.rsplit(" ", 1) for line in lines if not line.startswith("#"))
     assert values['lbhash_requests_total{method="POST",route="/search",status="200"}'] == "1.0"
     assert values['lbhash_requests_total{method="POST",route="/search",status="422"}'] == "1.0"
-    assert values['lbhash_requests_total{method="GET",route="/row/{row}/image",status="200"}'] == "1.0"
+    assert values['lbhash_requests_total{method="GET",route="/items/{id}/image",status="200"}'] == "1.0"
+    assert values['lbhash_requests_total{method="POST",route="/page/search",status="200"}'] == "1.0"
     assert values['lbhash_requests_total{method="GET",route="none",status="404"}'] == "1.0"
     assert not any("BREW" in name for name in values)
     assert values['lbhash_request_seconds_count{route="/search"}'] in ("2.0", "3.0")
@@ -216,13 +239,13 @@ def test_the_page_and_its_headers(client):
 def test_without_data_and_backbone(digits_service):
     app = create_app(Settings(digits_service.model, digits_service.index))
     with TestClient(app, base_url=HOME) as client:
-        about = client.get("/v1/about").json()
-        assert (about["rows"], about["pictures"], about["takes_pictures"]) == (None, False, False)
-        assert_refused(client.post("/v1/search", json={"row": 1}), 422, "no data")
-        assert_refused(client.get("/v1/row/1/image"), 404, "no data")
+        info = client.get("/v1/info").json()
+        assert (info["rows"], info["images"], info["takes_images"]) == (None, False, False)
+        assert_refused(search(client, row=1), 404, "no data")
+        assert_refused(client.get("/page/rows/1/image"), 404, "no data")
+        assert_refused(client.get("/v1/items/1/image"), 404, "id is '1', which has no row")
         assert_refused(client.post("/v1/search", files={"image": png(np.zeros((8, 8)))}), 422, "no backbone")
-        assert client.post("/v1/search", json={"id": 0}).json()["neighbors"][0]["row"] is None
-        summary = wait_for(client, "/v1/summary", lambda body: body["state"] != "computing")
+        summary = wait_for(client, "/page/summary", lambda body: body["state"] != "computing")
         assert (summary["map"], summary["confused"]) == (None, None)
         assert len(summary["classes"]) == 10
         assert "no data" in summary["notes"][0]
@@ -236,7 +259,7 @@ def test_an_index_of_queries_alone_is_shown_with_the_figures_of_the_training(tmp
     figures = {"map": 0.5, "map_worst": 0.25, "map_best": 0.75, "map_macro": 0.5, "knn_accuracy": 1.0}
     metrics.write_text(json.dumps({"new_rows": figures, "trained_rows": None, "classes": [{"class": 3, "map": 0.25}]}))
     with TestClient(create_app(Settings(tmp_path / "model", tmp_path / "index", "digits")), base_url=HOME) as client:
-        summary = wait_for(client, "/v1/summary", lambda body: body["state"] != "computing")
+        summary = wait_for(client, "/page/summary", lambda body: body["state"] != "computing")
     assert summary["trained"] == {"searched": [{"name": "new rows", **figures}], "stored": []}
     assert (summary["codes"], summary["queries"], summary["map"], len(summary["classes"])) == (200, None, None, 10)
     assert [one["map"] for one in summary["classes"]] == [0.25 if label == 3 else None for label in range(10)]
@@ -251,7 +274,7 @@ def test_an_index_that_does_not_answer_is_a_503(client, monkeypatch):
         raise ConnectionError("index is milvus+http://h/c, which does not answer")
 
     monkeypatch.setattr(Index, "search", lost)
-    answer = client.post("/v1/search", json={"code": "0000"})
+    answer = search(client, code="0000")
     assert answer.status_code == 503
     assert answer.json() == {"detail": "the index does not answer"}
     assert answer.headers["retry-after"] == "5"
@@ -268,10 +291,10 @@ def test_doubt_is_how_far_outputs_are_from_those_of_the_data(client, hasher):
         assert judged["doubt"] == pytest.approx((gaps < gaps[row]).mean(), abs=0.011)
         assert judged["unsure"] == np.flatnonzero(np.abs(outputs[row]) < small).tolist()
     noise = np.random.default_rng(0).integers(0, 17, 64).tolist()
-    assert client.post("/v1/search", json={"embedding": noise}).json()["query"]["doubt"] > 0.99
-    found = client.post("/v1/search", json={"row": 1, "k": 1}).json()["query"]
-    assert found["doubt"] < 1
-    assert found["metadata"]["label"] == found["label"] == 1
+    assert only(search(client, embedding=noise))["query"]["doubt"] > 0.99
+    asked = only(search(client, row=1, k=1))["query"]
+    assert asked["doubt"] < 1
+    assert asked["metadata"]["label"] == asked["label"] == 1
 
 
 @pytest.fixture(scope="module")
@@ -279,69 +302,86 @@ def embeddings():
     return load_table("digits").embeddings.astype(np.float32)
 
 
-def search(client, **body):
-    answer = client.post("/v1/search", json=body)
-    assert answer.status_code == 200, answer.text
-    return answer.json()
-
-
 @pytest.mark.parametrize(
     "options",
     [
         {"radius": 2, "where": {"label": [3, 5]}, "k": 9},
-        {"rerank": "asymmetric", "candidates": 60, "k": 4},
-        {"rerank": "asymmetric", "radius": 1},
+        {"ranking": "real", "candidates": 60, "k": 4},
+        {"ranking": "real", "radius": 1},
     ],
 )
-def test_several_embeddings_are_as_many_searches(client, embeddings, options):
+def test_several_queries_are_as_many_searches(client, embeddings, options):
     packed = [base64.b64encode(row.astype("<f4")).decode() for row in embeddings[ROWS]]
-    wanted = [search(client, embedding=row.tolist(), **options) for row in embeddings[ROWS]]
-    for given in (embeddings[ROWS].tolist(), packed, [*packed[:2], *embeddings[ROWS[2:]].tolist()]):
-        body = search(client, embeddings=given, **options)
-        assert set(body) == {"answers", "generation", "milliseconds"}
-        assert len(body["answers"]) == len(ROWS)
+    wanted = [only(search(client, embedding=row, **options)) for row in embeddings[ROWS].tolist()]
+    mixed = [*packed[:2], *embeddings[ROWS[2:]].tolist()]
+    for given in (embeddings[ROWS].tolist(), packed, mixed):
+        body = client.post("/v1/search", json={"queries": [{"embedding": one} for one in given], **options}).json()
+        assert body["ranking"] == options.get("ranking", "hamming")
         for answer, alone in zip(body["answers"], wanted, strict=True):
             for one, other in zip(answer["neighbors"], alone["neighbors"], strict=True):
-                assert (one["score"] or 0) == pytest.approx(other["score"] or 0, rel=1e-4)
-                # Equal codes have equal scores but for the last digits, and so any order among them.
-                for name in ("rank", "distance", "code") if "rerank" in options else one:
+                assert one["distance"] == pytest.approx(other["distance"], rel=1e-4)
+                # Equal codes have equal distances but for the last digits, and so any order among them.
+                for name in ("rank", "hamming", "code") if "ranking" in options else one:
                     assert one[name] == other[name]
             assert answer["query"]["doubt"] == pytest.approx(alone["query"]["doubt"], abs=0.01)  # a rank
             assert answer["query"] | {"doubt": None} == alone["query"] | {"doubt": None}
             assert answer["within"] == alone["within"]
 
 
+def test_queries_of_several_kinds_go_together(client, embeddings):
+    queries = [{"id": 3}, {"embedding": embeddings[1790].tolist()}, {"code": "00ff"}, {"id": "3"}]
+    body = client.post("/v1/search", json={"queries": queries, "k": 4}).json()
+    assert body["answers"] == [only(search(client, **query, k=4)) for query in queries]
+    assert body["answers"][0] == body["answers"][3]
+    images = [client.get(f"/v1/items/{name}/image").content for name in (3, 5)]
+    body = client.post("/v1/search", files=[("image", one) for one in images], data={"k": "4", "ranking": "real"})
+    both = [only(client.post("/v1/search", files={"image": one}, data={"k": 4, "ranking": "real"})) for one in images]
+    for answer, alone in zip(body.json()["answers"], both, strict=True):
+        assert answer["query"] | {"doubt": None} == alone["query"] | {"doubt": None}
+        assert [one["code"] for one in answer["neighbors"]] == [one["code"] for one in alone["neighbors"]]
+
+
+def many(count, **given):
+    return {"queries": [{"embedding": [0.0] * 64}] * count, **given}
+
+
 @pytest.mark.parametrize(
     ("body", "parts"),
     [
-        ({"embeddings": []}, ("embeddings has 0 values; it must have at least 1",)),
-        ({"embeddings": [[0.0] * 64] * (MAX_BATCH + 1)}, ("embeddings has 101 values; it must have at most 100",)),
-        ({"embeddings": [[0.0] * 64, [0.0] * 63]}, ("embeddings.1 has 63 numbers", "takes 64")),
-        ({"embeddings": [[0.0] * 64, "AAA"]}, ("embeddings.1:", "base64")),
-        ({"embeddings": [0.0] * 64}, ("embeddings.0 is 0.0; it must be a list",)),
-        (
-            {"embeddings": [[0.0] * 64] * 11, "k": 1000},
-            ("11 embeddings", "k is 1,000", "11,000", "10,000"),
-        ),
-        ({"embeddings": [[0.0] * 64] * 11, "radius": 2}, ("k is 1,000", "smaller k")),
-        ({"embeddings": [[0.0] * 64], "row": 1}, ("embeddings and row is given",)),
+        (many(0), ("queries has 0 values; it must have at least 1",)),
+        (many(MAX_BATCH + 1), ("queries has 101 values; it must have at most 100",)),
+        ({"queries": [{"id": 0}, {"embedding": [0.0] * 63}]}, ("queries.1.embedding has 63 numbers", "takes 64")),
+        ({"queries": [{"id": 0}, {"embedding": "AAA"}]}, ("queries.1.embedding:", "base64")),
+        ({"queries": [{"id": 0}, {"text": "a"}]}, ("queries.1.text is a text, and the model takes none",)),
+        ({"queries": [{"id": 0}, {}]}, ("queries.1: nothing is given",)),
+        (many(11, k=1000), ("11 queries", "k is 1,000", "11,000", "10,000")),
+        (many(11, radius=2), ("k is 1,000", "smaller k")),
+        (many(1, k=10, candidates=9), ("candidates is 9; it must be at least k (10)",)),
     ],
 )
 def test_several_that_cannot_be(client, body, parts):
     assert_refused(client.post("/v1/search", json=body), 422, *parts)
 
 
-def test_a_batch_is_for_searches(client):
-    assert_refused(client.post("/v1/encode", json={"embeddings": [[0.0] * 64]}), 422, "no such field")
-    assert client.get("/v1/about").json()["limits"]["max_batch"] == MAX_BATCH
+def test_a_request_encodes_as_many_as_it_searches(client):
+    assert len(client.post("/v1/encode", json=many(MAX_BATCH)).json()["answers"]) == MAX_BATCH
+    assert_refused(client.post("/v1/encode", json=many(1, k=3)), 422, "k: there is no such field")
+    assert client.get("/v1/info").json()["limits"]["max_batch"] == MAX_BATCH
+
+
+def test_images_of_a_request_have_the_time_of_one(client, monkeypatch):
+    monkeypatch.setattr("lbhash.service.engine.DECODE_SECONDS", -1)
+    image = client.get("/v1/items/3/image").content
+    refused = client.post("/v1/encode", files=[("image", image)] * 2)
+    assert_refused(refused, 422, "image 1 of 2", "send fewer at once")
 
 
 def test_the_largest_batch_of_an_empty_index(digits_service, tmp_path):
     model = Index.open(digits_service.index, mode="a").model
     build_index(CodeTable(np.zeros((1, 2), np.uint8), 16, np.arange(1), None, model), tmp_path / "i").remove([0])
     with TestClient(create_app(Settings(digits_service.model, tmp_path / "i")), base_url=HOME) as client:
-        for options in ({}, {"rerank": "asymmetric"}, {"radius": 3}, {"where": {"row": 0}}):
-            answers = search(client, embeddings=[[0.0] * 64] * MAX_BATCH, k=9, **options)["answers"]
+        for options in ({}, {"ranking": "real"}, {"radius": 3}, {"where": {"row": 0}}):
+            answers = client.post("/v1/search", json=many(MAX_BATCH, k=9, **options)).json()["answers"]
             assert [one["neighbors"] for one in answers] == [[]] * MAX_BATCH
 
 
@@ -352,7 +392,7 @@ def test_the_largest_batch_of_an_empty_index(digits_service, tmp_path):
         (("--where", "20 <= row < 500, label in (3, 5)"), {"where": "20 <= row < 500 and label in (3, 5)"}),
         (
             ("--asymmetric", "-k", 4),
-            {"rerank": "asymmetric", "k": 4},
+            {"ranking": "real", "k": 4},
         ),
     ],
 )
@@ -362,11 +402,10 @@ def test_the_words_of_the_command_mean_the_same(client, command, digits_service,
     assert (status, errors) == (0, "")
     wanted = json.loads(out)["queries"][0]["neighbors"]
     assert wanted
-    found = search(client, embedding=embeddings[1790].tolist(), **given)["neighbors"]
-    assert [(one["id"], one["distance"], one["metadata"]) for one in found] == [
-        (one["id"], one["distance"], one["metadata"]) for one in wanted
-    ]
-    assert [one["score"] or 0 for one in found] == pytest.approx([one["score"] or 0 for one in wanted], rel=1e-4)
+    found = only(search(client, embedding=embeddings[1790].tolist(), **given))["neighbors"]
+    assert [(one["id"], one["metadata"]) for one in found] == [(one["id"], one["metadata"]) for one in wanted]
+    told = [one["score"] or one["distance"] for one in wanted]
+    assert [one["distance"] for one in found] == pytest.approx(told, rel=1e-4)
 
 
 def tsne(signs):

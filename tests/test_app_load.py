@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from app_answers import assert_refused, asynchronous, found, until, until_told
+from app_answers import assert_refused, asynchronous, found, only, search, until, until_told
 from lbhash.codes.io import CodeTable
 from lbhash.index import DamagedIndexError, Index, build_index
 from lbhash.service import Settings, create_app, engine
@@ -26,12 +26,12 @@ WRONG = "index is damaged: the checksum of 00000001.0.codes.npy is wrong"
 def slow(monkeypatch):
     """An event that every search waits for, and a counter of those that do."""
     gate, entered = threading.Event(), threading.Semaphore(0)
-    search = Index.search
+    at_once = Index.search
 
     def waiting(self, *arguments, **options):
         entered.release()
         assert gate.wait(20)
-        return search(self, *arguments, **options)
+        return at_once(self, *arguments, **options)
 
     monkeypatch.setattr(Index, "search", waiting)
     yield gate, entered
@@ -42,7 +42,7 @@ def test_the_queue_is_bounded_and_health_is_not_in_it(digits_service, slow, monk
     gate, entered = slow
 
     async def play(client):
-        tasks = [asyncio.create_task(client.post("/v1/search", json={"id": 0, "k": 2})) for _ in range(9)]
+        tasks = [asyncio.create_task(search(client, id=0, k=2)) for _ in range(9)]
         for _ in range(2):
             await asyncio.to_thread(entered.acquire)
         await until(lambda: sum(task.done() for task in tasks) == 4)
@@ -67,9 +67,9 @@ def test_nobody_waits_for_ever(digits_service, slow, monkeypatch):
     gate, entered = slow
 
     async def play(client):
-        first = asyncio.create_task(client.post("/v1/search", json={"id": 0}))
+        first = asyncio.create_task(search(client, id=0))
         await asyncio.to_thread(entered.acquire)
-        second = await client.post("/v1/search", json={"id": 0})
+        second = await search(client, id=0)
         gate.set()
         return (await first).status_code, second
 
@@ -99,14 +99,14 @@ def test_a_body_that_does_not_come_takes_no_place(digits_service, monkeypatch):
 
         async def stalled():
             arriving.set()
-            yield b'{"id": '
+            yield b'{"queries": [{"id": '
             await end.wait()
-            yield b"0}"
+            yield b"0}]}"
 
         headers = {"Content-Type": "application/json"}
         first = asyncio.create_task(client.post("/v1/search", content=stalled(), headers=headers))
         await arriving.wait()
-        second = await client.post("/v1/search", json={"id": 0})
+        second = await search(client, id=0)
         end.set()
         return (await first).status_code, second.status_code
 
@@ -123,7 +123,7 @@ def test_a_newer_index_is_served_without_losing_a_request(copied):
         async def asking():
             answers = []
             while not stop:
-                answer = await client.post("/v1/search", json={"code": "00ff", "k": 3})
+                answer = await search(client, code="00ff", k=3)
                 answers.append((answer.status_code, answer.json()["generation"]))
                 seen.append(answers[-1][1])
             return answers
@@ -142,7 +142,7 @@ def test_a_newer_index_is_served_without_losing_a_request(copied):
             generations = [generation for _, generation in answers]
             assert generations == sorted(generations)
             assert set(generations) <= {before, before + 1}
-        last = await client.post("/v1/search", json={"code": "00ff", "k": 1})
+        last = await search(client, code="00ff", k=1)
         assert found(last) == ([0], [5000])
         assert (await client.get("/health")).json()["codes"] == 1598
         assert 'lbhash_index_reloads_total{outcome="loaded"} 1.0' in (await client.get("/metrics")).text
@@ -213,7 +213,7 @@ def test_no_answer_comes_from_damaged_files_and_a_repaired_index_is_served(copie
 
     async def play(client):
         for query in ({"code": "00ff"}, {"id": 3}, {"code": "00ff", "radius": 2}):
-            answer = await client.post("/v1/search", json=query)
+            answer = await search(client, **query)
             assert (answer.status_code, answer.json()) == (503, {"detail": WRONG})
         await until_told(client, 'lbhash_index_check{lbhash_index_check="damaged"} 1.0')
         health = await client.get("/health")
@@ -222,7 +222,7 @@ def test_no_answer_comes_from_damaged_files_and_a_repaired_index_is_served(copie
         repair()
         await until_told(client, 'lbhash_index_check{lbhash_index_check="intact"} 1.0')
         assert (await client.get("/health")).status_code == 200
-        assert (await client.post("/v1/search", json={"id": 3})).status_code == 200
+        assert (await search(client, id=3)).status_code == 200
 
     asynchronous(copied, play)
     assert WRONG in [record.getMessage() for record in caplog.records if record.levelno == logging.ERROR]
@@ -238,11 +238,11 @@ def test_a_newer_index_that_is_damaged_is_not_served(copied, tmp_path, monkeypat
     (tmp_path / "current").symlink_to(copied.index)
 
     async def play(client):
-        before = (await client.post("/v1/search", json={"id": 0, "k": 5})).json()
+        before = only(await search(client, id=0, k=5))
         (tmp_path / "link").symlink_to(tmp_path / "newer")
         os.replace(tmp_path / "link", tmp_path / "current")
         await until_told(client, 'lbhash_index_reloads_total{outcome="failed"} 1.0')
-        after = (await client.post("/v1/search", json={"id": 0, "k": 5})).json()
+        after = only(await search(client, id=0, k=5))
         assert after["neighbors"] == before["neighbors"]
         assert (await client.get("/health")).json()["codes"] == len(Index.open(copied.index, mode="a"))
 

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from app_answers import only, search
 from app_service import barriers, until
 from lbhash.codes.io import CodeTable
 from lbhash.data import load_table
@@ -83,11 +84,11 @@ def test_search_by_row(page, address):
     assert "1,597 codes of 16 bits" in element(page, "facts").text
     element(page, "row").send_keys("1790\n")
     until(page, "document.querySelectorAll('.card').length == 12")
-    wanted = httpx.post(f"{address}/v1/search", json={"row": 1790, "k": 12}).json()
+    wanted = only(search(httpx.Client(base_url=address), row=1790, k=12))
     for lines, neighbor in zip(cards(page), wanted["neighbors"], strict=True):
-        assert lines[0] == f"{neighbor['distance']} bit{'s' * (neighbor['distance'] != 1)}"
+        assert lines[0] == f"{neighbor['hamming']} bit{'s' * (neighbor['hamming'] != 1)}"
         assert lines[1] == str(neighbor["label"])
-        assert lines[2] == f"row {neighbor['row']}"
+        assert lines[2] == f"row {neighbor['id']}"
         assert ("other class" in lines) == (neighbor["label"] != wanted["query"]["label"])
     assert "12 neighbors in" in element(page, "status").text
     assert element(page, "asked-code").text == wanted["query"]["code"]
@@ -105,7 +106,7 @@ def test_the_bits_that_differ_are_highlighted(page, address):
         "...['one', 'zero', 'differs-one', 'differs-zero'].map((kind) => "
         "(bits.querySelector('.' + kind)?.getAttribute('d').match(/M/g) ?? []).length)])",
     )
-    found = httpx.post(f"{address}/v1/search", json={"row": 1790, "k": 60}).json()
+    found = only(search(httpx.Client(base_url=address), row=1790, k=60))
     query = int.from_bytes(bytes.fromhex(found["query"]["code"]), "big")
     for counts, neighbor in zip(shown, found["neighbors"], strict=True):
         code = int.from_bytes(bytes.fromhex(neighbor["code"]), "big")
@@ -124,7 +125,7 @@ def test_upload_an_image(page, address, tmp_path):
     element(page, "row").send_keys("3\n")
     until(page, "document.getElementById('asked-name').innerText == 'Row 3'")
     assert [lines[:3] for lines in cards(page)] == [lines[:3] for lines in by_upload]
-    found = httpx.post(f"{address}/v1/search", json={"row": 3, "k": 12}).json()["query"]
+    found = only(search(httpx.Client(base_url=address), row=3, k=12))["query"]
     assert found["doubt"] < 0.99
     assert element(page, "doubt").text == f"Less like the data than {int(100 * found['doubt'])} % of its rows."
     unsure = len(found["unsure"])
@@ -160,7 +161,7 @@ def test_by_keyboard_alone(page):
         order.append(script(page, "document.activeElement.id"))
         assert script(page, "getComputedStyle(document.activeElement).outlineStyle != 'none' ||"
                       "document.activeElement.id == 'file'")  # fmt: skip
-    controls = ["theme", "file", "row", "random", "k", "radius", "column", "value", "rerank"]
+    controls = ["theme", "file", "row", "random", "k", "radius", "column", "value", "ranking"]
     assert [name for name in order if name] == controls
     script(page, "document.querySelector('.samples button').focus()")
     press(page, Keys.ENTER)
@@ -300,8 +301,12 @@ def test_ids_that_people_have(browser, digits_service, serving, tmp_path, ids):
         press(browser, Keys.ARROW_RIGHT)
         said = until(browser, "document.getElementById('map-says').innerText")
         assert said.removeprefix("id ").split(", class")[0] in map(str, ids), said
+        element(browser, "row").clear()
+        element(browser, "row").send_keys("nothing\n")
+        until(browser, "document.getElementById('alert-text').innerText.includes(\"request: the id is 'nothing'\")")
         browser.get("about:blank")
-    assert [entry for entry in browser.get_log("browser") if entry["level"] == "SEVERE"] == []
+    severe = [entry["message"] for entry in browser.get_log("browser") if entry["level"] == "SEVERE"]
+    assert [message for message in severe if "v1/search" not in message] == []
 
 
 def test_a_server_that_goes_away_and_comes_back(browser, digits_service, serving):
@@ -350,14 +355,12 @@ def test_a_link_restores_a_filtered_search_among_sentences(browser, sentences):
     link = {"row": 7, "k": 5, "radius": 15, "column": "words", "value": "3", "rerank": "embeddings"}
     browser.get(f"{sentences}#{urlencode(link)}")
     until(browser, "document.querySelectorAll('.card').length == 5")
-    wanted = httpx.post(
-        f"{sentences}/v1/search",
-        json={"row": 7, "k": 5, "radius": 15, "where": {"words": 3}, "rerank": "embeddings"},
-    ).json()
+    client = httpx.Client(base_url=sentences)
+    wanted = only(search(client, row=7, k=5, radius=15, where={"words": 3}, rerank="embeddings"))
     assert {one["metadata"]["words"] for one in wanted["neighbors"]} == {3}
     for lines, neighbor in zip(cards(browser), wanted["neighbors"], strict=True):
         assert lines[0] == neighbor["metadata"]["text"]
-        assert lines[2:4] == [neighbor["label"], f"row {neighbor['row']} · words: 3"]
+        assert lines[2:4] == [neighbor["label"], f"row {neighbor['id']} · words: 3"]
     assert element(browser, "asked-text").text == "Sentence 7 is about topic h, at some length."
     assert element(browser, "status").text.endswith(" ms where words is 3, ranked by stored embeddings")
     choose(browser, "k", 4)
@@ -414,18 +417,20 @@ def test_every_route_is_there_and_can_be_tried(browser, serving, digits_service)
         listed = browser.execute_script(
             "return [...document.querySelectorAll('summary code')].map((one) => one.innerText)"
         )
-        assert {"/v1/search", "/v1/encode", "/v1/row/{row}/image", "/health", "/metrics"} <= set(listed)
+        assert {"/v1/search", "/v1/encode", "/v1/items/{id}/image", "/health", "/metrics"} <= set(listed)
         fields = browser.execute_script(f"return {FIND}.querySelector('table').textContent", "/v1/search")
-        for part in ("embeddings", "list of list of number or string in base64", "where", '"asymmetric"', "integer"):
+        for part in ("queries[].embedding", "list of number or string in base64", "where", '"real"', "integer"):
             assert part in fields
-        said = try_out(browser, "/v1/search", '{"row": 3, "k": 2}')
+        said = try_out(browser, "/v1/search", '{"queries": [{"id": 3}], "k": 2}')
         assert f"curl -X POST '{address}/v1/search'" in said
         assert "Status 200" in said
         assert '"rank": 2' in said
         assert '"rank": 3' not in said
-        assert "Status 422" in try_out(browser, "/v1/search", '{"row": 3, "kk": 2}')
-        assert "Status 200" in try_out(browser, "/v1/row/{row}/image")
-        assert browser.execute_script(f"return {FIND}.querySelector('.result img').naturalWidth", "/v1/row/{row}/image")
+        assert "Status 422" in try_out(browser, "/v1/search", '{"queries": [{"id": 3}], "kk": 2}')
+        assert "Status 200" in try_out(browser, "/v1/items/{id}/image")
+        assert browser.execute_script(
+            f"return {FIND}.querySelector('.result img').naturalWidth", "/v1/items/{id}/image"
+        )
         requested = browser.execute_script(
             "return performance.getEntries().map((one) => one.name).filter((one) => one.startsWith('http'))"
         )
@@ -452,9 +457,9 @@ def test_it_asks_for_the_token_to_read_and_for_that_to_write(browser, serving, d
         browser.get(f"{address}/docs")
         bring("s3cret-r")
         until(browser, "document.querySelector('details')")
-        said = try_out(browser, "/v1/search", '{"id": 0, "k": 2}')
+        said = try_out(browser, "/v1/search", '{"queries": [{"id": 0}], "k": 2}')
         assert "Status 200" in said
         assert "s3cret" not in said
-        assert "Status 401" in try_out(browser, "/v1/remove", '{"ids": [0]}')
+        assert "Status 401" in try_out(browser, "/v1/items/delete", '{"ids": [0]}')
         bring("s3cret-w")
-        assert "Status 200" in try_out(browser, "/v1/remove", '{"ids": [0]}')
+        assert "Status 200" in try_out(browser, "/v1/items/delete", '{"ids": [0]}')

@@ -7,48 +7,64 @@ import numpy as np
 import pytest
 from fastapi.testclient import TestClient
 
-from app_answers import HOME, assert_refused, png
+from app_answers import HOME, assert_refused, png, search
 from lbhash.service import Settings, create_app, requests
 
 pytestmark = pytest.mark.usefixtures("quiet")
 FIELD = b"--x\r\nContent-Disposition: form-data"
 
 
+def asked(**query):
+    return {"queries": [query]}
+
+
 @pytest.mark.parametrize(
     ("body", "parts"),
     [
-        ({}, ("nothing is given", "embedding, embeddings, text, id, code and row")),
-        ({"row": 1, "id": 2}, ("id and row is given",)),
-        ({"row": 1797}, ("row is 1797", "0 to 1796")),
-        ({"row": 2**63}, ("row is 9223372036854775808; it must be below",)),
-        ({"code": "abc"}, ("code is 'abc'", "4 hexadecimal digits")),
-        ({"code": "0" * 100000}, ("code is", "…")),
-        ({"embedding": [1e39] * 64}, ("not finite",)),
-        ({"row": 1, "k": 1001}, ("k is 1001; it must be at most 1000",)),
-        ({"row": 1, "radius": 17}, ("radius is 17", "(16)")),
-        ({"row": 1, "where": {"label": None}}, ("where: label must be a text, a number of 64 bits, true or false",)),
-        ({"row": 1, "where": "row < "}, ("where is 'row < '; it must be conditions such as",)),
-        ({"row": 1, "where": "row < x"}, ("where wants 'row' to be < 'x'; the column holds int64",)),
-        ({"row": 1, "where": ", ".join(["row < 9"] * 17)}, ("where: 17 columns are given; there may be 16",)),
-        ({"row": 1, "where": 3}, ("where: it must be a text, a number",)),
-        ({"row": 1, "rerank": "magic"}, ("rerank is 'magic'; it must be", "asymmetric")),
-        ({"row": 1, "rerank": "outputs"}, ("outputs",)),
-        ({"code": "0000", "rerank": "asymmetric"}, ("rerank is 'asymmetric'", "by embedding, row or image")),
-        ({"embedding": "AAAA" * 16}, ("embedding has 12 numbers; the model takes 64",)),
-        ({"embedding": "é"}, ("embedding: it is text, but not the base64 of float32",)),
+        ({}, ("queries is missing",)),
+        ({"id": 1}, ("id: there is no such field; there are queries, k,",)),
+        ({"queries": {"id": 1}}, ("queries is {'id': 1}; it must be a list",)),
+        ({"queries": [1]}, ("queries.0 is 1; it must be an object",)),
+        (asked(), ("queries.0: nothing is given", "embedding, text, code and id")),
+        (asked(code="00ff", id=2), ("queries.0: code and id is given",)),
+        (asked(row=1), ("queries.0: row: there is no such field; there are embedding, text, code, id",)),
+        (asked(id=2**63), ("queries.0.id: it must be an integer of 64 bits, or a text",)),
+        (asked(id="zero"), ("queries.0.id is 'zero'; the ids of the index are integers of 64 bits",)),
+        (asked(code="abc"), ("queries.0.code is 'abc'", "4 hexadecimal digits")),
+        (asked(code="0" * 100000), ("queries.0.code is", "…")),
+        (asked(embedding=[1e39] * 64), ("queries.0.embedding is so large", "not finite")),
+        (asked(id=1) | {"k": 1001}, ("k is 1001; it must be at most 1000",)),
+        (asked(id=1) | {"radius": 17}, ("radius is 17", "(16)")),
+        (
+            asked(id=1) | {"where": {"label": None}},
+            ("where: label must be a text, a number of 64 bits, true or false",),
+        ),
+        (asked(id=1) | {"where": "row < "}, ("where is 'row < '; it must be conditions such as",)),
+        (asked(id=1) | {"where": "row < x"}, ("where wants 'row' to be < 'x'; the column holds int64",)),
+        (asked(id=1) | {"where": ", ".join(["row < 9"] * 17)}, ("where: 17 columns are given; there may be 16",)),
+        (asked(id=1) | {"where": 3}, ("where: it must be a text, a number",)),
+        (asked(id=1) | {"ranking": "magic"}, ("ranking is 'magic'; it must be 'hamming' or 'real'",)),
+        (asked(id=1) | {"rerank": "asymmetric"}, ("rerank is 'asymmetric'; it must be 'outputs' or 'embeddings'",)),
+        (asked(id=1) | {"rerank": "outputs"}, ("rerank is 'outputs', and the index stores no vectors",)),
+        (asked(code="0000") | {"ranking": "real"}, ("ranking is 'real'", "queries.0 has only a code", "its embedding")),
+        (asked(id=1) | {"ranking": "real"}, ("ranking is 'real'", "queries.0 has only a code")),
+        (asked(embedding="AAAA" * 16), ("embedding has 12 numbers; the model takes 64",)),
+        (asked(embedding="é"), ("embedding: it is text, but not the base64 of float32",)),
         ([], ("",)),
         # What follows must be short and writable, too, however long or strange the body is.
-        ({"row": 1, "x" * 100_000: 1}, ("",)),
-        ({"row": 1, "where": {"x" * 100_000: None}}, ("",)),
-        ({"row": 1, "where": {"label": "\ud800"}}, ("",)),
-        ({"row": 1, "\ud800": 1}, ("",)),
-        ({"row": 1, "a\n\u2028b": 1}, ("",)),
-        ({"row": 1, "where": {"a\nb": None}}, ("",)),
+        (asked(id=1) | {"x" * 100_000: 1}, ("",)),
+        (asked(**{"x" * 100_000: 1}), ("",)),
+        (asked(id=1) | {"where": {"x" * 100_000: None}}, ("",)),
+        (asked(id=1) | {"where": {"label": "\ud800"}}, ("",)),
+        (asked(id="\ud800"), ("",)),
+        (asked(**{"\ud800": 1}), ("",)),
+        (asked(id=1) | {"a\n\u2028b": 1}, ("",)),
+        (asked(id=1) | {"where": {"a\nb": None}}, ("",)),
         (b"\xff\xfe", ("",)),
-        (b'{"embedding": [' + b"NaN," * 63 + b"-Infinity]}", ("",)),
+        (b'{"queries": [{"embedding": [' + b"NaN," * 63 + b"-Infinity]}]}", ("",)),
         (b"[" * 100_000, ("",)),
         (b'{"where":' * 15_000, ("",)),
-        (b'{"row": ' + b"9" * 10_000 + b"}", ("",)),
+        (b'{"queries": [{"id": ' + b"9" * 10_000 + b"}]}", ("",)),
     ],
 )
 def test_searches_that_cannot_be(client, body, parts):
@@ -59,7 +75,19 @@ def test_searches_that_cannot_be(client, body, parts):
 
 
 def test_an_unknown_id_is_not_found(client):
-    assert_refused(client.post("/v1/search", json={"id": 10**9}), 404, "id is 1000000000", "no such code")
+    """Neither by a search nor by what else asks for ids."""
+    for path in ("/v1/search", "/v1/encode"):
+        told = "queries.1.id is 1000000000, which the index does not have"
+        assert_refused(client.post(path, json={"queries": [{"id": 1}, {"id": 10**9}]}), 404, told)
+    got = client.post("/v1/items/get", json={"ids": [1, 10**9]})
+    assert_refused(got, 404, "ids holds 1000000000, which the index does not have")
+    assert_refused(client.get("/v1/items/1000000000/image"), 404, "the id is 1000000000, which the index does not have")
+
+
+def test_a_row_out_of_range_is_not_found(client):
+    for row in (-1, 1797, 2**70):
+        assert_refused(search(client, row=row), 404, f"row is {row}; it must be from 0 to 1796")
+        assert_refused(client.get(f"/page/rows/{row}/image"), 404, f"row is {row}")
 
 
 @pytest.mark.parametrize(
@@ -87,7 +115,7 @@ def test_an_image_needs_no_good_name(client):
         ({"k": ""}, "k is ''"),
         ({"k": ["1", "2"]}, "k is given twice"),
         ({"where": "[" * 5000}, "where is"),
-        ({"row": "1"}, "row"),
+        ({"queries": "1"}, "queries: there is no such field"),
         ({f"f{number}": "1" for number in range(40)}, "fields"),
         ({"k": "1" * 2_000_000}, ""),
     ],
@@ -116,9 +144,12 @@ def test_bodies_that_are_no_form(client, kind, body, status):
     )
 
 
-def test_two_images_are_too_many(client):
+def test_images_that_cannot_be(client):
     image = png(np.zeros((8, 8)))
-    assert_refused(client.post("/v1/search", files=[("image", image), ("image", image)]), 400)
+    assert_refused(client.post("/v1/search", files=[("image", image)] * 101), 400, "Maximum number of files is 100")
+    assert_refused(
+        client.post("/v1/encode", files=[("image", image), ("image", b"text")]), 422, "image 2 of 2: image is"
+    )
     assert_refused(client.post("/v1/search", files={"picture": image}), 422, "'image'")
 
 
@@ -143,26 +174,31 @@ def test_too_large_a_body_is_refused_while_it_comes_in(digits_service, path, mon
 
 
 def test_json_is_small_however_large_an_image_may_be(client):
-    body = b'{"embedding":[' + b"[]," * 175_000 + b"[]]}"
+    body = b'{"queries":[' + b"[]," * 175_000 + b"[]]}"
     typed = {"Content-Type": "application/json"}
     for kind in (typed, {"Content-Type": "text/plain"}, {}):
         assert_refused(client.post("/v1/search", content=body, headers=kind), 413, "262,144 bytes")
     assert_refused(client.post("/v1/search", content=iter([body[:-2], b"]}"]), headers=typed), 413, "262,144 bytes")
-    assert client.get("/v1/about").json()["limits"]["max_json"] == 262_144
+    assert client.get("/v1/info").json()["limits"]["max_json"] == 262_144
+
+
+NAMES = b"".join(b',"%x":1' % number for number in range(25_000))
 
 
 @pytest.mark.parametrize(
     ("body", "part"),
     [
-        (b'{"embedding":[' + b"[]," * 80_000 + b"[]]}", "more lists"),
-        (b'{"embedding":[' + b'"a",' * 60_000 + b"1]}", "embedding.0 is 'a'; it must be a number"),
-        (b'{"row":1' + b"".join(b',"%x":1' % number for number in range(25_000)) + b"}", "0: there is no such field"),
+        (b'{"queries":[' + b"[]," * 80_000 + b"[]]}", "more lists"),
+        (b'{"queries":[' + b"{}," * 90 + b"{}]}", "queries.0: nothing is given"),
         (
-            b'{"row":1,"where":{' + b"".join(b'"%x":1,' % number for number in range(25_000)) + b'"":1}}',
-            "25,001 columns",
+            b'{"queries":[{"embedding":[' + b'"a",' * 60_000 + b"1]}]}",
+            "queries.0.embedding.0 is 'a'; it must be a number",
         ),
-        (b'{"row":1,"where":{"label":[' + b"{}," * 15_000 + b"1]}}", "or a list of at most 1,000 of these"),
-        (b'{"row":1,"where":{"label":[' + b"null," * 900 + b"1]}}", "where: label must be"),
+        (b'{"queries":[{"id":1' + NAMES + b"}]}", "queries.0: 0: there is no such field"),
+        (b'{"queries":[{"id":1}]' + NAMES + b"}", "0: there is no such field"),
+        (b'{"queries":[{"id":1}],"where":{"":1' + NAMES + b"}}", "25,001 columns"),
+        (b'{"queries":[{"id":1}],"where":{"label":[' + b"{}," * 15_000 + b"1]}}", "a list of at most 1,000 of these"),
+        (b'{"queries":[{"id":1}],"where":{"label":[' + b"null," * 900 + b"1]}}", "where: label must be"),
     ],
 )
 def test_one_error_is_made_of_json_full_of_errors(client, monkeypatch, body, part):
@@ -181,14 +217,14 @@ def test_bodies_are_parsed_in_a_thread(client, monkeypatch):
         monkeypatch.setattr(
             requests, name, lambda *given, parse=parse: threads.append(threading.current_thread().name) or parse(*given)
         )
-    assert client.post("/v1/encode", json={"row": 1}).status_code == 200
+    assert client.post("/v1/encode", json=asked(id=1)).status_code == 200
     assert client.post("/v1/encode", files={"image": png(np.zeros((8, 8)))}).status_code == 200
     assert len(threads) == 2
     assert all(name.startswith("lbhash-request") for name in threads)
 
 
 def test_no_redirect_leads_to_the_host_that_a_request_names(client):
-    for path in ("/health/", "/v1/search/", "/static", "/v1/about/"):
+    for path in ("/health/", "/v1/search/", "/static", "/v1/info/"):
         answer = client.get(path, headers={"Host": "evil.example"}, follow_redirects=False)
         assert_refused(answer, 404)
         assert "evil" not in str(answer.headers)
@@ -196,7 +232,7 @@ def test_no_redirect_leads_to_the_host_that_a_request_names(client):
 
 def test_wrong_methods_and_places(client):
     assert_refused(client.get("/v1/search"), 405)
-    for path in ("/", "/docs", "/static/app.js", "/health", "/ready", "/metrics", "/v1/about", "/v1/row/3/image"):
+    for path in ("/", "/docs", "/static/app.js", "/health", "/ready", "/metrics", "/v1/info", "/v1/items/3/image"):
         asked, read = client.head(path), client.get(path)
         assert (asked.status_code, asked.headers["content-type"]) == (200, read.headers["content-type"])
     assert client.head("/v1/search").status_code == 405
@@ -231,4 +267,4 @@ def test_pages_of_other_sites_are_refused_without_a_token(digits_service):
     settings = Settings(digits_service.model, digits_service.index, read_token="s3cret")
     with TestClient(create_app(settings), base_url=local) as client:
         headers = {"Origin": "http://evil.example", "Authorization": "Bearer s3cret"}
-        assert client.post("/v1/search", json={"id": 0}, headers=headers).status_code == 200
+        assert client.post("/v1/search", json=asked(id=0), headers=headers).status_code == 200

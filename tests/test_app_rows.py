@@ -10,7 +10,7 @@ import pytest
 from fastapi.testclient import TestClient
 from PIL import Image
 
-from app_answers import HOME, assert_refused, png
+from app_answers import HOME, assert_refused, only, png, search
 from lbhash import Hasher, TrainingArguments
 from lbhash.codes.io import CodeTable
 from lbhash.index import build_index
@@ -64,16 +64,16 @@ def test_images_are_searched_by_the_backbone(service, images):
     settings, hasher = service
     labels, arrays = images
     with TestClient(create_app(settings), base_url=HOME) as client:
-        about = client.get("/v1/about").json()
-        assert (about["rows"], about["pictures"], about["takes_pictures"]) == (45, True, True)
+        info = client.get("/v1/info").json()
+        assert (info["rows"], info["images"], info["takes_images"]) == (45, True, True)
         for row in (0, 20, 44):
             code = hasher.encode(MeanColor().embed([arrays[row]]))[0].tobytes().hex()
-            by_row = client.post("/v1/search", json={"row": row, "k": 3}).json()
-            by_image = client.post("/v1/search", files={"image": png(arrays[row])}, data={"k": "3"}).json()
+            by_row = only(search(client, row=row, k=3))
+            by_image = only(client.post("/v1/search", files={"image": png(arrays[row])}, data={"k": "3"}))
             assert by_row["query"]["code"] == by_image["query"]["code"] == code
             assert by_row["query"]["label"] == labels[row]
             assert by_row["neighbors"] == by_image["neighbors"]
-            answer = client.get(f"/v1/row/{row}/image")
+            answer = client.get(f"/page/rows/{row}/image")
             assert answer.headers["content-type"] == "image/webp"
             shown = np.asarray(Image.open(io.BytesIO(answer.content)))
             assert shown.shape == arrays[row].shape
@@ -88,9 +88,9 @@ def test_without_the_backbone_images_are_only_shown(service):
     settings, _ = service
     bare = Settings(settings.model, settings.index, settings.data)
     with TestClient(create_app(bare), base_url=HOME) as client:
-        assert client.get("/v1/about").json()["takes_pictures"] is False
-        assert client.get("/v1/row/1/image").status_code == 200
-        assert_refused(client.post("/v1/search", json={"row": 1}), 422, "no backbone")
+        assert client.get("/v1/info").json()["takes_images"] is False
+        assert client.get("/page/rows/1/image").status_code == 200
+        assert_refused(search(client, row=1), 422, "no backbone")
 
 
 def test_a_folder_of_class_folders_is_served(service, images, tmp_path):
@@ -108,18 +108,18 @@ def test_a_folder_of_class_folders_is_served(service, images, tmp_path):
     (folder / "dog" / "zz.png").symlink_to(tmp_path / "secret.png")
     served = Settings(settings.model, tmp_path / "named", folder, "backbone", concurrency=1)
     with TestClient(create_app(served), base_url=HOME) as client:
-        about = client.get("/v1/about").json()
-        assert (about["rows"], about["pictures"]) == (46, True)
-        found = client.post("/v1/search", json={"row": 20, "k": 45, "where": "label=bird"}).json()
+        info = client.get("/v1/info").json()
+        assert (info["rows"], info["images"]) == (46, True)
+        found = only(search(client, row=20, k=45, where="label=bird"))
         assert found["query"]["label"] == "cat"
-        assert {(one["metadata"]["label"], one["row"] < 15) for one in found["neighbors"]} == {("bird", True)}
+        assert {(one["metadata"]["label"], one["id"] < 15) for one in found["neighbors"]} == {("bird", True)}
         for row in (0, 20, 44):
-            shown = np.asarray(Image.open(io.BytesIO(client.get(f"/v1/row/{row}/image").content)))
+            shown = np.asarray(Image.open(io.BytesIO(client.get(f"/page/rows/{row}/image").content)))
             np.testing.assert_allclose(shown, arrays[row], atol=6)
         (folder / "cat" / f"{order[20]:02}.png").unlink()
         for row in (20, 45):  # which is gone, and which leads out of the folder
-            assert_refused(client.get(f"/v1/row/{row}/image"), 404, f"row {row} has no image")
-            assert_refused(client.post("/v1/search", json={"row": row}), 422, f"row {row} has no image")
+            assert_refused(client.get(f"/page/rows/{row}/image"), 404, f"row {row} has no image")
+            assert_refused(search(client, row=row), 422, f"row {row} has no image")
 
 
 def test_embeddings_beside_the_images_are_used(tmp_path, images):
@@ -159,9 +159,9 @@ def test_a_binary_column_and_a_damaged_image(tmp_path, digits_service):
     pq.write_table(pa.table({"image": [png(np.zeros((4, 4))), b"damaged", None]}), tmp_path / "d.parquet")
     settings = Settings(digits_service.model, digits_service.index, tmp_path / "d.parquet")
     with TestClient(create_app(settings), base_url=HOME) as client:
-        assert client.get("/v1/row/0/image").status_code == 200
-        assert_refused(client.get("/v1/row/1/image"), 422, "must be an image")
-        assert_refused(client.get("/v1/row/2/image"), 404, "no image")
+        assert client.get("/page/rows/0/image").status_code == 200
+        assert_refused(client.get("/page/rows/1/image"), 422, "must be an image")
+        assert_refused(client.get("/page/rows/2/image"), 404, "no image")
 
 
 def test_data_that_cannot_be(tmp_path, digits_service, write_parquet):

@@ -75,12 +75,12 @@ def test_a_real_service_from_its_start_to_its_end(service):
         return answer.status, answer.getheader("X-Request-ID"), answer.read()
 
     typed = {"Content-Type": "application/json"}
-    body = json.dumps({"embedding": [7.0625] * 64, "k": 3})
+    body = json.dumps({"queries": [{"embedding": [7.0625] * 64}], "k": 3})
     status, name, first = ask("POST", "/v1/search", body, **typed, **{"X-Request-ID": "from-the-proxy"})
     assert (status, name) == (200, "from-the-proxy")
     assert ask("GET", "/health", Host="b.example")[0] == 421
     assert ask("POST", "/v1/search", body.replace("embedding", "s3cret-field"), **typed)[0] == 422
-    assert ask("GET", "/v1/about", token="s3cret-guess")[0] == 401
+    assert ask("GET", "/v1/info", token="s3cret-guess")[0] == 401
     status, last, _ = ask("GET", "/s3cret-path?token=s3cret-query", **{"X-Request-ID": 'a"b\tc'})
     assert status == 404
     client = connect()
@@ -94,11 +94,11 @@ def test_a_real_service_from_its_start_to_its_end(service):
     # Files that are cut in place change no answer.
     for file in index.glob("0*"):
         os.truncate(file, 0)
-    assert json.loads(ask("POST", "/v1/search", body, **typed)[2])["neighbors"] == json.loads(first)["neighbors"]
+    assert json.loads(ask("POST", "/v1/search", body, **typed)[2])["answers"] == json.loads(first)["answers"]
 
     # Images are decoded by children, which end with the service.
-    content, kind = form(ask("GET", "/v1/row/1/image")[2])
-    assert json.loads(ask("POST", "/v1/encode", content, **{"Content-Type": kind})[2])["bits"] == 16
+    content, kind = form(ask("GET", "/v1/items/1/image")[2])
+    assert json.loads(ask("POST", "/v1/encode", content, **{"Content-Type": kind})[2])["answers"][0]["bits"] == 16
     children = psutil.Process(process.pid).children(recursive=True)
     assert children
 
@@ -118,7 +118,7 @@ def test_a_real_service_from_its_start_to_its_end(service):
     assert process.poll() is None
     running.send(body[5:].encode())
     answer = running.getresponse()
-    assert (answer.status, len(json.load(answer)["neighbors"])) == (200, 3)
+    assert (answer.status, len(json.load(answer)["answers"][0]["neighbors"])) == (200, 3)
     running.close()
     log = process.stderr.read()
     assert process.wait(30) == 0
@@ -137,7 +137,7 @@ def test_a_real_service_from_its_start_to_its_end(service):
         ("GET", "none", 404),
         ("POST", "none", 413),
         ("POST", "/search", 200),
-        ("GET", "/row/{row}/image", 200),
+        ("GET", "/items/{id}/image", 200),
         ("POST", "/encode", 200),
         ("GET", "/health", 200),
         ("POST", "/search", 200),
@@ -205,20 +205,20 @@ def test_files_that_are_no_certificate(certificate, tmp_path):
 def test_what_fails_is_logged_with_its_level(digits_service, caplog, monkeypatch):
     app = create_app(digits_service)
     with TestClient(app, base_url=HOME, raise_server_exceptions=False) as client:
-        monkeypatch.setattr(app.state.service.engine, "about", lambda: 1 / 0)
-        assert client.get("/v1/about").status_code == 500
+        monkeypatch.setattr(app.state.service.engine, "info", lambda: 1 / 0)
+        assert client.get("/v1/info").status_code == 500
         assert not [record for record in caplog.records if record.name == REQUESTS.name]  # it has to be wanted
         caplog.set_level(logging.INFO, REQUESTS.name)
-        app_answers.assert_refused(client.get("/v1/about"), 500, "its log says why")
-        monkeypatch.setattr(app.state.service.engine, "about", lambda: (_ for _ in ()).throw(MemoryError))
-        assert client.get("/v1/about").status_code == 503
+        app_answers.assert_refused(client.get("/v1/info"), 500, "its log says why")
+        monkeypatch.setattr(app.state.service.engine, "info", lambda: (_ for _ in ()).throw(MemoryError))
+        assert client.get("/v1/info").status_code == 503
         assert client.get("/health").headers["x-request-id"]
         for name in ("a" * 64, "a" * 65, "a b", ""):
             answered = client.get("/health", headers={"X-Request-ID": name}).headers["x-request-id"]
             assert (answered == name) == (name == "a" * 64)
     records = [record for record in caplog.records if record.name == REQUESTS.name]
     told = [(record.levelname, record.facts["route"], record.facts["status"]) for record in records]
-    assert told == [("ERROR", "/about", 500), ("WARNING", "/about", 503), *5 * [("INFO", "/health", 200)]]
+    assert told == [("ERROR", "/info", 500), ("WARNING", "/info", 503), *5 * [("INFO", "/health", 200)]]
 
 
 def test_lines_of_the_log_are_json_and_few():

@@ -15,12 +15,16 @@ from lbhash.service.server import check_access
 pytestmark = pytest.mark.usefixtures("quiet")
 READ, WRITE = "to-read", "to-write"
 READS = [
-    ("POST", "/v1/search", {"id": 0}),
-    ("POST", "/v1/encode", {"row": 0}),
-    *(("GET", path, None) for path in ("/v1/about", "/v1/map", "/v1/summary", "/v1/row/1/image")),
+    ("POST", "/v1/search", {"queries": [{"id": 0}]}),
+    ("POST", "/v1/encode", {"queries": [{"id": 0}]}),
+    ("POST", "/v1/items/get", {"ids": [0]}),
+    ("POST", "/page/search", {"row": 0}),
+    *(("GET", path, None) for path in ("/v1/info", "/page/map", "/page/summary", "/page/rows/1/image")),
+    ("GET", "/v1/items/1/image", None),
     *(("GET", path, None) for path in ("/metrics", "/openapi.json")),
 ]
-CHANGES = [("POST", "/v1/add", {"embeddings": [[0.0] * 64], "ids": [9000]}), ("POST", "/v1/remove", {"ids": [9000]})]
+ITEM = {"embeddings": [[0.0] * 64], "ids": [9000]}
+CHANGES = [("POST", "/v1/items", ITEM), ("PUT", "/v1/items", ITEM), ("POST", "/v1/items/delete", {"ids": [9000]})]
 WRONG = ("Bearer to-rea", "Bearer ", "Bearer to-read to-write", "Basic to-write", "to-write", "Bearer \xe9", "")
 
 
@@ -71,11 +75,11 @@ def test_without_changes_both_tokens_read(digits_service):
     with TestClient(create_app(replace(digits_service, read_token=READ, write_token=WRITE)), base_url=HOME) as client:
         for token in (READ, WRITE):
             headers = {"Authorization": f"Bearer {token}"}
-            assert client.get("/v1/about", headers=headers).status_code == 200
-            assert_refused(client.post("/v1/add", json={}, headers=headers), 404)
+            assert client.get("/v1/info", headers=headers).status_code == 200
+            assert_refused(client.post("/v1/items", json={}, headers=headers), 404)
     with TestClient(create_app(replace(digits_service, read_token=READ)), base_url=HOME) as client:
-        assert_refused(client.get("/v1/about"), 401, "this service needs a token")
-        assert_refused(client.get("/v1/about", headers={"Authorization": "Bearer x"}), 401, "the token is wrong")
+        assert_refused(client.get("/v1/info"), 401, "this service needs a token")
+        assert_refused(client.get("/v1/info", headers={"Authorization": "Bearer x"}), 401, "the token is wrong")
 
 
 @pytest.mark.parametrize(

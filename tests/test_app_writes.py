@@ -8,12 +8,13 @@ import shutil
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from urllib.parse import quote
 
 import numpy as np
 import pytest
 from fastapi.testclient import TestClient
 
-from app_answers import HOME, assert_refused
+from app_answers import HOME, assert_refused, only, search
 from lbhash import Hasher
 from lbhash.codes.io import CodeTable
 from lbhash.data import load_table
@@ -42,32 +43,85 @@ def rows():
     return load_table("digits").embeddings.astype(np.float64).tolist()
 
 
-def post(client, path, **body):
-    answer = client.post(f"/v1/{path}", json=body)
+def sent(answer):
     assert answer.status_code == 200, answer.text
     return answer.json()
 
 
+def add(client, **body):
+    return sent(client.post("/v1/items", json=body))
+
+
+def delete(client, *ids):
+    return sent(client.post("/v1/items/delete", json={"ids": ids}))
+
+
+def get(client, *ids):
+    return sent(client.post("/v1/items/get", json={"ids": ids}))["items"]
+
+
 def nearest(client, embedding, k=1, **options):
-    return post(client, "search", embedding=embedding, k=k, **options)["neighbors"]
+    return only(search(client, embedding=embedding, k=k, **options))["neighbors"]
 
 
-def test_what_is_added_is_found_at_once_and_gone_once_it_is_removed(client, settings, rows):
+def test_what_is_added_is_found_at_once_and_gone_once_it_is_deleted(client, settings, rows):
     before = Index.open(settings.index, mode="a")
-    added = post(client, "add", embeddings=rows[:2], metadata={"label": [7, 8]})
+    added = add(client, embeddings=rows[:2], metadata={"label": [7, 8]})
     first = before.state.next_id
     assert added == {"ids": [first, first + 1], "codes": len(before) + 2, "generation": before.generation + 1}
     found = {one["id"]: one for one in nearest(client, rows[0], 1000, radius=0)}
     assert found[first]["metadata"] == {"row": None, "label": 7}
-    assert found[first]["row"] is None
+    assert get(client, first)[0].items() <= found[first].items()
     stored = Index.open(settings.index, mode="a")  # what the command would see
     stored.verify()
-    assert stored.codes_of([first])[0].tobytes().hex() == post(client, "encode", row=0)["code"]
-    assert post(client, "remove", ids=[first + 1, first])["codes"] == len(before)
+    assert stored.codes_of([first])[0].tobytes().hex() == only(search(client, row=0))["query"]["code"]
+    assert delete(client, first + 1, first)["codes"] == len(before)
     assert first not in {one["id"] for one in nearest(client, rows[0], 1000, radius=0)}
     health = client.get("/health").json()
     assert (health["codes"], health["generation"]) == (len(before), before.generation + 2)
     assert Index.open(settings.index, mode="a").ids().tolist() == before.ids().tolist()
+
+
+def test_a_put_adds_and_replaces(client, settings, rows):
+    before = Index.open(settings.index, mode="a")
+    body = {"embeddings": rows[:2], "ids": [3, 9000], "metadata": {"label": [7, 8]}}
+    for change in (1, 2):  # repeating it is safe
+        changed = sent(client.put("/v1/items", json=body))
+        assert changed == {"ids": [3, 9000], "codes": len(before) + 1, "generation": before.generation + change}
+        codes = Hasher.from_pretrained(settings.model).encode(np.array(rows[:2], np.float32))
+        assert get(client, 9000, 3) == [
+            {"id": name, "code": code.tobytes().hex(), "label": label, "metadata": {"row": None, "label": label}}
+            for name, code, label in ((9000, codes[1], 8), (3, codes[0], 7))
+        ]
+
+
+def test_an_id_that_is_there_is_a_conflict(client, settings, rows):
+    before = client.get("/health").json()
+    body = {"embeddings": rows[:2], "ids": [9000, 3]}
+    assert_refused(
+        client.post("/v1/items", json=body), 409, "ids holds 3, which the index already has; PUT replaces its item"
+    )
+    assert client.get("/health").json() == before
+
+
+def test_ids_that_are_not_there_are_not_found(client):
+    before = client.get("/health").json()
+    for path in ("/v1/items/get", "/v1/items/delete"):
+        assert_refused(client.post(path, json={"ids": [0, 10**9]}), 404, "ids holds 1000000000, which the index does")
+    assert client.get("/health").json() == before
+
+
+def test_an_item_has_the_image_of_its_row_whatever_its_id(settings, rows):
+    names = ["shoes/grün 1", "a/image", "50 %?#", "ä" * 100]
+    index = Index.open(settings.index, mode="a")
+    table = CodeTable(index.codes_of(range(4)), index.bits, np.arange(4), None, index.model)
+    build_index(table, settings.index, ids=names, metadata={"row": [7, 8, 9, None]}, overwrite=True)
+    with TestClient(create_app(settings), base_url=HOME) as client:
+        for name, row in zip(names[:3], (7, 8, 9), strict=True):
+            shown = client.get(f"/v1/items/{quote(name, safe='')}/image")
+            assert shown.content == client.get(f"/page/rows/{row}/image").content
+        assert_refused(client.get(f"/v1/items/{quote(names[3])}/image"), 404, "which has no row in the data")
+        assert_refused(client.get("/v1/items/shoes%2F/image"), 404, "the id is 'shoes/', which the index does not have")
 
 
 @pytest.mark.parametrize("ids", [["sku 7, é", "sku-8"], [-(2**63), 2**62 + 1]], ids=["texts", "wide"])
@@ -76,41 +130,46 @@ def test_ids_that_people_have(settings, rows, ids):
     table = CodeTable(index.codes_of(range(2)), index.bits, np.arange(2), None, index.model)
     build_index(table, settings.index, ids=ids, metadata={"price": [1, 2]}, overwrite=True)
     with TestClient(create_app(settings), base_url=HOME) as client:
-        assert client.get("/v1/about").json()["ids"] == ("string" if isinstance(ids[0], str) else "int64")
+        assert client.get("/v1/info").json()["ids"] == ("string" if isinstance(ids[0], str) else "int64")
         for asked in (ids[0], str(ids[0])):  # as text, too
-            answer = post(client, "search", id=asked, k=1)
+            answer = only(search(client, id=asked, k=1))
             assert (answer["query"]["id"], answer["query"]["metadata"]) == (ids[0], {"price": 1})
             assert answer["neighbors"][0]["distance"] == 0
-        assert [one["id"] for one in post(client, "search", id=ids[0], where={"id": ids[1:]})["neighbors"]] == ids[1:]
+            assert get(client, asked)[0]["id"] == ids[0]
+        other = only(search(client, id=ids[0], where={"id": ids[1:]}))["neighbors"]
+        assert [one["id"] for one in other] == ids[1:]
         more = ids[1] + "'" if isinstance(ids[0], str) else ids[1] + 1
-        added = post(client, "add", embeddings=rows[:1], ids=[more], metadata={"price": [3]})
+        added = add(client, embeddings=rows[:1], ids=[more], metadata={"price": [3]})
         assert (added["ids"], added["codes"]) == ([more], 3)
         assert more in [one["id"] for one in nearest(client, rows[0], 3, radius=0)]
         again = {"embeddings": rows[:1], "ids": [more]}
-        assert_refused(client.post("/v1/add", json=again), 422, f"ids holds {more!r}, which the index already has")
-        assert post(client, "remove", ids=ids)["ids"] == ids
-        assert_refused(client.post("/v1/search", json={"id": ids[0]}), 404, f"id is {ids[0]!r}, and the index has no")
-        surrogate = {"content": '{"id": "\\ud800"}', "headers": {"Content-Type": "application/json"}}
-        assert_refused(client.post("/v1/search", **surrogate), 404, "and the index has no such code")
+        assert_refused(client.post("/v1/items", json=again), 409, f"ids holds {more!r}, which the index already has")
+        assert delete(client, *ids)["ids"] == ids
+        assert_refused(search(client, id=ids[0]), 404, f"queries.0.id is {ids[0]!r}, which the index does not have")
     assert Index.open(settings.index, mode="a").ids().tolist() == [more]
 
 
+ONE = {"embeddings": [[0.0] * 64]}
+TWO = {"embeddings": [[0.0] * 64] * 2}
 REFUSED = [
-    ("add", {}, ("embeddings is missing",)),
-    ("add", {"embeddings": [[0.0] * 63]}, ("embeddings.0 has 63 numbers",)),
-    ("add", {"embeddings": [[0.0] * 64], "ids": [1, 2]}, ("ids", "one for each code")),
-    ("add", {"embeddings": [[0.0] * 64] * 2, "ids": [99999, 99999]}, ("ids holds 99999 twice",)),
-    ("add", {"embeddings": [[0.0] * 64], "metadata": {"color": [1]}}, ("color", "row, label")),
-    ("add", {"embeddings": [[0.0] * 64], "metadata": {"label": ["three"]}}, ("'label'", "int64")),
-    ("add", {"embeddings": [[0.0] * 64] * 2, "metadata": {"label": [3, "a"]}}, ("'label'", "one type")),
-    ("add", {"embeddings": [[0.0] * 64], "metadata": {"label": ["\ud800"]}}, ("",)),
-    ("add", {"embeddings": [[0.0] * 64], "rows": [1]}, ("rows: there is no such field",)),
-    ("remove", {"ids": [0, 10**9]}, ("1000000000",)),
-    ("remove", {"ids": [0, 0]}, ("0 twice",)),
-    ("remove", {"ids": [0, "zero"]}, ("ids holds texts and others",)),
-    ("remove", {"ids": [1.5]}, ("ids.0: it must be an integer of 64 bits, or a text",)),
-    ("remove", {"ids": [2**63]}, ("ids.0: it must be an integer",)),
-    ("remove", {"ids": list(range(1001))}, ("ids has 1001 values; it must have at most 1,000",)),
+    ("items", {}, ("nothing is given; it must be one of embeddings and texts",)),
+    ("items", ONE | {"texts": ["a"]}, ("embeddings and texts is given",)),
+    ("items", {"texts": ["a"]}, ("texts.0 is a text, and the model takes none",)),
+    ("items", {"embeddings": [[0.0] * 64, [0.0] * 63]}, ("embeddings.1 has 63 numbers",)),
+    ("items", ONE | {"ids": [1, 2]}, ("ids has 2 values; it must have 1, one for each item",)),
+    ("items", ONE | {"ids": ["a"]}, ("ids.0 is 'a'; the ids of the index are integers",)),
+    ("items", TWO | {"ids": [99999, 99999]}, ("ids holds 99999 twice",)),
+    ("items", ONE | {"metadata": {"color": [1]}}, ("color", "row, label")),
+    ("items", ONE | {"metadata": {"label": [1, 2]}}, ("metadata.label has 2 values; it must have 1",)),
+    ("items", ONE | {"metadata": {"label": ["three"]}}, ("'label'", "int64")),
+    ("items", TWO | {"metadata": {"label": [3, "a"]}}, ("'label'", "one type")),
+    ("items", ONE | {"metadata": {"label": ["\ud800"]}}, ("",)),
+    ("items", ONE | {"rows": [1]}, ("rows: there is no such field",)),
+    ("items/delete", {"ids": [0, 0]}, ("0 twice",)),
+    ("items/delete", {"ids": [0, "zero"]}, ("ids.1 is 'zero'; the ids of the index are integers of 64 bits",)),
+    ("items/delete", {"ids": [1.5]}, ("ids.0: it must be an integer of 64 bits, or a text",)),
+    ("items/get", {"ids": [2**63]}, ("ids.0: it must be an integer",)),
+    ("items/get", {"ids": list(range(1001))}, ("ids has 1001 values; it must have at most 1,000",)),
 ]
 
 
@@ -119,20 +178,22 @@ def test_changes_that_cannot_be(client, settings):
     for path, body, parts in REFUSED:
         answer = client.post(f"/v1/{path}", content=json.dumps(body), headers={"Content-Type": "application/json"})
         assert_refused(answer, 422, *parts)
+    assert_refused(client.put("/v1/items", json=ONE), 422, "ids is missing")
     assert client.get("/health").json() == before
     assert not Index.open(settings.index, mode="a").outdated()
 
 
 def test_a_form_changes_nothing(client):
-    assert_refused(client.post("/v1/add", files={"image": b"x"}), 415, "application/json")
-    assert_refused(client.post("/v1/add", content=b" " * (1 << 18) + b"{}"), 413)
+    assert_refused(client.post("/v1/items", files={"image": b"x"}), 415, "application/json")
+    assert_refused(client.put("/v1/items", content=b" " * (1 << 18) + b"{}"), 413)
 
 
-def test_only_a_writable_service_has_them(digits_service):
+def test_only_a_writable_service_changes_items(digits_service):
     with TestClient(create_app(digits_service), base_url=HOME) as client:
-        for path in ("/v1/add", "/v1/remove"):
-            assert_refused(client.post(path, json={"ids": [0]}), 404)
+        for method, path in (("POST", "/v1/items"), ("PUT", "/v1/items"), ("POST", "/v1/items/delete")):
+            assert_refused(client.request(method, path, json={"ids": [0]}), 404)
             assert path not in client.get("/openapi.json").json()["paths"]
+        assert get(client, 0)[0]["id"] == 0
 
 
 def test_other_writers_at_the_same_time_lose_nothing(client, settings, rows):
@@ -141,7 +202,7 @@ def test_other_writers_at_the_same_time_lose_nothing(client, settings, rows):
 
     def by_requests(first):
         begin.wait()
-        return [post(client, "add", embeddings=[row])["ids"][0] for row in rows[first : first + 6]]
+        return [add(client, embeddings=[row])["ids"][0] for row in rows[first : first + 6]]
 
     def by_command():
         begin.wait()
@@ -158,7 +219,7 @@ def test_other_writers_at_the_same_time_lose_nothing(client, settings, rows):
     index.verify()
     assert len(index) == before + 18
     assert set(ids) <= set(index.ids().tolist())
-    post(client, "add", embeddings=rows[:1])  # sees what the others wrote
+    add(client, embeddings=rows[:1])  # sees what the others wrote
     assert client.get("/health").json()["codes"] == before + 19
 
 
@@ -166,12 +227,12 @@ def test_a_change_does_not_wait_long_for_a_command(client, settings, rows, monke
     with monkeypatch.context() as short:
         short.setattr("lbhash.service.engine.QUEUE_SECONDS", 0.05)
         with store.locked(settings.index):
-            refused = client.post("/v1/add", json={"embeddings": rows[:1]})
+            refused = client.post("/v1/items", json={"embeddings": rows[:1]})
             assert_refused(refused, 503, "another writer", "0.05 s")
             assert refused.headers["retry-after"] == "1"
             first = int(Index.open(settings.index).ids()[0])
-            assert client.post("/v1/search", json={"id": first}).status_code == 200
-        post(client, "add", embeddings=rows[:1])
+            assert search(client, id=first).status_code == 200
+        add(client, embeddings=rows[:1])
 
 
 @pytest.mark.parametrize("kept", ["outputs", "embeddings"])
@@ -182,10 +243,15 @@ def test_stored_vectors_are_added_too(digits_service, tmp_path, rows, kept):
     table = CodeTable(hasher.encode(x), 16, np.arange(50), None, hasher.model_.fingerprint())
     build_index(table, tmp_path / "i", vectors=vectors, store=kept)
     with TestClient(create_app(Settings(digits_service.model, tmp_path / "i", writable=True)), base_url=HOME) as client:
-        post(client, "add", embeddings=rows[1790:1791])
+        add(client, embeddings=rows[1790:1791])
         (best,) = nearest(client, rows[1790], rerank=kept)
         assert best["id"] == 50
-        assert best["score"] == pytest.approx(0, abs=1e-3)
+        by_id = search(client, id=50, k=1, rerank=kept)
+        assert (by_id.json()["ranking"], only(by_id)["neighbors"][0]["id"]) == (kept, 50)
+        refused = search(client, code="0000", rerank=kept)
+        assert_refused(refused, 422, f"rerank is {kept!r}", "queries.0 has only a code: give its embedding")
+        assert client.get("/v1/info").json()["rerank"] == [kept]
+        assert best["distance"] == pytest.approx(0, abs=1e-3)
 
 
 def test_codes_without_classes_are_ranked_again_by_the_cosine_alone(tmp_path, rows):
@@ -197,7 +263,7 @@ def test_codes_without_classes_are_ranked_again_by_the_cosine_alone(tmp_path, ro
     with TestClient(create_app(Settings(tmp_path / "m", tmp_path / "i")), base_url=HOME) as client:
         found = nearest(client, rows[60], 50, rerank="embeddings", candidates=50)
     cosines = x @ rows[60] / np.linalg.norm(x, axis=1) / np.linalg.norm(rows[60])
-    assert [one["score"] for one in found] == pytest.approx(np.sort(1 - cosines), abs=1e-3)
+    assert [one["distance"] for one in found] == pytest.approx(np.sort(1 - cosines), abs=1e-3)
 
 
 def test_a_full_disk_is_told_and_changes_nothing(client, settings, rows, monkeypatch):
@@ -205,34 +271,36 @@ def test_a_full_disk_is_told_and_changes_nothing(client, settings, rows, monkeyp
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(store, "write_manifest", full)
-    assert_refused(client.post("/v1/add", json={"embeddings": rows[:1]}), 503, "No space left on device")
+    assert_refused(client.post("/v1/items", json={"embeddings": rows[:1]}), 503, "No space left on device")
     monkeypatch.undo()
     index = Index.open(settings.index, mode="a")
     index.verify()
     assert client.get("/health").json()["codes"] == len(index)
-    assert post(client, "add", embeddings=rows[:1])["codes"] == len(index) + 1
+    assert add(client, embeddings=rows[:1])["codes"] == len(index) + 1
 
 
-def test_nothing_is_added_to_a_damaged_index(client, settings, rows):
+def test_nothing_is_added_to_a_damaged_index(client, settings, rows, monkeypatch):
+    # Otherwise the service may read what the other writer added before it is damaged.
+    monkeypatch.setattr(client.app.state.service.engine, "refresh", lambda: False)
     writer = Index.open(settings.index, mode="a")
     writer.add(np.zeros((1, 2), np.uint8), None, {"row": [0], "label": [0]})
     (newest,) = settings.index.glob("00000002.*.codes.npy")
     newest.write_bytes(newest.read_bytes()[:-1] + b"\xff")
-    assert_refused(client.post("/v1/add", json={"embeddings": rows[:1]}), 503, "index is damaged")
+    assert_refused(client.post("/v1/items", json={"embeddings": rows[:1]}), 503, "index is damaged")
     assert Index.open(settings.index, mode="a").generation == writer.generation
 
 
 def test_an_index_that_is_built_again_meanwhile_is_not_the_request_s_fault(client, settings, rows, monkeypatch):
-    add = store.Index.insert
+    insert = store.Index.insert
 
     def late(self, *given, **more):
         monkeypatch.undo()
         Index.open(settings.index, mode="a").save(settings.index, overwrite=True)
-        return add(self, *given, **more)
+        return insert(self, *given, **more)
 
     monkeypatch.setattr(store.Index, "insert", late)
-    assert_refused(client.post("/v1/add", json={"embeddings": rows[:1]}), 503, "built again")
-    post(client, "add", embeddings=rows[:1])
+    assert_refused(client.post("/v1/items", json={"embeddings": rows[:1]}), 503, "built again")
+    add(client, embeddings=rows[:1])
 
 
 def test_an_index_that_may_not_be_written(settings, monkeypatch):

@@ -10,7 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 from fastapi.testclient import TestClient
 
-from app_answers import wait_for
+import app_answers
+from app_answers import assert_refused, only, wait_for
 from lbhash import Hasher
 from lbhash.codes.io import read_codes
 from lbhash.data import load_dataset, load_table
@@ -74,13 +75,10 @@ def test_a_damaged_file_is_searched_and_served(damaged, refuse, succeed, tmp_pat
     assert errors.endswith("row is 3, whose embedding is not finite, and so has no code; ask for another row")
 
     with TestClient(create_app(Settings(tmp_path / "m", tmp_path / "index", str(damaged)))) as client:
-        answer = client.post("/v1/search", json={"row": 5, "k": 3})
-        assert answer.status_code == 200, answer.text
-        assert 0 <= answer.json()["query"]["doubt"] <= 1
-        answer = client.post("/v1/search", json={"row": 3})
-        assert answer.status_code == 422
-        assert "row is 3, whose embedding is not finite, and so has no code" in answer.text
-        summary = wait_for(client, "/v1/summary", lambda found: found["state"] != "computing")
+        assert 0 <= only(app_answers.search(client, row=5, k=3))["query"]["doubt"] <= 1
+        told = "row is 3, whose embedding is not finite, and so has no code"
+        assert_refused(app_answers.search(client, row=3), 422, told)
+        summary = wait_for(client, "/page/summary", lambda found: found["state"] != "computing")
         assert (summary["state"], summary["queries"]) == ("ready", len(load_dataset(damaged, damaged="skip").query))
 
 

@@ -33,7 +33,7 @@ class Bad(http.server.BaseHTTPRequestHandler):
             "/echo": (422, b'{"detail": "' + body + b'"}'),
             "/lines": (422, b'{"detail": "one\\\\nanother"}'),
             "/fail": (500, b'{"detail": "failed"}'),
-        }.get(self.path, (200, b'{"neighbors": [1]}'))
+        }.get(self.path, (200, b'{"answers": []}'))
         self.answer(status, said)
 
     def answer(self, status, body):
@@ -112,7 +112,8 @@ def test_an_answer_of_another_state_is_wrong():
     index = http_load.Index(Path(), Path(), {1: state, 2: state.only(np.array([False, True]))}, state)
 
     def ending(generation, neighbors, seen=0):
-        content = {"query": {"code": "0000"}, "neighbors": neighbors, "within": None, "generation": generation}
+        found = {"query": {"code": "0000"}, "neighbors": neighbors, "within": None}
+        content = {"answers": [found], "generation": generation}
         asked = http_load.Asked("code", "0000", {}, Answer(200, {}, json.dumps(content).encode()), seen)
         return http_load.check(asked, index)
 

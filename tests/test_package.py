@@ -135,7 +135,10 @@ def test_what_encodes_and_serves_needs_no_pytorch(tmp_path):
         port = free.getsockname()[1]
     command = [python, "-m", "lbhash", "serve", "--model", "m", "--index", "index", "--port", str(port)]
     with subprocess.Popen([*map(str, command)], cwd=tmp_path, stderr=subprocess.PIPE, text=True) as service:
-        url, body = f"http://127.0.0.1:{port}/v1/search", json.dumps({"code": query["code"], "k": 3}).encode()
+        url, body = (
+            f"http://127.0.0.1:{port}/v1/search",
+            json.dumps({"queries": [{"code": query["code"]}], "k": 3}).encode(),
+        )
         asked = urllib.request.Request(url, body, {"Content-Type": "application/json"})
         for _ in range(600):
             assert service.poll() is None, service.stderr.read()
@@ -144,7 +147,9 @@ def test_what_encodes_and_serves_needs_no_pytorch(tmp_path):
                 break
             time.sleep(0.1)
         service.terminate()
-    assert [one["distance"] for one in found["neighbors"]] == [one["distance"] for one in query["neighbors"][:3]]
+    assert [one["hamming"] for one in found["answers"][0]["neighbors"]] == [
+        one["distance"] for one in query["neighbors"][:3]
+    ]
     refused = subprocess.run(
         [python, "-m", "lbhash", "train", "--data", "d.npz", "--out", "n"],
         cwd=tmp_path,

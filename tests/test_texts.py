@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+from dataclasses import replace
 from importlib.util import find_spec
 from itertools import product
 from pathlib import Path
@@ -18,6 +19,7 @@ import pyarrow.parquet as pq
 import pytest
 from sklearn.base import clone
 
+from app_answers import assert_refused, only, search
 from app_service import barriers, until
 from lbhash import Hasher
 from lbhash.codes import pack
@@ -261,17 +263,31 @@ def test_the_service_takes_texts(service, encoder):
     from lbhash.service import create_app
 
     with TestClient(create_app(service), base_url="http://127.0.0.1") as client:
-        about = client.get("/v1/about").json()
-        assert (about["takes_texts"], about["takes_pictures"], about["rows"]) == (True, False, len(TEXTS))
-        text = client.post("/v1/search", json={"text": TEXTS[3], "k": 4}).json()
+        info = client.get("/v1/info").json()
+        assert (info["takes_texts"], info["takes_images"], info["rows"]) == (True, False, len(TEXTS))
+        text = only(search(client, text=TEXTS[3], k=4))
         assert {neighbor["label"] for neighbor in text["neighbors"]} == {TOPICS[3]}
-        row = client.post("/v1/search", json={"row": 3, "k": 4}).json()
+        row = only(search(client, row=3, k=4))
         assert (row["query"]["code"], row["query"]["label"]) == (text["query"]["code"], TOPICS[3])
-        assert client.post("/v1/encode", json={"text": TEXTS[3]}).json()["code"] == text["query"]["code"]
-        for body, said in (({"text": " "}, "it must be a text with a word"), ({"text": 5}, "it must be a text with")):
-            answer = client.post("/v1/search", json=body)
-            assert answer.status_code == 422
-            assert said in answer.json()["detail"]
+        encoded = client.post("/v1/encode", json={"queries": [{"code": "00ff"}, {"text": TEXTS[3]}]}).json()
+        assert encoded["answers"][1]["code"] == text["query"]["code"]
+        for wrong in (" ", 5):
+            refused = "queries.0.text: it must be a text with a word"
+            assert_refused(search(client, text=wrong), 422, refused)
+
+
+@pytest.mark.usefixtures("quiet")
+def test_texts_are_items(service):
+    from fastapi.testclient import TestClient
+
+    from lbhash.service import create_app
+
+    with TestClient(create_app(replace(service, writable=True)), base_url="http://127.0.0.1") as client:
+        body = {"texts": [TEXTS[3], "a tune of the piano"], "metadata": {"label": [TOPICS[3], "music"]}}
+        ids = client.post("/v1/items", json=body).json()["ids"]
+        items = client.post("/v1/items/get", json={"ids": ids}).json()["items"]
+        assert [one["label"] for one in items] == body["metadata"]["label"]
+        assert items[0]["code"] == only(search(client, row=3))["query"]["code"]
 
 
 def test_the_page_takes_texts(service, serving, browser):

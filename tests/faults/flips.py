@@ -152,12 +152,13 @@ for _name, _what, _enough, _steps in (
 def answers(client: Any) -> list:
     """Return what a service answers from an index: every code, and those of a label, with their metadata."""
     found = []
-    for request in ({"code": "0f3a", "k": 1000}, {"code": "ff00", "k": 1000}, {"code": "0f3a", "where": {"label": 1}}):
-        answer = client.post("/v1/search", json=request)
+    for code, options in (("0f3a", {"k": 1000}), ("ff00", {"k": 1000}), ("0f3a", {"where": {"label": 1}})):
+        answer = client.post("/v1/search", json={"queries": [{"code": code}], **options})
         if answer.status_code in (400, 503) and "damaged" in answer.json()["detail"]:
             raise ValueError(answer.json()["detail"])
         assert answer.status_code == 200, answer.text
-        found.append([(one["id"], one["distance"], one["metadata"]) for one in answer.json()["neighbors"]])
+        neighbors = answer.json()["answers"][0]["neighbors"]
+        found.append([(one["id"], one["hamming"], one["metadata"]) for one in neighbors])
     return found
 
 

@@ -72,7 +72,7 @@ def watch_search(port: int, body: bytes, expected: Any, stopped: threading.Event
     while not stopped.wait(SEARCH_EVERY):
         status, content = ask(port, body)
         if status == 200:
-            ended["right" if expected is None or content["neighbors"] == expected else "wrong"] += 1
+            ended["right" if expected is None or content["answers"][0]["neighbors"] == expected else "wrong"] += 1
         else:
             ended["refused" if status == 503 else "unanswered"] += 1
 

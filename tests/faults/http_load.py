@@ -55,9 +55,8 @@ class State:
             {
                 "rank": rank,
                 "id": int(self.ids[place]),
-                "row": int(self.rows[place]),
-                "distance": int(distances[place]),
-                "score": None,
+                "distance": float(distances[place]),
+                "hamming": int(distances[place]),
                 "label": int(self.labels[place]),
                 "metadata": {"row": int(self.rows[place]), "label": int(self.labels[place])},
                 "code": self.codes[place].tobytes().hex(),
@@ -145,7 +144,7 @@ def all_rows(codes_file: Path) -> tuple[State, np.ndarray]:
 
 
 def ask(service: Client, rng: random.Random, index: Index, embeddings: np.ndarray, seen: int) -> Asked:
-    """Ask for the neighbors of a code, id, row, embedding or image."""
+    """Ask for the neighbors of a code, id, embedding or image."""
     given: dict[str, Any] = {}
     if rng.random() < 0.7:
         given["k"] = rng.choice([1, 3, 10, 100, 1000])
@@ -153,10 +152,10 @@ def ask(service: Client, rng: random.Random, index: Index, embeddings: np.ndarra
         given["radius"] = rng.randint(0, 8)
     if rng.random() < 0.4:
         given["where"] = {"label": rng.choice([[rng.randrange(10)], [rng.randrange(10), 99], [99]])}
-    row, kind = rng.randrange(len(embeddings)), rng.choice(["code", "id", "row", "embedding", "image"])
+    row, kind = rng.randrange(len(embeddings)), rng.choice(["code", "id", "embedding", "image"])
     picture = embeddings[row].reshape(8, 8)
     if kind == "image" and np.concatenate([picture[0], picture[-1], picture[1:-1, 0], picture[1:-1, -1]]).mean() > 7.5:
-        kind = "row"  # an image with a bright border is inverted
+        kind = "embedding"  # an image with a bright border is inverted
     value: Any = row
     if kind == "image":
         image = png(np.rint(picture * (255 / 16)))
@@ -168,7 +167,7 @@ def ask(service: Client, rng: random.Random, index: Index, embeddings: np.ndarra
         elif kind == "id":
             value = int(rng.choice(index.states[index.newest].ids.tolist()))
         query = embeddings[row].tolist() if kind == "embedding" else value
-        sent = request("POST", "/v1/search", json.dumps({kind: query, **given}).encode())
+        sent = request("POST", "/v1/search", json.dumps({"queries": [{kind: query}], **given}).encode())
     return Asked(kind, value, given, service.ask(sent, source=GOOD, seconds=120), seen)
 
 
@@ -184,8 +183,8 @@ def check(asked: Asked, index: Index) -> Ending | None:
         if answer.status == 503 and outcome == "refused":
             return outcome, what
         return ("wrong" if outcome == "refused" else outcome), f"status {answer.status}, {what}, for {query}"
-    found = json.loads(answer.body)
-    generation = found["generation"]
+    content = json.loads(answer.body)
+    (found,), generation = content["answers"], content["generation"]
     if generation not in index.states:
         return None
     state = index.states[generation]
@@ -212,7 +211,7 @@ def abuse(port: int, seed: int) -> None:
     from tests.faults.http_inputs import pictures
 
     service, rng, whole = Client(port), random.Random(seed), pictures()
-    name = service.get("/v1/map")["ids"][0]
+    name = service.get("/page/map")["ids"][0]
     sent = to_leave(service, name)
     ways = [
         lambda: nest(service, rng),

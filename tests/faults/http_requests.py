@@ -43,23 +43,27 @@ def _numbered(start: bytes, unit: bytes, end: bytes) -> Callable[[int], bytes]:
     return lambda size: start + b",".join(unit % n for n in range(size // 14)) + end
 
 
+ASKED = b'{"queries":[{"id":1}],'
 BODIES: list[Callable[[int], bytes]] = [
-    _filled(b'{"embedding":[', b"[],", b"[]]}"),
-    _filled(b'{"embedding":[', b"{},", b"0]}"),
-    _filled(b'{"embedding":[', b"0.1,", b"0]}"),
-    _filled(b'{"embedding":[', b"NaN,", b"0]}"),
-    _filled(b'{"embedding":', b"[", b""),
+    _filled(b'{"queries":[', b"[],", b"[]]}"),
+    _filled(b'{"queries":[', b'{"id":1},', b"0]}"),
+    _filled(b'{"queries":[{"embedding":[', b"[],", b"[]]}]}"),
+    _filled(b'{"queries":[{"embedding":[', b"{},", b"0]}]}"),
+    _filled(b'{"queries":[{"embedding":[', b"0.1,", b"0]}]}"),
+    _filled(b'{"queries":[{"embedding":[', b"NaN,", b"0]}]}"),
+    _filled(b'{"queries":', b"[", b""),
     _filled(b'{"where":', b'{"a":', b"1"),
-    _filled(b'{"id":', b"1", b"}"),
-    _filled(b'{"code":"', b"f", b'"}'),
-    _filled(b'{"code":"', b"\\u0000", b'"}'),
-    _filled(b'{"code":"', b"\xff", b'"}'),
-    _filled(b'{"id":1,"where":{"label":[', b"1,", b"1]}}"),
-    _filled(b'{"id":1,"where":{"label":[', b"[],", b"1]}}"),
+    _filled(b'{"queries":[{"id":', b"1", b"}]}"),
+    _filled(b'{"queries":[{"code":"', b"f", b'"}]}'),
+    _filled(b'{"queries":[{"code":"', b"\\u0000", b'"}]}'),
+    _filled(b'{"queries":[{"code":"', b"\xff", b'"}]}'),
+    _filled(ASKED + b'"where":{"label":[', b"1,", b"1]}}"),
+    _filled(ASKED + b'"where":{"label":[', b"[],", b"1]}}"),
     _numbered(b"{", b'"a%d":0', b"}"),
-    _numbered(b'{"id":1,"where":{', b'"a%d":0', b"}}"),
+    _numbered(b'{"queries":[{', b'"a%d":0', b"}]}"),
+    _numbered(ASKED + b'"where":{', b'"a%d":0', b"}}"),
     _filled(b"", b" ", b""),
-    _filled(b"", b'{"id":1}', b""),
+    _filled(b"", b'{"queries":[{"id":1}]}', b""),
 ]
 
 
@@ -135,7 +139,7 @@ def idle(run: Run) -> None:
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     trickle = (b"GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\nX-A: ", b"a\r\nX-A: ")
-    hold_all(run, 1000, [(b"", b""), (b"GET /hea", b""), trickle, (request("GET", "/v1/about"), b"")])
+    hold_all(run, 1000, [(b"", b""), (b"GET /hea", b""), trickle, (request("GET", "/v1/info"), b"")])
 
 
 @attack("http-few-handles", "300 connections to a service that may have 128 file handles")
@@ -147,7 +151,7 @@ def few_handles(run: Run) -> None:
 @attack("http-unread", "thousands of requests on each of 40 connections, whose answers nobody reads")
 def unread(run: Run) -> None:
     """Answers wait for their reader in a memory that is bounded, and not for ever."""
-    hold_all(run, 40, [(request("GET", "/v1/map") * 20_000, b"")], reads=False)
+    hold_all(run, 40, [(request("GET", "/page/map") * 20_000, b"")], reads=False)
 
 
 def hold_all(
@@ -235,12 +239,12 @@ TYPES = (
     "multipart/mixed; boundary=x", "application/jsonp", "*/*", "\xe9", "a" * 10_000,
 )  # fmt: skip
 ORIGINS = ("http://evil.example", "https://localhost.evil.example", "null", "http://evil.example:80", "x" * 9999)
-PATHS = ("/health", "/v1/about", "/v1/map", "/metrics", "/v1/row/1/image", "/", "/static/page.js", "/openapi.json")
+PATHS = ("/health", "/v1/info", "/page/map", "/metrics", "/v1/items/1/image", "/", "/static/page.js", "/openapi.json")
 
 
 def mislead(service: Client, rng: random.Random, name: int) -> Ending:
     """Send a request as another web site could make a browser send it, or one that has to be let through."""
-    good, search = b'{"id":%d}' % name, ("Content-Type", "application/json")
+    good, search = b'{"queries":[{"id":%d}]}' % name, ("Content-Type", "application/json")
     how = rng.choice(["host", "host", "type", "origin", "redirect", "own", "twice"])
     if how == "host":
         host = rng.choice(HOSTS)
@@ -259,7 +263,7 @@ def mislead(service: Client, rng: random.Random, name: int) -> Ending:
     elif how == "twice":
         sent = request("GET", "/health", headers=[("Host", "evil.example")])
     else:
-        path = rng.choice(["/health/", "/v1/search/", "/v1/row/1/image/", "//evil.example/", "/static", "/static/.."])
+        path = rng.choice(["/health/", "/v1/search/", "/v1/items/1/image/", "//evil.example/", "/static", "/static/.."])
         sent = request("GET", path, host="localhost:6666")
     answer = service.ask(sent)
     place = answer.headers.get("location", "")
@@ -284,7 +288,7 @@ def _garbage(rng: random.Random) -> list[bytes]:
     health, noise = request("GET", "/health"), rng.randbytes(rng.choice([1, 100, 10_000, 1_000_000]))
     get = b"GET %s HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
     post = b"POST /v1/search HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
-    good = bytearray(request("POST", "/v1/search", b'{"id":1}'))
+    good = bytearray(request("POST", "/v1/search", b'{"queries":[{"id":1}]}'))
     for _ in range(rng.randint(1, 4)):
         good[rng.randrange(len(good))] = rng.randrange(256)
     return rng.choice(
@@ -303,12 +307,12 @@ def _garbage(rng: random.Random) -> list[bytes]:
             [post + b"Transfer-Encoding: chunked\r\n\r\nzz\r\n"],
             [post + b"Transfer-Encoding: chunked\r\n\r\n" + b"f" * 1000 + b"\r\n"],
             [post + b"Transfer-Encoding: gzip\r\n\r\n" + noise],
-            [post + b"Expect: 100-continue\r\nContent-Length: 8\r\n\r\n", b'{"id":1}'],
+            [post + b"Expect: 100-continue\r\nContent-Length: 22\r\n\r\n", b'{"queries":[{"id":1}]}'],
             [post + b"X: " + b"a" * 1_000_000 + b"\r\n\r\n"],
             [post + b"".join(b"X%d: a\r\n" % n for n in range(10_000)) + b"\r\n"],
             [get % (b"/" + b"a" * 100_000)],
             [b"GET http://evil.example/health HTTP/1.1\r\nHost: evil.example\r\n\r\n"],
-            [get % (b"/v1/row/%s/image" % rng.choice([b"-1", b"9" * 5000, b"%00", b"1e3"]))],
+            [get % (b"/v1/items/%s/image" % rng.choice([b"-1", b"9" * 5000, b"%00", b"1e3"]))],
             [get % (b"/static/%s" % rng.choice([b"../app.py", b"%2e%2e/app.py", b"%00"]))],
             [get.replace(b"GET", rng.choice([b"TRACE", b"CONNECT", b"OPTIONS", b"PUT", b"A" * 9999])) % b"/"],
             [bytes(good)],
@@ -361,9 +365,9 @@ def leave(service: Client, rng: random.Random, sent: list[bytes]) -> Ending:
 def to_leave(service: Client, name: int) -> list[bytes]:
     """Return requests with large answers, and one with a large body."""
     content, kind = form(bytes(1 << 20))
-    search = b'{"id":%d,"k":1000}' % name
+    search = b'{"queries":[{"id":%d}],"k":1000}' % name
     image = request("POST", "/v1/search", content, [("Content-Type", kind)])
-    return [request("POST", "/v1/search", search), request("GET", "/v1/map"), image]
+    return [request("POST", "/v1/search", search), request("GET", "/page/map"), image]
 
 
 @attack("http-disconnects", "connections that break while the body is sent, while the answer is awaited or read")

@@ -242,14 +242,14 @@ def served(run: Run, index: Path | None = None, handles: int | None = None, stea
 @contextlib.contextmanager
 def watched(run: Run, service: Service, steady: bool) -> Iterator[None]:
     """Watch health, searches, memory and log while the block runs, and count and note what they came to."""
-    while service.get("/v1/map")["pending"] or service.get("/v1/summary")["state"] == "computing":
+    while service.get("/page/map")["pending"] or service.get("/page/summary")["state"] == "computing":
         time.sleep(0.1)  # otherwise what it computes at the start would be taken for what the attack does
-    body = json.dumps({"id": service_id(service), "k": 5}).encode()
+    body = json.dumps({"queries": [{"id": service_id(service)}], "k": 5}).encode()
     first = json.loads(service.ask(request("POST", "/v1/search", body), source=GOOD).body)
-    picture = service.ask(request("GET", "/v1/row/1/image"), source=GOOD).body
+    picture = service.ask(request("GET", "/page/rows/1/image"), source=GOOD).body
     content, kind = form(picture)
     service.ask(request("POST", "/v1/encode", content, [("Content-Type", kind)]), source=GOOD)
-    expected = json.dumps(first["neighbors"] if steady else None)
+    expected = json.dumps(first["answers"][0]["neighbors"] if steady else None)
     program = [sys.executable, health.__file__, str(service.port), body.decode(), expected]
     watcher = subprocess.Popen(program, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     memory, log_before = Memory(service.process.pid), service.log.stat().st_size
@@ -263,7 +263,7 @@ def watched(run: Run, service: Service, steady: bool) -> Iterator[None]:
 
 def service_id(service: Service) -> int:
     """Return an id that the index has, and which attacks leave in it."""
-    return service.get("/v1/map")["ids"][0]
+    return service.get("/page/map")["ids"][0]
 
 
 class Memory:

@@ -38,6 +38,14 @@ class UnknownIdError(ValueError):
         self.name = name
 
 
+class TakenIdError(ValueError):
+    """An index already has an id that is to be added."""
+
+    def __init__(self, name: Any) -> None:
+        super().__init__(f"ids holds {name!r}, which the index already has; upsert, or give another")
+        self.name = name
+
+
 def are_texts(names: Names) -> bool:
     """Return whether ids are texts."""
     return names.dtype == object

@@ -24,7 +24,7 @@ from lbhash.codes import PackedCodes, check_bits, code_bytes
 from lbhash.index import scan
 from lbhash.index.base import BaseIndex, Filter, MaybeArray, Options, Rows, State, check_options
 from lbhash.index.files import DamagedIndexError
-from lbhash.index.ids import Ids, Names, UnknownIdError, numbers_of
+from lbhash.index.ids import Ids, Names, TakenIdError, UnknownIdError, numbers_of
 from lbhash.index.kinds import KINDS
 from lbhash.index.manifest import NAME, files_of, identity_of, last_generation, read_manifest, sweep, write_manifest
 from lbhash.index.metadata import as_table, check_where, schema_from_text, schema_to_text
@@ -371,8 +371,7 @@ class Index(BaseIndex):
                 positions = segment.find(numbers)
                 there = positions >= 0
                 if there.any() and not upsert:
-                    name = names[there].tolist()[0]
-                    raise ValueError(f"ids holds {name!r}, which the index already has; upsert, or give another")
+                    raise TakenIdError(names[there].tolist()[0])
                 rest += self._without(segment, positions[there])
             table = as_table(metadata, names, state)
             kept, stored = _as_stored(vectors, len(codes), state.kept)

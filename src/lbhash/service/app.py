@@ -16,7 +16,7 @@ from starlette.middleware import Middleware
 from lbhash.index import DamagedIndexError
 from lbhash.service.middleware import PAGES, Security
 from lbhash.service.requests import line_for
-from lbhash.service.routes import probes, router, writes
+from lbhash.service.routes import page, probes, router, writes
 from lbhash.service.schemas import refusals
 from lbhash.service.settings import Settings
 from lbhash.service.state import Service
@@ -54,6 +54,7 @@ def create_app(settings: Settings) -> FastAPI:
         lifespan=lambda _: service.running(),
         docs_url=None,  # both load their scripts from other sites; docs.html is our own
         redoc_url=None,
+        generate_unique_id_function=lambda route: route.name,  # what clients that are made of the schema call it
         redirect_slashes=False,  # such a redirect leads to whatever host the request names
         responses=refusals(400, 401, 403, 408, 413, 421, 422, 503),
         middleware=[
@@ -70,6 +71,7 @@ def create_app(settings: Settings) -> FastAPI:
     )
     app.state.service = service
     app.include_router(probes)
+    app.include_router(page)
     app.include_router(router, prefix=f"/{VERSION}")
     if settings.writable:
         app.include_router(writes, prefix=f"/{VERSION}")

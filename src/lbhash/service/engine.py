@@ -9,7 +9,8 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from threading import Lock
-from typing import Any
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -18,16 +19,26 @@ from PIL.Image import Image
 from pydantic import BaseModel
 
 from lbhash.codes import PackedCodes, code_from_hex, pack_outputs
-from lbhash.index import BaseIndex, DamagedIndexError, Index, SearchResult, check_model
-from lbhash.index.base import describe_neighbors, metadata_rows
+from lbhash.index import BaseIndex, DamagedIndexError, Index, SearchResult, UnknownIdError, check_model
+from lbhash.index.metadata import RESERVED
 from lbhash.index.results import Neighbors
 from lbhash.models.backbone_files import load_backbone
 from lbhash.models.encoder import Encoder, load_encoder
 from lbhash.service import schemas
 from lbhash.service.decoding import Decoder
-from lbhash.service.errors import ServiceError, blame_request
+from lbhash.service.errors import ServiceError, blame_request, refusal
 from lbhash.service.rows import GrayRows, ImageRows, Rows, Usual, open_rows
-from lbhash.service.settings import MAX_BATCH, MAX_BODY, MAX_JSON, MAX_K, MAX_PIXELS, QUEUE_SECONDS, Settings
+from lbhash.service.settings import (
+    CANDIDATES,
+    DECODE_SECONDS,
+    MAX_BATCH,
+    MAX_BODY,
+    MAX_JSON,
+    MAX_K,
+    MAX_PIXELS,
+    QUEUE_SECONDS,
+    Settings,
+)
 from lbhash.training.settings import PULL_MARKS
 from lbhash.utils.files import LockedError
 from lbhash.utils.formatting import one_line
@@ -41,10 +52,19 @@ AT_ONCE = 256 << 20
 """Bytes of an index that is checked before anything else, which takes less than a second even on a slow disk."""
 
 _INTEGER = re.compile(r"-?\d{1,19}", re.ASCII)
+_KINDS = {True: "texts", False: "integers of 64 bits"}
 
-_Encoded = tuple[PackedCodes, dict[str, npt.NDArray], dict[str, Any]]
-"""Codes of n queries, ``uint8 [n, bytes]``; their real-valued ``outputs`` and ``embeddings``, ``[n, …]``; the id, row
-and label of one that has them."""
+
+class _Encoded(NamedTuple):
+    """The code of a query or a new item, ``uint8 [bytes]``.
+
+    ``vectors`` has its ``outputs`` and ``embeddings``, each ``[…]``, and ``facts`` its id, label and metadata, if they
+    are known.
+    """
+
+    code: PackedCodes
+    vectors: Mapping[str, npt.NDArray]
+    facts: Mapping[str, Any] = MappingProxyType({})
 
 
 class Engine:
@@ -94,33 +114,47 @@ class Engine:
             if index is self.index:  # it may have been replaced by a newer one
                 self.check, self.damage = "damaged" if damage else "intact", damage
 
-    def encode(self, given: BaseModel | None, image: bytes | None = None) -> schemas.EncodeAnswer:
-        """Return the code of a query (``schemas.Given``), or of an image file."""
-        codes, vectors, _ = self._encode(self.index, given, image)
-        outputs = vectors["outputs"][0].tolist() if "outputs" in vectors else None
-        return schemas.EncodeAnswer(code=codes.tobytes().hex(), bits=self.model.bits, outputs=outputs)
+    def encode(self, given: BaseModel, images: Sequence[bytes] = ()) -> schemas.EncodeAnswer:
+        """Return the codes of queries (``EncodeRequest``), or of image files."""
+        answers = []
+        for code, vectors, _ in self._encode(self.index, given, images):
+            outputs = vectors["outputs"].tolist() if "outputs" in vectors else None
+            answers.append(schemas.Encoded(code=code.tobytes().hex(), bits=self.model.bits, outputs=outputs))
+        return schemas.EncodeAnswer(answers=answers)
 
-    def search(
-        self, given: schemas.Options, image: bytes | None = None
-    ) -> schemas.SearchAnswer | schemas.SearchAnswers:
-        """Return the codes nearest to a query or to each of several (``SearchRequest``), or to an image file."""
+    def search(self, given: schemas.Options, images: Sequence[bytes] = ()) -> schemas.SearchAnswer:
+        """Return what is nearest to each query (``SearchRequest``, ``RowSearch``), or to each image file."""
         started = time.perf_counter()
         index = self.index  # a search ends with the index that it began with
-        codes, vectors, facts = self._encode(index, given, image)
+        queries = self._encode(index, given, images)
         searching = time.perf_counter()
-        answers: list[dict[str, Any]] = []
-        for place, (found, within) in enumerate(_neighbors(index, codes, vectors, given)):
-            judged = self._usual.judge(vectors["outputs"][place]) if self._usual and "outputs" in vectors else {}
-            query = schemas.Query(code=codes[place].tobytes().hex(), bits=index.bits, **facts, **judged)
-            neighbors = self._described(index, found, scored=given.rerank is not None)
-            answers.append({"query": query, "neighbors": neighbors, "within": within})
+        found = _neighbors(index, queries, given)
+        items = iter(_items(index, np.concatenate([nearest.ids[0] for nearest, _ in found])))
+        answers = []
+        for (code, vectors, facts), (nearest, within) in zip(queries, found, strict=True):
+            judged = self._usual.judge(vectors["outputs"]) if self._usual and "outputs" in vectors else {}
+            ranked = enumerate(zip(nearest.distances[0].tolist(), nearest.hamming[0].tolist(), strict=True), 1)
+            neighbors = [
+                schemas.Neighbor(rank=rank, distance=distance, hamming=hamming, **next(items))
+                for rank, (distance, hamming) in ranked
+            ]
+            query = schemas.Query(code=code.tobytes().hex(), bits=index.bits, **facts, **judged)
+            answers.append(schemas.Found(query=query, neighbors=neighbors, within=within))
         ended = time.perf_counter()
         seconds = {"encode": searching - started, "search": ended - searching, "total": ended - started}
-        milliseconds = {name: round(1e3 * value, 3) for name, value in seconds.items()}
-        searched: dict[str, Any] = {"generation": index.generation, "milliseconds": milliseconds}
-        if isinstance(given, schemas.SearchRequest) and given.embeddings is not None:
-            return schemas.SearchAnswers(answers=[schemas.Found(**one) for one in answers], **searched)
-        return schemas.SearchAnswer(**answers[0], **searched)
+        return schemas.SearchAnswer(
+            answers=answers,
+            ranking=given.ranked_by,
+            generation=index.generation,
+            milliseconds=schemas.Milliseconds(**{name: round(1e3 * value, 3) for name, value in seconds.items()}),
+        )
+
+    def get_items(self, given: schemas.ItemIds) -> schemas.ItemsAnswer:
+        """Return what the index holds of some ids."""
+        index = self.index
+        with blame_request():
+            items = [schemas.Item(**one) for one in _items(index, _ids(index, given.ids))]
+        return schemas.ItemsAnswer(items=items, generation=index.generation)
 
     def health(self) -> schemas.Health:
         """Return which model and which index are loaded; status 503 if a file of the index is damaged."""
@@ -135,22 +169,24 @@ class Engine:
             raise ServiceError(503, "the files of the index are being compared with their checksums")
         return health
 
-    def about(self) -> schemas.About:
+    def info(self) -> schemas.Info:
         """Return what the service can be asked for."""
         index, about = self.index, self.model.metadata
-        return schemas.About(
+        held = index.info()
+        return schemas.Info(
             version=__version__,
             method=about.get("method", "unknown") + PULL_MARKS.get(about.get("pull"), ""),
             kind=index.kind,
             dim=self.model.dim,
             rows=None if self.rows is None else len(self.rows),
-            pictures=isinstance(self.rows, (GrayRows, ImageRows)),
-            takes_pictures=self._embed_image is not None,
+            images=isinstance(self.rows, (GrayRows, ImageRows)),
+            takes_images=self._embed_image is not None,
             takes_texts=self._encoder is not None,
-            ids=index.info()["ids"],
-            columns=index.metadata_of([]).column_names[1:],
+            ids=held["ids"],
+            metadata=held["metadata"],
             label=index.label or None,
-            rerank=["asymmetric", *filter(None, [index.vectors])],
+            ranking=["hamming", "real"] if isinstance(index, Index) else ["hamming"],
+            rerank=[index.vectors] if index.vectors else [],
             limits=schemas.Limits(
                 max_body=MAX_BODY,
                 max_json=MAX_JSON,
@@ -161,9 +197,19 @@ class Engine:
             **self._loaded(index),
         )
 
-    def thumbnail(self, row: int) -> tuple[bytes, str]:
+    def item_image(self, name: str) -> tuple[bytes, str]:
+        """Return a small image of the row that the item with an id was made from, and its media type."""
+        index = self.index
+        with blame_request("the "):
+            (item,) = _items(index, [_id(index, name, "the id")])
+        row = self.row_of(item["id"], item["metadata"])
+        if row is None:
+            raise ServiceError(404, f"id is {name!r}, which has no row in the data, and so no image")
+        return self.row_image(row)
+
+    def row_image(self, row: int) -> tuple[bytes, str]:
         """Return a small image of a row, and its media type."""
-        rows = self._rows_with(row, 404)
+        rows = self._rows_with(row)
         image = rows.image(row)
         if image is None:
             raise ServiceError(404, f"row {row} has no image")
@@ -182,30 +228,39 @@ class Engine:
             self._take(self._open(None if self.damage else self.index))
             return True
 
-    def add(self, given: schemas.AddRequest) -> schemas.Changed:
-        """Add the codes of embeddings to the index, as ``lbhash index add`` does, and search them from now on."""
-        codes, vectors = self._hash_given(given.embeddings)
-        count = len(codes)
+    def add_items(self, given: schemas.Items) -> schemas.Changed:
+        """Add items to the index, and search them from now on."""
+        return self._store(given, Index.add)
 
-        def change(index: BaseIndex) -> Sequence[int | str]:
-            missing = {field.name: pa.nulls(count, field.type) for field in index.state.metadata}
+    def put_items(self, given: schemas.Items) -> schemas.Changed:
+        """Add items to the index, and replace those that it has."""
+        return self._store(given, Index.upsert)
+
+    def _store(self, given: schemas.Items, how: Callable[..., Any]) -> schemas.Changed:
+        texts = {f"texts.{place}": text for place, text in enumerate(given.texts or ())}
+        embeddings = {f"embeddings.{place}": one for place, one in enumerate(given.embeddings or ())}
+        items = [*self._hash(embeddings | self._embed_texts(texts)).values()]
+
+        def change(index: Index) -> list[int | str]:
+            missing = {field.name: pa.nulls(len(items), field.type) for field in index.state.metadata}
             ids = None if given.ids is None else _ids(index, given.ids)
-            index.add(codes, ids, missing | given.metadata, vectors=vectors.get(index.vectors))
-            return ids or range(index.state.next_id - count, index.state.next_id)
+            vectors = np.array([one.vectors[index.vectors] for one in items]) if index.vectors else None
+            codes = np.array([one.code for one in items])
+            return how(index, codes, ids, missing | given.metadata, vectors=vectors).tolist()
 
         return self._change(change)
 
-    def remove(self, given: schemas.RemoveRequest) -> schemas.Changed:
-        """Remove codes from the index, as ``lbhash index remove`` does."""
+    def delete_items(self, given: schemas.ItemIds) -> schemas.Changed:
+        """Remove items from the index."""
 
-        def change(index: BaseIndex) -> Sequence[int | str]:
+        def change(index: Index) -> list[int | str]:
             ids = _ids(index, given.ids)
             index.remove(ids)
             return ids
 
         return self._change(change)
 
-    def _change(self, change: Callable[[BaseIndex], Sequence[int | str]]) -> schemas.Changed:
+    def _change(self, change: Callable[[Index], list[int | str]]) -> schemas.Changed:
         """Change what is in the folder now, and put the result in the place of the index that is searched."""
         with self._loading:
             try:
@@ -220,12 +275,12 @@ class Engine:
             except (ValueError, TypeError) as error:
                 if isinstance(error, (DamagedIndexError, LockedError)) or index.outdated():
                     raise ServiceError(503, one_line(error), {"Retry-After": "1"}) from None
-                raise ServiceError(422, one_line(error)) from None
+                raise refusal(error) from None
             except OSError as error:
                 log.error("the index could not be changed: %s", error)
                 raise ServiceError(503, f"the index could not be changed: {error.strerror or 'see the log'}") from None
             self._take(index)
-            return schemas.Changed(ids=list(ids), codes=len(index), generation=index.generation)
+            return schemas.Changed(ids=ids, codes=len(index), generation=index.generation)
 
     def _take(self, index: BaseIndex) -> None:
         """Search another index from now on, once all of its files are compared with their checksums."""
@@ -240,19 +295,10 @@ class Engine:
     def _metadata(self, index: BaseIndex, row: int) -> dict[str, Any]:
         """Return what the index holds of a row of the data, if it is there under its own number."""
         try:
-            metadata = metadata_rows(index, [row])[0]
-        except DamagedIndexError:
-            raise
-        except (ValueError, TypeError):  # TypeError if ids are texts
+            metadata: dict[str, Any] = _items(index, [row])[0]["metadata"]
+        except (UnknownIdError, TypeError):  # TypeError if ids are texts
             return {}
-        return json_value(metadata) if self.row_of(row, metadata) == row else {}
-
-    def _described(self, index: BaseIndex, found: SearchResult, *, scored: bool) -> list[schemas.Neighbor]:
-        described = describe_neighbors(index, found, 0, scored=scored)
-        return [
-            schemas.Neighbor(row=self.row_of(one["id"], one["metadata"]), code=held.tobytes().hex(), **json_value(one))
-            for one, held in zip(described, index.codes_of(found.ids[0]), strict=True)
-        ]
+        return metadata if self.row_of(row, metadata) == row else {}
 
     def _loaded(self, index: BaseIndex) -> dict[str, Any]:
         return {"model": self.fingerprint, "generation": index.generation, "codes": len(index), "bits": index.bits}
@@ -263,96 +309,147 @@ class Engine:
         index.learns_classes = self.model.learns_classes
         return index
 
-    def _rows_with(self, row: int, status: int) -> Rows:
+    def _rows_with(self, row: int) -> Rows:
         if self.rows is None:
-            raise ServiceError(status, "this service has no data, and so no rows (see --data)")
-        if row >= len(self.rows):
-            raise ServiceError(status, f"row is {row}; it must be from 0 to {len(self.rows) - 1}")
+            raise ServiceError(404, "this service has no data, and so no rows (see --data)")
+        if not 0 <= row < len(self.rows):
+            raise ServiceError(404, f"row is {row}; it must be from 0 to {len(self.rows) - 1}")
         return self.rows
 
-    def _encode(self, index: BaseIndex, given: BaseModel | None, image: bytes | None) -> _Encoded:
-        """Return the queries that a request describes: an image, or what is in ``schemas.Given``."""
-        if image is not None:
-            return *self._hash(self._embed(image)[None]), {}
-        assert isinstance(given, schemas.Given)
-        if isinstance(given, schemas.SearchRequest) and given.embeddings is not None:
-            return *self._hash_given(given.embeddings), {}
-        if given.embedding is not None:
-            return *self._hash_given([given.embedding], "embedding"), {}
-        if given.text is not None:
-            if self._encoder is None:
-                raise ServiceError(422, "the model was not trained on texts; send an embedding instead")
-            return *self._hash(self._encoder.embed([given.text], query=True)), {}
-        if given.row is not None:
-            rows = self._rows_with(given.row, 422)
-            if rows.embeddings is not None:
-                embedding = rows.embeddings[given.row]
-                if not np.isfinite(embedding).all():
-                    raise ServiceError(422, f"row is {given.row}, whose embedding is not finite, and so has no code")
-            elif (file := rows.image(given.row)) is not None:
-                embedding = self._embed(file)
-            elif (text := rows.text(given.row)) is not None:
-                embedding = self._encoder.embed([text])[0]
-            else:
-                raise ServiceError(422, f"row {given.row} has no image or text to encode")
-            facts = {"label": rows.label(given.row), "metadata": self._metadata(index, given.row)}
-            return *self._hash(embedding[None]), {"row": given.row, **facts}
-        if given.id is not None:
-            with blame_request(404, f"id is {given.id!r}, and the index has no such code"):
-                ids = _ids(index, [given.id])
-                code = index.codes_of(ids)
-            vectors = {index.vectors: index.vectors_of(ids)} if index.vectors else {}
-            metadata = metadata_rows(index, ids)[0]
-            row, label = self.row_of(ids[0], metadata), metadata.get(index.label)
-            return code, vectors, {"id": ids[0], "row": row, "label": label, "metadata": json_value(metadata)}
-        with blame_request():
-            return code_from_hex(given.code or "", index.bits)[None], {}, {}
+    def _encode(self, index: BaseIndex, given: BaseModel, images: Sequence[bytes]) -> list[_Encoded]:
+        """Return the queries of a request, or those of image files."""
+        if images:
+            return [*self._hash(self._embed_images(images)).values()]
+        if isinstance(given, schemas.RowSearch):
+            return [self._encode_row(index, given.row)]
+        assert isinstance(given, schemas.EncodeRequest)
+        queries = [
+            (f"queries.{place}.", kind, value)
+            for place, query in enumerate(given.queries)
+            for kind, value in query
+            if value is not None
+        ]
+        embeddings = {place + kind: value for place, kind, value in queries if kind == "embedding"}
+        texts = {place + kind: value for place, kind, value in queries if kind == "text"}
+        encoded = self._hash(embeddings | self._embed_texts(texts, query=True))
+        for place, kind, value in queries:
+            with blame_request(place):
+                if kind == "code":
+                    encoded[place + kind] = _Encoded(code_from_hex(value, index.bits), {})
+                elif kind == "id":
+                    encoded[place + kind] = _encode_id(index, _id(index, value, place + kind))
+        return [encoded[place + kind] for place, kind, _ in queries]
 
-    def _hash_given(
-        self, embeddings: Sequence[Sequence[float]], name: str = "embeddings.{}"
-    ) -> tuple[PackedCodes, dict[str, npt.NDArray]]:
-        """Return the codes of embeddings of a request, and their vectors."""
-        for place, embedding in enumerate(embeddings):
-            if (length := len(embedding)) != (dim := self.model.dim):
-                raise ServiceError(422, f"{name.format(place)} has {length} numbers; the model takes {dim}")
-        return self._hash(np.array(embeddings))
+    def _encode_row(self, index: BaseIndex, row: int) -> _Encoded:
+        """Return the query that a row of the data is."""
+        rows = self._rows_with(row)
+        if rows.embeddings is not None:
+            embedding = rows.embeddings[row]
+            if not np.isfinite(embedding).all():
+                raise ServiceError(422, f"row is {row}, whose embedding is not finite, and so has no code")
+        elif (file := rows.image(row)) is not None:
+            (embedding,) = self._embed_images([file]).values()
+        elif (text := rows.text(row)) is not None:
+            (embedding,) = self._embed_texts({"row": text}).values()
+        else:
+            raise ServiceError(422, f"row {row} has no image or text to encode")
+        (encoded,) = self._hash({"row": embedding}).values()
+        return encoded._replace(facts={"label": rows.label(row), "metadata": self._metadata(index, row)})
 
-    def _hash(self, embeddings: npt.NDArray) -> tuple[PackedCodes, dict[str, npt.NDArray]]:
-        """Return the codes of embeddings, ``[n, dim]``, and their vectors."""
+    def _hash(self, embeddings: Mapping[str, Any]) -> dict[str, _Encoded]:
+        """Return the codes of embeddings, by the names that they have in the request."""
+        for name, embedding in embeddings.items():
+            if len(embedding) != self.model.dim:
+                raise ServiceError(422, f"{name} has {len(embedding)} numbers; the model takes {self.model.dim}")
+        if not embeddings:
+            return {}
+        rows = np.array([*embeddings.values()])
         with np.errstate(over="ignore", invalid="ignore"):
-            outputs = self.model.outputs(embeddings.astype(np.float32))
-        if not np.isfinite(outputs).all():
-            raise ServiceError(422, "an embedding is so large that the model's outputs are not finite")
-        return pack_outputs(outputs), {"outputs": outputs, "soft": self.model.soft(outputs), "embeddings": embeddings}
+            outputs = self.model.outputs(rows.astype(np.float32))
+        if wrong := [name for name, row in zip(embeddings, outputs, strict=True) if not np.isfinite(row).all()]:
+            raise ServiceError(422, f"{wrong[0]} is so large that the model's outputs are not finite")
+        parts = zip(embeddings, pack_outputs(outputs), outputs, self.model.soft(outputs), rows, strict=True)
+        return {
+            name: _Encoded(code, {"outputs": real, "soft": soft, "embeddings": row})
+            for name, code, real, soft, row in parts
+        }
 
-    def _embed(self, file: bytes) -> npt.NDArray:
+    def _embed_texts(self, texts: Mapping[str, str], *, query: bool = False) -> dict[str, Any]:
+        """Return the embeddings of texts, by the names that they have in the request."""
+        if not texts:
+            return {}
+        if self._encoder is None:
+            raise ServiceError(422, f"{next(iter(texts))} is a text, and the model takes none; send its embedding")
+        return dict(zip(texts, self._encoder.embed([*texts.values()], query=query), strict=True))
+
+    def _embed_images(self, files: Sequence[bytes]) -> dict[str, npt.NDArray]:
+        """Return the embeddings of image files, which together take as long as one may; one is in memory at a time."""
         if self._embed_image is None:
             raise ServiceError(422, "this service has no backbone to encode images; send an embedding instead")
-        # The backbone's preprocessing refuses some shapes, such as a line of pixels.
-        with self.decoder.image(file) as image, blame_request():
-            return self._embed_image(image)
+        ends, found = time.monotonic() + DECODE_SECONDS, {}
+        for place, file in enumerate(files):
+            name = f"image {place + 1} of {len(files)}"
+            if time.monotonic() > ends:
+                raise ServiceError(422, f"{name}: the others took {DECODE_SECONDS:g} seconds; send fewer at once")
+            try:
+                # The backbone's preprocessing refuses some shapes, such as a line of pixels.
+                with self.decoder.image(file) as image, blame_request():
+                    found[name] = self._embed_image(image)
+            except ServiceError as error:
+                told = error.detail if len(files) == 1 else f"{name}: {error.detail}"
+                raise ServiceError(error.status_code, told) from None
+        return found
+
+
+def _encode_id(index: BaseIndex, name: int | str) -> _Encoded:
+    """Return the query that an item of the index is."""
+    (item,) = _items(index, [name])
+    vectors = {index.vectors: index.vectors_of([name])[0]} if index.vectors else {}
+    return _Encoded(np.frombuffer(bytes.fromhex(item.pop("code")), np.uint8), vectors, item)
+
+
+def _items(index: BaseIndex, ids: npt.ArrayLike) -> list[dict[str, Any]]:
+    """Return the fields of ``schemas.Item`` for some ids; ``UnknownIdError`` if the index does not have one."""
+    items = []
+    for row in index.get(ids).to_pylist():
+        metadata = json_value({name: row[name] for name in row if name not in RESERVED})
+        label = metadata.get(index.label)
+        items.append({"id": row["id"], "code": row["code"].hex(), "label": label, "metadata": metadata})
+    return items
 
 
 def _neighbors(
-    index: BaseIndex, codes: PackedCodes, vectors: Mapping[str, npt.NDArray], options: schemas.Options
+    index: BaseIndex, queries: Sequence[_Encoded], options: schemas.Options
 ) -> list[tuple[SearchResult, int | None]]:
     """Return for each query what is found, and how many codes are within the radius (None if k is given)."""
-    radius, by, k = options.radius, options.rerank, options.most
-    held = vectors.get("soft" if by == "asymmetric" else by or "")
-    if by is not None and held is None:
-        raise ServiceError(422, f"rerank is {by!r}, which needs a query by embedding, row or image")
+    radius, by, k = options.radius, options.ranked_by, options.most
+
+    def known(field: str, name: str) -> npt.NDArray:
+        for place, query in enumerate(queries):
+            if name not in query.vectors:
+                why = f"which needs the real numbers of a query; queries.{place} has only a code"
+                raise ServiceError(422, f"{field} is {by!r}, {why}: give its embedding, text or image")
+        return np.array([query.vectors[name] for query in queries])
+
+    if options.rerank not in (None, index.vectors):
+        raise ServiceError(422, f"rerank is {by!r}, and the index stores {index.vectors or 'no vectors'}")
+    if by == "real" and not isinstance(index, Index):
+        raise ServiceError(422, f"ranking is 'real', and an index of kind {index.kind} compares codes only")
+    codes = np.array([query.code for query in queries])
+    most = k if by == "hamming" else max(k, options.candidates or CANDIDATES)
+    how: dict[str, Any] = {"codes": codes}
+    if options.ranking == "real":
+        how = {"outputs": known("ranking", "soft")}
+    if options.rerank is not None:
+        held = {options.rerank: known("rerank", options.rerank)}
+        how = (how if options.rerank == "embeddings" else {}) | held | {"rerank": by, "candidates": most}
     with blame_request():
+        options.check_size(len(queries))
         if radius is not None:
             check_int(radius, "radius", 0, index.bits, "the length of a code")
-        if options.k is None and radius is not None and by is None:  # one at a time, as each may find all codes
+        if options.k is None and radius is not None and by == "hamming":  # one at a time, as each may find all codes
             each = (index.range_search(code[None], radius, where=options.where).of(0) for code in codes)
             return [(Neighbors(distances[None, :k], ids[None, :k]).result(), len(ids)) for distances, ids in each]
-        most = k if by is None else max(k, options.candidates)
-        how: dict[str, Any] = {"codes": codes} if by in (None, "embeddings") else {"outputs": held}
-        if by == "embeddings":
-            how["embeddings"] = held
-        if by in ("outputs", "embeddings"):
-            how |= {"rerank": by, "candidates": most}
         found = index.search(**how, k=most, where=options.where)
         limit = index.bits if radius is None else radius
         return [(_within(found, place, limit, k), None) for place in range(len(codes))]
@@ -365,11 +462,17 @@ def _within(found: SearchResult, query: int, radius: int, k: int) -> SearchResul
     return SearchResult(found.distances[taken], found.ids[taken], found.hamming[taken])
 
 
+def _id(index: BaseIndex, given: int | str, name: str) -> int | str:
+    """Return an id of a request: an integer may be sent as text, since numbers of JavaScript do not hold 64 bits."""
+    if index.state.schema is None or isinstance(given, str) == index.state.texts:
+        return given
+    if isinstance(given, str) and _INTEGER.fullmatch(given) and -(2**63) <= (number := int(given)) < 2**63:
+        return number
+    raise ServiceError(422, f"{name} is {given!r}; the ids of the index are {_KINDS[index.state.texts]}")
+
+
 def _ids(index: BaseIndex, given: Sequence[int | str]) -> list[int | str]:
-    """Return ids of a request: an integer may be sent as text, since numbers of JavaScript do not hold 64 bits."""
-    if index.state.schema is None or index.state.texts:
-        return [*given]
-    return [int(name) if isinstance(name, str) and _INTEGER.fullmatch(name) else name for name in given]
+    return [_id(index, name, f"ids.{place}") for place, name in enumerate(given)]
 
 
 def _check_writable(index: BaseIndex, path: str | Path) -> None:

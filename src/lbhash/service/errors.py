@@ -7,7 +7,8 @@ from contextlib import contextmanager
 
 from starlette.exceptions import HTTPException
 
-from lbhash.index import DamagedIndexError
+from lbhash.index import DamagedIndexError, UnknownIdError
+from lbhash.index.ids import TakenIdError
 from lbhash.utils.formatting import one_line
 
 _MAX_DETAIL = 400  # characters
@@ -23,14 +24,24 @@ class ServiceError(HTTPException):
 
 
 @contextmanager
-def blame_request(status: int = 422, detail: str = "") -> Iterator[None]:
+def blame_request(place: str = "") -> Iterator[None]:
     """Turn a ``ValueError`` or ``TypeError`` in the block, which the request's values caused, into a ``ServiceError``.
 
-    It has the error's message if no ``detail`` is given.
+    ``place`` is what comes before the name of a field in the error's message, such as ``queries.0.``.
     """
     try:
         yield
     except DamagedIndexError:
         raise  # which no request can cause
     except (ValueError, TypeError) as error:
-        raise ServiceError(status, detail or one_line(error)) from None
+        raise refusal(error, place) from None
+
+
+def refusal(error: Exception, place: str = "") -> ServiceError:
+    """Return the answer to a request whose values caused an error (``blame_request``)."""
+    if isinstance(error, TakenIdError):
+        return ServiceError(409, f"ids holds {error.name!r}, which the index already has; PUT replaces its item")
+    if not isinstance(error, UnknownIdError):
+        return ServiceError(422, f"{place}{one_line(error)}")
+    which = f"{place}id is" if place else "ids holds"
+    return ServiceError(404, f"{which} {error.name!r}, which the index does not have")

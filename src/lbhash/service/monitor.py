@@ -76,7 +76,7 @@ class Monitor:
     def _note(self, scope: Scope, name: str, status: int, seconds: float) -> None:
         # All unknown routes and methods share one label, so that a client cannot create labels without end.
         # A label has no version, as in some versions of FastAPI a route's path has none.
-        route = (getattr(scope.get("route"), "path", None) or "none").removeprefix("/v1")
+        route = (getattr(scope.get("route"), "path_format", None) or "none").removeprefix("/v1")
         method = scope["method"] if scope["method"] in _METHODS else "other"
         self.requests.labels(route, method, str(status)).inc()
         self.seconds.labels(route).observe(seconds)

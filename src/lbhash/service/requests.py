@@ -1,10 +1,10 @@
-"""Reads the body of a request: JSON, or a form with an image."""
+"""Reads the body of a request: JSON, or a form with images."""
 
 from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, Iterable
+from collections.abc import AsyncGenerator
 from typing import Any
 
 from fastapi import Request
@@ -13,9 +13,9 @@ from python_multipart.exceptions import FormParserError
 from starlette.datastructures import Headers, UploadFile
 from starlette.formparsers import MultiPartException, MultiPartParser
 
-from lbhash.service.errors import ServiceError
-from lbhash.service.schemas import Body
-from lbhash.service.settings import MAX_JSON
+from lbhash.service.errors import ServiceError, refusal
+from lbhash.service.schemas import Body, check_names
+from lbhash.service.settings import MAX_BATCH, MAX_JSON
 from lbhash.utils.fields import wrong_field
 from lbhash.utils.formatting import one_line
 
@@ -37,7 +37,7 @@ async def read_body(request: Request, model: type[Body]) -> tuple[str, bytes]:
 
 
 def parse_body(content_type: str, data: bytes, model: type[Body]) -> tuple[Any, ...]:
-    """Return the model that JSON holds, or of a form the model of its fields and the image file.
+    """Return the model that JSON holds, or of a form the model of its fields and the image files.
 
     Raises ``ServiceError`` with 400 if a form cannot be read, and 422 if a field is missing or wrong. It takes up to
     some ten milliseconds, so it is called in a thread.
@@ -45,13 +45,15 @@ def parse_body(content_type: str, data: bytes, model: type[Body]) -> tuple[Any, 
     try:
         if media_type(content_type) == JSON:
             value = parse_json(data, "the body")
-            _check_names(value if isinstance(value, dict) else (), model)
+            check_names(value if isinstance(value, dict) else (), model)
             return (model.model_validate(value),)
         assert model.FORM is not None
-        image, values = _read_form(content_type, data, model.FORM)
-        return model.FORM.model_validate(values), image
+        images, values = _read_form(content_type, data, model.FORM)
+        return model.FORM.model_validate(values), images
     except ValidationError as error:
         raise ServiceError(422, line_for(error)) from None
+    except ValueError as error:
+        raise refusal(error) from None
 
 
 def media_type(header: str) -> str:
@@ -78,47 +80,39 @@ def line_for(error: ValidationError | Any) -> str:
     """Return the first of Pydantic's errors as one line."""
     first = error.errors()[0]
     place = ".".join(str(step) for step in first["loc"] if step not in ("path", "query"))
-    return " ".join(wrong_field(first, place or "the body").split())
+    ours = first["type"] == "value_error"  # what we say of a whole body names its fields
+    return " ".join(wrong_field(first, place or ("" if ours else "the body")).split())
 
 
-def _check_names(names: Iterable[str], model: type[BaseModel]) -> None:
-    """Refuse a field that ``model`` does not have; Pydantic would make an error of each of a hundred thousand."""
-    for name in names:
-        if name not in model.model_fields:
-            known = ", ".join(model.model_fields) or "none"
-            raise ServiceError(422, f"{' '.join(name[:64].split())}: there is no such field; there are {known}")
-
-
-def _read_form(content_type: str, data: bytes, model: type[BaseModel]) -> tuple[bytes, dict[str, Any]]:
-    """Return the file in the field ``image``, and the other fields' values, which are JSON but for ``rerank``."""
+def _read_form(content_type: str, data: bytes, model: type[BaseModel]) -> tuple[list[bytes], dict[str, Any]]:
+    """Return the files in the field ``image``, and the other fields' values, which are JSON, or one of some words."""
     try:
-        image, texts = asyncio.run(_parse_form(content_type, data))  # it is a coroutine, and awaits nothing here
+        images, texts = asyncio.run(_parse_form(content_type, data))  # it is a coroutine, and awaits nothing here
     except (MultiPartException, FormParserError, UnicodeError) as error:
         raise ServiceError(400, f"the body is not a form that can be read: {one_line(error)}") from None
-    if image is None:
+    if not images:
         raise ServiceError(422, "the form has no file in its field 'image'")
-    _check_names((name for name, _ in texts), model)
+    check_names((name for name, _ in texts), model)
     values: dict[str, Any] = {}
     for name, text in texts:
         if name in values:
             raise ServiceError(422, f"{name[:64]} is given twice")
         # Null is JSON's word in any field: it is what the schema allows for one that is not given.
-        plain = not isinstance(text, str) or (name == "rerank" and text != "null")
+        plain = not isinstance(text, str) or (name in ("ranking", "rerank") and text != "null")
         values[name] = text if plain else parse_json(text.encode(), name)
-    return image, values
+    return images, values
 
 
-async def _parse_form(content_type: str, data: bytes) -> tuple[bytes | None, list[tuple[str, Any]]]:
-    """Return the file in the field ``image``, and names and values of the other fields."""
+async def _parse_form(content_type: str, data: bytes) -> tuple[list[bytes], list[tuple[str, Any]]]:
+    """Return the files in the field ``image``, and names and values of the other fields."""
 
     async def whole() -> AsyncGenerator[bytes, None]:
         yield data
 
     headers = Headers({"content-type": content_type})
-    parser = MultiPartParser(headers, whole(), max_files=1, max_fields=16, max_part_size=MAX_JSON)
+    parser = MultiPartParser(headers, whole(), max_files=MAX_BATCH, max_fields=16, max_part_size=MAX_JSON)
     parser.spool_max_size = len(data) + 1  # bytes, from which on it would write a file
     form = await parser.parse()
-    file = form.get("image")
-    image = await file.read() if isinstance(file, UploadFile) else None
+    images = [await file.read() for file in form.getlist("image") if isinstance(file, UploadFile)]
     await form.close()
-    return image, [(name, text) for name, text in form.multi_items() if name != "image"]
+    return images, [(name, text) for name, text in form.multi_items() if name != "image"]

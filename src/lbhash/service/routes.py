@@ -1,11 +1,11 @@
-"""The routes: ``probes`` at the root; ``router``, as the page uses them, and ``writes`` below ``/v1``."""
+"""The routes: ``probes`` at the root; ``router`` and ``writes`` below ``/v1``; ``page``, what only the page asks."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Path, Request
+from fastapi import APIRouter, Depends, Request
 from fastapi.responses import Response
 from prometheus_client import CONTENT_TYPE_LATEST
 from pydantic import BaseModel
@@ -13,6 +13,7 @@ from pydantic import BaseModel
 from lbhash.service import schemas
 from lbhash.service.admission import Admission
 from lbhash.service.requests import FORM, JSON, parse_body, read_body
+from lbhash.service.settings import MAX_BATCH
 from lbhash.service.state import Service
 from lbhash.service.tokens import refusal
 
@@ -23,7 +24,7 @@ async def _check_change(request: Request) -> None:
         raise refusal("a change of the index needs the token to write")
 
 
-probes, router = APIRouter(), APIRouter()
+probes, router, page = APIRouter(), APIRouter(), APIRouter(prefix="/page", include_in_schema=False)
 writes = APIRouter(dependencies=[Depends(_check_change)])
 
 
@@ -34,21 +35,24 @@ def _service(request: Request) -> Service:
 Running = Annotated[Service, Depends(_service)]
 
 
-def _takes(model: type[schemas.Body], **example: Any) -> dict[str, Any]:
-    """Return what OpenAPI says of a route's body and of its refusals."""
-    content: dict[str, Any] = {JSON: {"schema": model.model_json_schema(), "example": example}}
+def _takes(model: type[schemas.Body], *statuses: int, **example: Any) -> dict[str, Any]:
+    """Return what OpenAPI says of a route's body and of its refusals, which also have these statuses."""
+    content: dict[str, Any] = {JSON: {"schema": model.whole_schema(), "example": example}}
     if model.FORM is not None:
-        fields = {"image": {"type": "string", "format": "binary"}, **model.FORM.model_json_schema()["properties"]}
+        file = {"type": "string", "format": "binary"}
+        images = {"type": "array", "items": file, "minItems": 1, "maxItems": MAX_BATCH}
+        images["description"] = f"Up to {MAX_BATCH} files, a query each."
+        fields = {"image": images, **model.FORM.model_json_schema()["properties"]}
         form = {"type": "object", "properties": fields, "required": ["image"], "additionalProperties": False}
         content[FORM] = {"schema": form}
-    refused = schemas.refusals(*((415,) if model.FORM is None else (404, 415)))
-    return {"openapi_extra": {"requestBody": {"required": True, "content": content}}, "responses": refused}
+    body = {"requestBody": {"required": True, "content": content}}
+    return {"openapi_extra": body, "responses": schemas.refusals(*statuses, 415)}
 
 
 async def _answer(
     request: Request, admission: Admission, model: type[schemas.Body], compute: Callable[..., BaseModel]
 ) -> Response:
-    """Return what ``compute`` makes of a body: of the model, or of the fields of a form and its image."""
+    """Return what ``compute`` makes of a body: of the model, or of the fields of a form and its images."""
     body = await read_body(request, model)
 
     def written() -> Response:
@@ -76,65 +80,94 @@ async def metrics(service: Running) -> Response:
     return Response(service.monitor.text(), headers={"Content-Type": CONTENT_TYPE_LATEST})
 
 
-@router.get("/about")
-async def about(service: Running) -> schemas.About:
+@router.get("/info")
+async def info(service: Running) -> schemas.Info:
     """Say what this service can be asked for."""
-    return service.engine.about()
+    return service.engine.info()
 
 
 @router.post(
     "/search",
-    response_model=schemas.SearchAnswer | schemas.SearchAnswers,
-    **_takes(schemas.SearchRequest, id=0, k=5),
+    response_model=schemas.SearchAnswer,
+    **_takes(schemas.SearchRequest, 404, queries=[{"id": 0}], k=5),
 )
 async def search(request: Request, service: Running) -> Response:
-    """Find the codes nearest to an image (a form), or to an embedding, several, a code, an id or a row (JSON)."""
+    """Find the items nearest to embeddings, texts, codes or ids (JSON), or to images (a form)."""
     return await _answer(request, service.admission, schemas.SearchRequest, service.engine.search)
 
 
-@router.post("/encode", response_model=schemas.EncodeAnswer, **_takes(schemas.Given, id=0))
+@router.post("/encode", response_model=schemas.EncodeAnswer, **_takes(schemas.EncodeRequest, 404, queries=[{"id": 0}]))
 async def encode(request: Request, service: Running) -> Response:
-    """Return the code of an image (a form), or of an embedding, an id or a row (JSON)."""
-    return await _answer(request, service.admission, schemas.Given, service.engine.encode)
+    """Return the codes of embeddings, texts or ids (JSON), or of images (a form)."""
+    return await _answer(request, service.admission, schemas.EncodeRequest, service.engine.encode)
 
 
-@router.get(
-    "/row/{row}/image",
-    response_class=Response,
-    responses={200: {"content": {"image/png": {}, "image/webp": {}}}, **schemas.refusals(404)},
-)
-async def row_image(service: Running, row: Annotated[int, Path(ge=0, lt=2**63)]) -> Response:
+@router.post("/items/get", response_model=schemas.ItemsAnswer, **_takes(schemas.ItemIds, 404, ids=[0]))
+async def get_items(request: Request, service: Running) -> Response:
+    """Return the codes and the metadata of items by their ids."""
+    return await _answer(request, service.admission, schemas.ItemIds, service.engine.get_items)
+
+
+_IMAGE: dict[str, Any] = {
+    "response_class": Response,
+    "responses": {200: {"content": {"image/png": {}, "image/webp": {}}}, **schemas.refusals(404)},
+}
+
+
+@router.get("/items/{id:path}/image", **_IMAGE)
+async def item_image(service: Running, id: str) -> Response:
+    """Return a small image of the row of the data that an item was made from."""
+    return await _image(service, service.engine.item_image, id)
+
+
+@page.get("/rows/{row}/image", **_IMAGE)
+async def row_image(service: Running, row: int) -> Response:
     """Return a small image of a row of the data."""
-    data, kind = await service.admission.run(service.engine.thumbnail, row)
+    return await _image(service, service.engine.row_image, row)
+
+
+async def _image(service: Service, thumbnail: Callable[..., tuple[bytes, str]], name: Any) -> Response:
+    data, kind = await service.admission.run(thumbnail, name)
     return Response(data, media_type=kind, headers={"Cache-Control": "private, max-age=3600"})
 
 
-@router.get("/summary")
+@page.post("/search")
+async def search_by_row(request: Request, service: Running) -> Response:
+    """Find the items nearest to a row of the data, which the index need not have."""
+    return await _answer(request, service.admission, schemas.RowSearch, service.engine.search)
+
+
+@page.get("/summary")
 async def summary(service: Running) -> schemas.Summary:
     """Return the model's numbers, which are computed once for every generation of the index."""
     return service.background.summary
 
 
-@router.get("/map")
+@page.get("/map")
 async def code_map(service: Running) -> schemas.Map:
     """Return a sample of the codes in the plane: by principal components at once, and later by t-SNE."""
     return service.background.map
 
 
-@writes.post(
-    "/add",
-    response_model=schemas.Changed,
-    **_takes(schemas.AddRequest, embeddings=[[0.5, 1.5]], metadata={"label": [3]}),
-)
-async def add(request: Request, service: Running) -> Response:
-    """Add the codes of embeddings to the index, all of them or none; the answer comes when they are on the disk."""
-    return await _change(request, service, schemas.AddRequest, service.engine.add)
+_NEW = {"embeddings": [[0.5, 1.5]], "metadata": {"label": [3]}}
 
 
-@writes.post("/remove", response_model=schemas.Changed, **_takes(schemas.RemoveRequest, ids=[0]))
-async def remove(request: Request, service: Running) -> Response:
-    """Remove codes from the index by their ids, all of them or none."""
-    return await _change(request, service, schemas.RemoveRequest, service.engine.remove)
+@writes.post("/items", response_model=schemas.Changed, **_takes(schemas.Items, 409, **_NEW))
+async def add_items(request: Request, service: Running) -> Response:
+    """Add items to the index, all of them or none; the answer comes when they are on the disk."""
+    return await _change(request, service, schemas.Items, service.engine.add_items)
+
+
+@writes.put("/items", response_model=schemas.Changed, **_takes(schemas.ItemsWithIds, ids=[0], **_NEW))
+async def put_items(request: Request, service: Running) -> Response:
+    """Add items to the index, and replace those whose ids it has; all of them or none."""
+    return await _change(request, service, schemas.ItemsWithIds, service.engine.put_items)
+
+
+@writes.post("/items/delete", response_model=schemas.Changed, **_takes(schemas.ItemIds, 404, ids=[0]))
+async def delete_items(request: Request, service: Running) -> Response:
+    """Delete items of the index by their ids, all of them or none."""
+    return await _change(request, service, schemas.ItemIds, service.engine.delete_items)
 
 
 async def _change(

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import base64
+import json
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from pydantic import (
     BaseModel,
     BeforeValidator,
+    ConfigDict,
     Field,
     StrictBool,
     StrictInt,
@@ -19,12 +22,11 @@ from pydantic import (
 )
 
 from lbhash.index.where import conditions
-from lbhash.service.settings import MAX_BATCH, MAX_FOUND, MAX_K
+from lbhash.service.settings import CANDIDATES, MAX_BATCH, MAX_FOUND, MAX_K
 
 _Int64 = Annotated[StrictInt, Field(ge=-(2**63), lt=2**63)]
 _Finite = Annotated[float, Field(strict=True, allow_inf_nan=False)]
 _Value = StrictBool | _Int64 | _Finite | StrictStr
-_Natural = Annotated[StrictInt, Field(ge=0, lt=2**63)]
 _K = Annotated[StrictInt, Field(ge=1, le=MAX_K)]
 _Share = Annotated[float, Field(ge=0, le=1)]
 _Label = int | str | list[int] | list[str] | None
@@ -43,7 +45,10 @@ def _numbers(value: Any) -> Any:
 
 def _one_id(value: Any) -> Any:
     """Return an id, or refuse it; a union of Pydantic would name its members."""
-    if not (type(value) is int and -(2**63) <= value < 2**63) and not (isinstance(value, str) and value):
+    text = value if isinstance(value, str) else ""
+    if not (type(value) is int and -(2**63) <= value < 2**63) and not (
+        text and text == text.encode(errors="replace").decode()
+    ):
         raise ValueError("it must be an integer of 64 bits, or a text")
     return value
 
@@ -62,6 +67,7 @@ _Embedding = Annotated[
 ]
 _Embeddings = Annotated[list[_Embedding], Field(min_length=1, max_length=MAX_BATCH, fail_fast=True)]
 _Text = Annotated[StrictStr, BeforeValidator(_words, json_schema_input_type=str)]
+_Texts = Annotated[list[_Text], Field(min_length=1, max_length=MAX_BATCH, fail_fast=True)]
 _Id = Annotated[Any, BeforeValidator(_one_id, json_schema_input_type=int | str)]
 _Ids = Annotated[list[_Id], Field(min_length=1, max_length=_MAX_VALUES, fail_fast=True)]
 _Values = Annotated[list[_Value], Field(max_length=_MAX_VALUES, fail_fast=True)]
@@ -96,108 +102,200 @@ class _Computed(BaseModel):
     generation: int
 
 
+def _check_one(given: Mapping[str, Any], known: Sequence[str]) -> None:
+    """Raise ``ValueError`` unless exactly one of these fields is given."""
+    names = [name for name in known if given.get(name) is not None]
+    if len(names) != 1:
+        *first, last = known
+        raise ValueError(
+            f"{' and '.join(names) or 'nothing'} is given; it must be one of {', '.join(first)} and {last}"
+        )
+
+
+def _one_of(*names: str) -> ConfigDict:
+    """Return a configuration that says in the schema what ``_check_one`` checks."""
+    given: Any = [{"properties": {name: {"not": {"type": "null"}}}, "required": [name]} for name in names]
+    return ConfigDict(extra="forbid", json_schema_extra={"oneOf": given})
+
+
 class Body(BaseModel, extra="forbid"):
-    """The body of a request: JSON, or a form with an image and the fields of the model ``FORM``, if there is one."""
+    """The body of a request: JSON, or a form with images and the fields of the model ``FORM``, if there is one."""
 
     FORM: ClassVar[type[BaseModel] | None] = None
+
+    @classmethod
+    def whole_schema(cls) -> dict[str, Any]:
+        """Return its schema in one piece: what it refers to would be looked for in the whole OpenAPI document."""
+        schema = cls.model_json_schema()
+        for name, part in schema.pop("$defs", {}).items():
+            schema = json.loads(json.dumps(schema).replace(json.dumps({"$ref": f"#/$defs/{name}"}), json.dumps(part)))
+        return schema
 
 
 class Nothing(BaseModel, extra="forbid"):
     """The options of encoding: there are none."""
 
 
-def _one_alone(schema: dict[str, Any], model: type[Given]) -> None:
-    """Say in the schema of a query what ``_one_of_them`` checks."""
-    not_null = {"not": {"type": "null"}}
-    schema["oneOf"] = [{"properties": {name: not_null}, "required": [name]} for name in model.QUERIES]
+class Given(BaseModel):
+    """A query: exactly one of these fields."""
 
-
-class Given(Body, json_schema_extra=_one_alone):
-    """The query: exactly one of these fields."""
-
-    FORM: ClassVar[type[BaseModel] | None] = Nothing
-    QUERIES: ClassVar[tuple[str, ...]] = ("embedding", "text", "id", "code", "row")
+    model_config = _one_of("embedding", "text", "code", "id")
 
     embedding: _Embedding | None = Field(
-        None, description="As many numbers as /v1/about says: a list, or base64 of float32 in little-endian order."
+        None, description="As many numbers as /v1/info says: a list, or base64 of float32 in little-endian order."
     )
-    text: _Text | None = Field(None, description="A text, if /v1/about says that the model takes texts.")
-    id: _Id | None = Field(None, description="The id of a code of the index. An integer may be sent as text.")
+    text: _Text | None = Field(None, description="A text, if /v1/info says that the model takes texts.")
     code: StrictStr | None = Field(None, description="Hexadecimal, two digits a byte.")
-    row: _Natural | None = Field(None, description="A row of the data, counted from 0.")
+    id: _Id | None = Field(None, description="The id of an item of the index. An integer may be sent as text.")
 
-    @model_validator(mode="after")
-    def _one_of_them(self) -> Given:
-        given = [name for name in self.QUERIES if getattr(self, name) is not None]
-        if len(given) != 1:
-            words, known = " and ".join(given) or "nothing", ", ".join(self.QUERIES[:-1])
-            raise ValueError(f"{words} is given; it must be one of {known} and {self.QUERIES[-1]}")
-        return self
+    @model_validator(mode="before")
+    @classmethod
+    def _check(cls, given: Any) -> Any:
+        if isinstance(given, dict):
+            check_names(given, cls)
+            _check_one(given, [*cls.model_fields])
+        return given
+
+
+def check_names(names: Iterable[str], model: type[BaseModel]) -> None:
+    """Refuse a field that ``model`` does not have; Pydantic would make an error of each of a hundred thousand."""
+    for name in names:
+        if name not in model.model_fields:
+            known = ", ".join(model.model_fields) or "none"
+            raise ValueError(f"{' '.join(name[:64].split())}: there is no such field; there are {known}")
+
+
+class EncodeRequest(Body):
+    """What is to be encoded."""
+
+    FORM: ClassVar[type[BaseModel] | None] = Nothing
+
+    queries: Annotated[list[Given], Field(min_length=1, max_length=MAX_BATCH, fail_fast=True)] = Field(
+        description=f"Up to {MAX_BATCH} queries, each with exactly one of these fields."
+    )
 
 
 class Options(BaseModel, extra="forbid"):
     """How to search."""
 
     k: _K | None = Field(None, description=f"The number of neighbors: by default 10, or {MAX_K:,} with a radius.")
-    radius: Annotated[StrictInt, Field(ge=0)] | None = Field(None, description="The largest distance, in bits.")
+    radius: Annotated[StrictInt, Field(ge=0)] | None = Field(None, description="The largest Hamming distance, in bits.")
     where: _Where | None = Field(
         None,
-        description="Only codes that have this value, or one of these, in each of these columns; or as 'lbhash search' "
+        description="Only items that have this value, or one of these, in each of these columns; or as 'lbhash search' "
         "takes it, such as 20 <= price < 50 and color in (red, blue).",
     )
-    rerank: Literal["asymmetric", "outputs", "embeddings"] | None = Field(
-        None, description="Rank by the query's outputs, or the nearest candidates again by stored vectors."
+    ranking: Literal["hamming", "real"] | None = Field(
+        None,
+        description="Rank by how many bits differ (hamming, the default), or by how well codes agree with the query's "
+        "real outputs, which a query by code or id does not have.",
     )
-    candidates: _K = Field(100, description="The number of codes that are ranked again; at least k.")
+    rerank: Literal["outputs", "embeddings"] | None = Field(
+        None, description="Rank the first candidates again by the vectors that the index stores."
+    )
+    candidates: _K | None = Field(
+        None,
+        description="How many items are ranked again, or looked at for a radius with ranking real; at least k, by "
+        f"default {CANDIDATES}.",
+    )
 
     @property
     def most(self) -> int:
         """How many neighbors a query gets at most."""
-        return self.k or (MAX_K if self.radius is not None and self.rerank is None else 10)
+        return self.k or (MAX_K if self.radius is not None and self.ranked_by == "hamming" else 10)
 
+    @property
+    def ranked_by(self) -> Literal["hamming", "real", "outputs", "embeddings"]:
+        """What orders the neighbors."""
+        return self.rerank or self.ranking or "hamming"
 
-class SearchRequest(Given, Options):
-    """A search, by one query or by several embeddings."""
-
-    FORM: ClassVar[type[BaseModel] | None] = Options
-    QUERIES: ClassVar[tuple[str, ...]] = ("embedding", "embeddings", "text", "id", "code", "row")
-
-    embeddings: _Embeddings | None = Field(
-        None, description=f"Several, each as embedding is; k times their number may be {MAX_FOUND:,}."
-    )
+    def check_size(self, queries: int) -> None:
+        """Raise ``ValueError`` if the answer to so many queries would be too large."""
+        if queries * self.most > MAX_FOUND:
+            together = f"together {queries * self.most:,} neighbors, and an answer has {MAX_FOUND:,} at most"
+            raise ValueError(f"{queries} queries are given and k is {self.most:,}: {together}; give a smaller k")
 
     @model_validator(mode="after")
-    def _few_enough(self) -> SearchRequest:
-        count = len(self.embeddings or ())
-        if count * self.most > MAX_FOUND:
-            together = f"together {count * self.most:,} neighbors, and an answer has {MAX_FOUND:,} at most"
-            raise ValueError(f"{count} embeddings are given and k is {self.most:,}: {together}; give a smaller k")
+    def _enough(self) -> Options:
+        if self.candidates is not None and self.candidates < self.most:
+            raise ValueError(f"candidates is {self.candidates}; it must be at least k ({self.most})")
         return self
 
 
-class AddRequest(Body):
-    """Codes to add: those of these embeddings."""
+class SearchRequest(Options, EncodeRequest):
+    """A search, by one query or by several."""
 
-    embeddings: _Embeddings = Field(description="A list of numbers for each code, or the base64 of float32.")
+    FORM: ClassVar[type[BaseModel] | None] = Options
+
+
+class RowSearch(Options, Body):
+    """A search of the page by a row of the data."""
+
+    row: StrictInt
+
+
+class Items(Body):
+    """Items to add: the codes of these embeddings or texts."""
+
+    model_config = _one_of("embeddings", "texts")
+
+    embeddings: _Embeddings | None = Field(
+        None, description="A list of numbers for each item, or the base64 of float32; or else texts."
+    )
+    texts: _Texts | None = Field(
+        None, description="A text for each item in place of an embedding, if the model takes texts."
+    )
     ids: _Ids | None = Field(
         None, description="An id for each, that the index does not have; by default the next integers."
     )
     metadata: dict[StrictStr, _Column] = Field(
-        {}, description="Columns of the index, with a value for each code; one that is left out has none."
+        {}, description="Columns of the index, with a value for each item; one that is left out is null."
     )
 
+    @model_validator(mode="after")
+    def _check(self) -> Items:
+        _check_one(vars(self), ("embeddings", "texts"))
+        count = len(self.embeddings or self.texts or ())
+        columns = {f"metadata.{name}": values for name, values in self.metadata.items()}
+        for name, values in {"ids": self.ids or [None] * count, **columns}.items():
+            if len(values) != count:
+                raise ValueError(f"{name} has {len(values)} values; it must have {count}, one for each item")
+        return self
 
-class RemoveRequest(Body):
-    """Codes to remove."""
 
-    ids: _Ids = Field(description="The ids of codes of the index, each once.")
+class ItemsWithIds(Items):
+    """Items to add, or to put in the place of those that have their ids."""
+
+    ids: _Ids = Field(description="An id for each.")
+
+
+class ItemIds(Body):
+    """Which items are meant."""
+
+    ids: _Ids = Field(description="The ids of items of the index.")
 
 
 class Changed(BaseModel):
     """A change of the index, which is on the disk and is searched from now on."""
 
-    ids: list[int | str] = Field(description="Of the codes that were added, or removed.")
-    codes: int = Field(description="The codes of the index after it.")
+    ids: list[int | str] = Field(description="Of the items that were added, replaced or deleted.")
+    codes: int = Field(description="The number of codes of the index after it.")
+    generation: int
+
+
+class Item(BaseModel):
+    """What the index holds under an id."""
+
+    id: int | str
+    code: str = Field(description="Hexadecimal.")
+    label: _Label
+    metadata: dict[str, Any]
+
+
+class ItemsAnswer(BaseModel):
+    """Items, in the order of the ids that were asked for."""
+
+    items: list[Item]
     generation: int
 
 
@@ -207,26 +305,22 @@ class Query(BaseModel):
     code: str = Field(description="Hexadecimal.")
     bits: int
     id: int | str | None = None
-    row: int | None = None
     label: _Label = None
-    metadata: dict[str, Any] = Field({}, description="What the index holds of this id or row.")
+    metadata: dict[str, Any] = Field({}, description="What the index holds of this id.")
     doubt: float | None = Field(
         None, description="The share of the data's rows whose outputs are closer to another row's than the query's are."
     )
     unsure: list[int] = Field([], description="The bits whose outputs are close to 0: below a quarter of the median.")
 
 
-class Neighbor(BaseModel):
-    """A code that was found."""
-
+class _Ranked(BaseModel):
     rank: int
-    id: int | str
-    row: int | None = Field(description="The row of the data, for /v1/row/{row}/image.")
-    distance: int = Field(description="The Hamming distance, in bits.")
-    score: float | None = Field(description="What the codes are ordered by after re-ranking; smaller is nearer.")
-    label: _Label
-    metadata: dict[str, Any]
-    code: str
+    distance: float = Field(description="What orders the neighbors; smaller is nearer.")
+    hamming: int = Field(description="The Hamming distance: how many bits differ.")
+
+
+class Neighbor(Item, _Ranked):
+    """An item that was found."""
 
 
 class Milliseconds(BaseModel):
@@ -245,27 +339,30 @@ class Found(BaseModel):
     within: int | None = Field(description="The number of codes within the radius, if no k was given.")
 
 
-class _Searched(BaseModel):
+class SearchAnswer(BaseModel):
+    """What a search found."""
+
+    answers: list[Found] = Field(description="For each query, in their order.")
+    ranking: Literal["hamming", "real", "outputs", "embeddings"] = Field(
+        description="What the distances are: Hamming distances, minus the agreement with the real outputs, or what the "
+        "stored outputs or embeddings rank by."
+    )
     generation: int = Field(description="The generation of the index that was searched.")
     milliseconds: Milliseconds
 
 
-class SearchAnswer(_Searched, Found):
-    """What a search found."""
-
-
-class SearchAnswers(_Searched):
-    """What a search for several embeddings found."""
-
-    answers: list[Found] = Field(description="For each embedding, in their order.")
-
-
-class EncodeAnswer(BaseModel):
-    """A code."""
+class Encoded(BaseModel):
+    """The code of a query."""
 
     code: str = Field(description="Hexadecimal.")
     bits: int
     outputs: list[float] | None = Field(description="The model's real-valued outputs, whose signs are the bits.")
+
+
+class EncodeAnswer(BaseModel):
+    """Codes."""
+
+    answers: list[Encoded] = Field(description="For each query, in their order.")
 
 
 class _Loaded(BaseModel):
@@ -289,10 +386,10 @@ class Limits(BaseModel):
     max_json: int
     max_pixels: int
     max_k: int
-    max_batch: int = Field(description="The number of embeddings in one request.")
+    max_batch: int = Field(description="The number of queries or new items in one request.")
 
 
-class About(_Loaded):
+class Info(_Loaded):
     """What the service can be asked for."""
 
     version: str
@@ -300,13 +397,14 @@ class About(_Loaded):
     kind: str
     dim: int = Field(description="The length of an embedding.")
     rows: int | None = Field(description="The number of rows of the data; null if the service has no data.")
-    pictures: bool = Field(description="Whether rows have images.")
-    takes_pictures: bool = Field(description="Whether an image can be the query.")
-    takes_texts: bool = Field(description="Whether a text can be the query.")
+    images: bool = Field(description="Whether rows have images.")
+    takes_images: bool = Field(description="Whether an image can be the query.")
+    takes_texts: bool = Field(description="Whether a text can be the query, or an item.")
     ids: Literal["int64", "string"] = Field(description="What the ids are: integers, or texts.")
-    columns: list[str]
+    metadata: dict[str, str] = Field(description="The columns and their types.")
     label: str | None = Field(description="The column with the label.")
-    rerank: list[str]
+    ranking: list[str] = Field(description="What ranking may be in a search.")
+    rerank: list[str] = Field(description="What rerank may be in a search: the vectors that the index stores.")
     limits: Limits
 
 
@@ -408,8 +506,9 @@ REFUSALS = {
     400: "A form that cannot be read.",
     401: "No token, or one that does not allow it.",
     403: "A page of another web site asks.",
-    404: "There is no such id, row or route; add and remove need --writable.",
+    404: "There is no such id, image or route; to change items needs --writable.",
     408: "The body took too long to arrive.",
+    409: "The index already has an id; PUT /v1/items replaces its item.",
     413: "The body is too large: JSON has at most 256 KiB, a form 16 MiB.",
     415: "The body has no Content-Type, or is neither JSON nor a form.",
     421: "The request is for another host (--allow-host).",

@@ -8,15 +8,16 @@ from pathlib import Path
 from lbhash.utils.validation import check_int
 
 MAX_K = 1000  # neighbors in one answer
-MAX_BATCH = 100  # embeddings in one search, or in one change
-MAX_FOUND = 10_000  # neighbors in the answer to several embeddings: 1 to 2 MiB of JSON
-MAX_BODY = 16 << 20  # bytes of a body, which is a form with an image
+MAX_BATCH = 100  # queries in one search, or items in one change
+MAX_FOUND = 10_000  # neighbors in the answer to several queries: 1 to 2 MiB of JSON
+CANDIDATES = 100  # that are ranked again, if a request does not say how many
+MAX_BODY = 16 << 20  # bytes of a body, which is a form with images
 MAX_JSON = 256 << 10  # bytes of a body of JSON: 10,000 numbers with all of their digits
 MAX_PIXELS = 25_000_000  # of an image
 QUEUE = 64  # requests that may wait for a thread; any more get status 503
 QUEUE_SECONDS = 10.0  # for which a request may wait for a thread, or for another writer, before it gets status 503
 BODY_SECONDS = 30.0  # in which a body must arrive
-DECODE_SECONDS = 10.0  # in which an image must be decoded
+DECODE_SECONDS = 10.0  # in which an image must be decoded, and after which no other one of a request is begun
 RELOAD_SECONDS = 1.0  # between two looks for a newer index
 
 
@@ -36,7 +37,7 @@ class Settings:
             None, too, or the index not ``writable``.
         hosts: the allowed names in the ``Host`` of a request; empty for any.
         concurrency: how many requests are computed at once. If None, it is the number of usable cores.
-        writable: whether requests may add codes to the index and remove them; it must be in a folder.
+        writable: whether requests may add items to the index, replace and delete them; it must be in a folder.
     """
 
     model: str | Path

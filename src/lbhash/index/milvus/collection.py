@@ -31,7 +31,7 @@ from lbhash.codes import PackedCodes, check_bits, check_codes, check_width, code
 from lbhash.codes.io import CodeTable
 from lbhash.index import scan
 from lbhash.index.base import BaseIndex, Columns, Filter, Rows, State, check_options
-from lbhash.index.ids import ID, Ids, Names, UnknownIdError, check_ids, numbers_of
+from lbhash.index.ids import ID, Ids, Names, TakenIdError, UnknownIdError, check_ids, numbers_of
 from lbhash.index.metadata import as_table, schema_from_text, schema_to_text
 from lbhash.index.milvus.address import Address, parse_address
 from lbhash.index.milvus.connection import KINDS, SECONDS, connect, connection_errors, create_collection, read_settings
@@ -136,8 +136,7 @@ class MilvusIndex(BaseIndex):
             raise ValueError(f"ids holds {least}; in Milvus an integer must be at least {_LEAST}")
         change, repeated = _change(state, "add", numbers)
         if not repeated and (there := self._present(numbers[numbers < state.next_id])).size:
-            name = names[numbers == there[0]].tolist()[0]
-            raise ValueError(f"ids holds {name!r}, which the index already has; upsert, or give another")
+            raise TakenIdError(names[numbers == there[0]].tolist()[0])
         next_id = max(state.next_id, int(numbers.max()) + 1)
         begun = replace(state, next_id=next_id, schema=state.schema or table.schema, unfinished=change)
         self._write_state(begun)

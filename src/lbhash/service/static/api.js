@@ -37,36 +37,38 @@ async function ask(path, options) {
     throw new Failure("gone", "The service does not answer. It was stopped, or the connection is lost.");
   }
   if (answer.ok) return answer;
-  const detail = await answer.json().then((body) => body.detail, () => `status ${answer.status}`);
+  const told = await answer.json().then((body) => body.detail, () => `status ${answer.status}`);
+  const detail = told.replaceAll("queries.0.", "the "); // the page asks one query at a time
   if (answer.status === 401) throw new Failure("token", detail);
   if (answer.status === 503) throw new Failure("busy", "The service is busy right now. Try again in a moment.");
   if (answer.status === 413) throw new Failure("refused", `The request is too large: ${detail}.`);
   throw new Failure("refused", `The service refused the request: ${detail}.`);
 }
 
-const versioned = (path) => (path === "health" ? path : `v1/${path}`);
-
 // A number of JavaScript does not hold an integer of 64 bits. Such an id stays a text, which the service takes, too.
 const LONG = /"(?:[^"\\]|\\.)*"|(?<![\d.])-?\d{16,}(?![\d.eE])/g;
 const read = async (answer) => JSON.parse((await answer.text()).replace(LONG, (part) => (part[0] === '"' ? part : `"${part}"`)));
 
-export const get = async (path, options) => read(await ask(versioned(path), options));
+export const get = async (path) => read(await ask(path));
 
 export async function search(query, options, signal) {
-  if (!query.file) {
-    const body = JSON.stringify({ ...query, ...options });
-    return read(await ask(versioned("search"), { method: "POST", body, signal, headers: { "Content-Type": "application/json" } }));
+  const path = "row" in query ? "page/search" : "v1/search"; // the index need not have a row of the data
+  const asked = "row" in query ? query : { queries: [query] };
+  const sent = { method: "POST", signal, headers: { "Content-Type": "application/json" }, body: JSON.stringify({ ...asked, ...options }) };
+  if (query.file) {
+    sent.headers = {};
+    sent.body = new FormData();
+    sent.body.append("image", query.file);
+    for (const [name, value] of Object.entries(options)) {
+      sent.body.append(name, ["ranking", "rerank"].includes(name) ? value : JSON.stringify(value));
+    }
   }
-  const body = new FormData();
-  body.append("image", query.file);
-  for (const [name, value] of Object.entries(options)) {
-    body.append(name, name === "rerank" ? value : JSON.stringify(value));
-  }
-  return read(await ask(versioned("search"), { method: "POST", body, signal }));
+  const { answers, milliseconds } = await read(await ask(path, sent));
+  return { ...answers[0], milliseconds };
 }
 
 export function pictureOf(row) {
-  const path = versioned(`row/${row}/image`);
+  const path = `page/rows/${row}/image`;
   if (!token) return Promise.resolve(path);
   if (!pictures.has(row)) {
     if (pictures.size > 500) {

@@ -11,10 +11,10 @@ const SAMPLES = 8;
 const TINY = 64; // pixels; smaller images are shown enlarged, with sharp pixels
 const NEIGHBORS = 12;
 const DOUBTFUL = 0.99; // of the rows, one of a hundred is as unlike the others
-const RANKINGS = { "": "bits that differ", asymmetric: "the query's outputs", outputs: "stored outputs", embeddings: "stored embeddings" };
+const RANKINGS = { hamming: "bits that differ", real: "the query's outputs", outputs: "stored outputs", embeddings: "stored embeddings" };
 const PATIENCE = 150; // milliseconds before the page shows that it waits
 
-let about = null;
+let info = null;
 let query = null; // {row}, {id} (a text), {text} or {file}: what is searched
 let good = null; // what the neighbors on the page were found with
 let listed = []; // the neighbors on the page
@@ -26,7 +26,7 @@ const codeMap = new CodeMap({ choose: (id, row) => ask(row === null ? { id: Stri
 // -------------------------------------------------------------------------------------------------------- images
 
 function picture(row, alt) {
-  if (!about?.pictures) return null;
+  if (!info?.images) return null;
   const image = element("img", { className: "picture", alt, loading: "lazy", decoding: "async" });
   image.addEventListener("load", () => image.classList.toggle("tiny", image.naturalWidth <= TINY));
   image.addEventListener("error", () => image.replaceWith(element("span", { className: "missing", textContent: "no image" })));
@@ -41,16 +41,27 @@ function options() {
   const value = $("value").value.trim();
   return {
     k: Number($("k").value),
-    ...(radius < about.bits ? { radius } : {}),
+    ...(radius < info.bits ? { radius } : {}),
     ...(value ? { where: { [$("column").value]: value } } : {}), // the service makes a number of text where it must
-    ...($("rerank").value ? { rerank: $("rerank").value } : {}),
+    ...ranking(),
   };
+}
+
+function ranking() {
+  const by = $("ranking").value;
+  return by === "hamming" ? {} : by === "real" ? { ranking: by } : { rerank: by };
+}
+
+// The row of the data that an item was made from, or null: the metadata have its number, or else it is the id.
+function rowOf({ id, metadata }) {
+  const row = "row" in metadata ? metadata.row : id;
+  return Number.isInteger(row) && row >= 0 && row < info.rows ? row : null;
 }
 
 function saySliders() {
   $("k-says").textContent = $("k").value;
   const radius = Number($("radius").value);
-  $("radius-says").textContent = radius < about.bits ? counted(radius, "bit") : "any distance";
+  $("radius-says").textContent = radius < info.bits ? counted(radius, "bit") : "any distance";
 }
 
 async function ask(next) {
@@ -71,7 +82,7 @@ function follow(next) {
 }
 
 async function searchNow() {
-  if (!query || !about) return;
+  if (!query || !info) return;
   running?.abort();
   const mine = (running = new AbortController());
   const asked = query;
@@ -80,8 +91,8 @@ async function searchNow() {
     $("status").textContent = "searching …";
   }, PATIENCE);
   try {
-    if (asked.file && asked.file.size > about.limits.max_body) {
-      throw new Failure("refused", `The image is too large: it has ${count(asked.file.size)} bytes, and the limit is ${count(about.limits.max_body)}.`);
+    if (asked.file && asked.file.size > info.limits.max_body) {
+      throw new Failure("refused", `The image is too large: it has ${count(asked.file.size)} bytes, and the limit is ${count(info.limits.max_body)}.`);
     }
     const found = await search(asked, options(), mine.signal);
     if (mine !== running) return;
@@ -102,16 +113,18 @@ async function searchNow() {
 
 function show(found) {
   const { neighbors, query: asked } = found;
+  for (const one of [asked, ...neighbors]) one.row = rowOf(one);
+  asked.row = query.row ?? asked.row;
   $("empty").hidden = neighbors.length > 0;
   $("samples").replaceChildren();
-  const tight = Number($("radius").value) < about.bits;
+  const tight = Number($("radius").value) < info.bits;
   const loosen = tight ? ` within ${counted(Number($("radius").value), "bit")} of this query` : "";
   const filtered = $("value").value.trim() ? ` where ${$("column").value} is ${$("value").value.trim()}` : "";
   $("empty-words").textContent = neighbors.length ? "" : `No code is${loosen}${filtered}.${tight ? " Choose a larger radius to find more." : ""}`;
-  const order = $("rerank").value ? `, ranked by ${RANKINGS[$("rerank").value]}` : "";
+  const order = $("ranking").value === "hamming" ? "" : `, ranked by ${RANKINGS[$("ranking").value]}`;
   $("status").textContent = `${counted(neighbors.length, "neighbor")} in ${found.milliseconds.total.toFixed(1)} ms${filtered}${order}`;
   const main = longest([asked, ...neighbors]);
-  $("cards").classList.toggle("wide", main !== null && !about.pictures);
+  $("cards").classList.toggle("wide", main !== null && !info.images);
   $("cards").replaceChildren(...neighbors.map((neighbor) => card(neighbor, asked, main)));
   showAsked(asked, main);
   showDoubt(asked.doubt);
@@ -120,12 +133,12 @@ function show(found) {
   codeMap.mark({ id: asked.id, row: asked.row }, neighbors.map((neighbor) => neighbor.id));
   if (query.text) $("text").value = query.text;
   if (asked.row !== null) $("row").value = asked.row;
-  else if (asked.id !== null && about.rows === null) $("row").value = asked.id;
+  else if (asked.id !== null && info.rows === null) $("row").value = asked.id;
 }
 
 // The metadata that a card says in words, and of these the column with the longest text.
 const spoken = ({ metadata }) =>
-  Object.entries(metadata).filter(([name, value]) => name !== about.label && name !== "row" && value !== null && value !== "");
+  Object.entries(metadata).filter(([name, value]) => name !== info.label && name !== "row" && value !== null && value !== "");
 
 function longest(found) {
   const lengths = new Map();
@@ -136,14 +149,14 @@ function longest(found) {
 }
 
 function card(neighbor, asked, main) {
-  const { distance, id, label, row } = neighbor;
+  const { hamming, id, label, row } = neighbor;
   const name = row === null ? `id ${id}` : `row ${row}`;
   const text = neighbor.metadata[main] ?? null;
   const others = spoken(neighbor).filter(([column]) => column !== main).map(([column, value]) => `${column}: ${value}`);
   const button = element("button", { type: "button", className: "card" },
     row === null ? null : picture(row, ""),
     text === null ? null : element("span", { className: "text", textContent: text }),
-    element("span", { className: "card-line" }, element("b", { textContent: counted(distance, "bit") }), label === null ? null : chip(label)),
+    element("span", { className: "card-line" }, element("b", { textContent: counted(hamming, "bit") }), label === null ? null : chip(label)),
     bitsOf(neighbor.code, asked.bits, asked.code),
     element("span", { className: "card-line" }, element("span", { className: "row-of", textContent: [name, ...others].join(" · ") }), verdict(label, asked.label)));
   button.title = `Search with ${name}`;
@@ -185,14 +198,14 @@ function showDoubt(doubt) {
 // ------------------------------------------------------------------------------------------------------- options
 
 function setUpOptions() {
-  const columns = about.columns.filter((name) => name !== "row");
+  const columns = Object.keys(info.metadata).filter((name) => name !== "row");
   $("filter").hidden = !columns.length;
   choices($("column"), columns.map((name) => [name, name]));
   // The query's outputs are known of a row or an image, or if the index has them.
-  const able = about.rows !== null || about.takes_pictures || about.takes_texts;
-  const rankings = about.rerank.filter((name) => able || name !== "asymmetric");
-  $("ranking").hidden = !rankings.length;
-  choices($("rerank"), ["", ...rankings].map((name) => [name, RANKINGS[name]]));
+  const able = info.rows !== null || info.takes_images || info.takes_texts;
+  const rankings = [...info.ranking.filter((name) => able || name !== "real"), ...info.rerank];
+  $("rankings").hidden = rankings.length < 2;
+  choices($("ranking"), rankings.map((name) => [name, RANKINGS[name]]));
 }
 
 function choices(select, pairs) {
@@ -204,7 +217,7 @@ function choices(select, pairs) {
 // Values for the filter: the classes on the map, and what the neighbors have.
 function suggest() {
   const column = $("column").value;
-  const values = column === about.label ? codeMap.classes : listed.map((one) => one.metadata[column]);
+  const values = column === info.label ? codeMap.classes : listed.map((one) => one.metadata[column]);
   const known = new Set(values.flat().filter((value) => value !== null && value !== undefined).map(String));
   $("values").replaceChildren(...[...known].slice(0, 200).map((value) => element("option", { value })));
 }
@@ -235,11 +248,12 @@ function recalled() {
 function recallOptions() {
   const given = held();
   $("k").value = /^\d+$/.test(given.get("k") ?? "") ? given.get("k") : NEIGHBORS;
-  $("radius").value = /^\d+$/.test(given.get("radius") ?? "") ? given.get("radius") : about.bits;
+  $("radius").value = /^\d+$/.test(given.get("radius") ?? "") ? given.get("radius") : info.bits;
   const known = [...$("column").options].some((option) => option.value === given.get("column"));
   if (known) $("column").value = given.get("column");
   $("value").value = (known && given.get("value")) || "";
-  $("rerank").value = [...$("rerank").options].some((option) => option.value === given.get("rerank")) ? given.get("rerank") : "";
+  const by = given.get("rerank") ?? given.get("ranking");
+  $("ranking").value = [...$("ranking").options].some((option) => option.value === by) ? by : "hamming";
   saySliders();
 }
 
@@ -289,7 +303,7 @@ function openDoor(retry) {
 
 async function begin() {
   try {
-    about = await get("about");
+    info = await get("v1/info");
   } catch (error) {
     fail(error, begin);
     return;
@@ -303,32 +317,32 @@ async function begin() {
 }
 
 function setUp() {
-  const facts = [`${count(about.codes)} codes of ${counted(about.bits, "bit")}`, about.method, `${about.kind} index`, `generation ${about.generation}`];
+  const facts = [`${count(info.codes)} codes of ${counted(info.bits, "bit")}`, info.method, `${info.kind} index`, `generation ${info.generation}`];
   $("facts").replaceChildren(...facts.flatMap((fact) => [element("span", { textContent: fact }), " "]));
-  $("drop").hidden = !about.takes_pictures;
-  $("asking").hidden = !about.takes_texts;
-  $("no-pictures").hidden = about.takes_pictures || !about.pictures;
-  $("row-name").textContent = about.rows === null ? "Id" : `Row, 0 to ${count(about.rows - 1)}`;
-  if (about.rows !== null) $("row").max = about.rows - 1;
+  $("drop").hidden = !info.takes_images;
+  $("asking").hidden = !info.takes_texts;
+  $("no-pictures").hidden = info.takes_images || !info.images;
+  $("row-name").textContent = info.rows === null ? "Id" : `Row, 0 to ${count(info.rows - 1)}`;
+  if (info.rows !== null) $("row").max = info.rows - 1;
   else Object.assign($("row"), { type: "text", inputMode: "text", placeholder: "" });
-  $("random").hidden = about.rows === null;
-  $("k").max = Math.max(1, Math.min(60, about.codes));
-  $("radius").max = about.bits;
+  $("random").hidden = info.rows === null;
+  $("k").max = Math.max(1, Math.min(60, info.codes));
+  $("radius").max = info.bits;
   setUpOptions();
   saySliders();
 }
 
-const randomRow = () => Math.floor(Math.random() * about.rows);
+const randomRow = () => Math.floor(Math.random() * info.rows);
 
 function invite() {
-  const from = about.takes_texts ? "Write a text or choose a row" : about.takes_pictures ? "Choose an image or a row" : "Choose a row";
-  if (!about.codes) {
+  const from = info.takes_texts ? "Write a text or choose a row" : info.takes_images ? "Choose an image or a row" : "Choose a row";
+  if (!info.codes) {
     $("empty-words").textContent = "The index has no codes yet. Add some, and search them here.";
     return;
   }
-  $("empty-words").textContent = about.rows === null ? `${about.takes_texts ? "Write a text, or enter" : "Enter"} the id of a code to see its neighbors.` : `${from} to see the nearest codes.`;
-  if (about.rows === null || !about.pictures) return;
-  const rows = new Set(Array.from({ length: Math.min(SAMPLES, about.rows) }, randomRow));
+  $("empty-words").textContent = info.rows === null ? `${info.takes_texts ? "Write a text, or enter" : "Enter"} the id of a code to see its neighbors.` : `${from} to see the nearest codes.`;
+  if (info.rows === null || !info.images) return;
+  const rows = new Set(Array.from({ length: Math.min(SAMPLES, info.rows) }, randomRow));
   $("samples").replaceChildren(...[...rows].map((row) => {
     const button = element("button", { type: "button", ariaLabel: `Search with row ${row}` }, picture(row, ""));
     button.addEventListener("click", () => follow({ row }));
@@ -340,10 +354,10 @@ function invite() {
 async function keepUp() {
   let pause = 5000;
   try {
-    const [health, map] = await Promise.all([get("health"), get("map")]);
-    const summary = await get("summary");
-    if (health.generation !== about.generation) {
-      about = await get("about");
+    const [health, map] = await Promise.all([get("health"), get("page/map")]);
+    const summary = await get("page/summary");
+    if (health.generation !== info.generation) {
+      info = await get("v1/info");
       setUp();
       if (query) searchNow();
     }
@@ -393,7 +407,7 @@ function soon() {
 }
 
 function takeFile(file) {
-  if (!file || !about?.takes_pictures) return;
+  if (!file || !info?.takes_images) return;
   if (file.type && !file.type.startsWith("image/")) {
     warn(`${file.name} is not an image.`);
     return;
@@ -405,7 +419,7 @@ function takeFile(file) {
   ask({ file });
 }
 
-for (const name of ["k", "radius", "rerank"]) $(name).addEventListener("input", soon);
+for (const name of ["k", "radius", "ranking"]) $(name).addEventListener("input", soon);
 $("value").addEventListener("change", soon);
 $("value").addEventListener("keydown", (event) => {
   if (event.key !== "Enter") return;
@@ -420,16 +434,16 @@ $("column").addEventListener("input", () => {
 $("query").addEventListener("submit", (event) => {
   event.preventDefault();
   const value = $("row").value.trim();
-  if (!about || (about.rows === null ? !value : !/^\d+$/.test(value))) {
+  if (!info || (info.rows === null ? !value : !/^\d+$/.test(value))) {
     $("row").focus();
     return;
   }
-  ask(about.rows === null ? { id: value } : { row: Number(value) });
+  ask(info.rows === null ? { id: value } : { row: Number(value) });
 });
 $("words").addEventListener("submit", (event) => {
   event.preventDefault();
   const text = $("text").value.trim();
-  if (about && text) ask({ text });
+  if (info && text) ask({ text });
   else $("text").focus();
 });
 $("text").addEventListener("keydown", (event) => {
@@ -459,7 +473,7 @@ addEventListener("drop", (event) => {
 });
 addEventListener("paste", (event) => takeFile(event.clipboardData?.files[0]));
 addEventListener("popstate", () => {
-  if (!about) return;
+  if (!info) return;
   recallOptions();
   if (recalled()) ask(recalled());
 });

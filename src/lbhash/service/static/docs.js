@@ -21,12 +21,18 @@ function kindOf(given) {
   return schema.type ?? "any value";
 }
 
-function fieldsTable(schema, required = resolved(schema).required ?? []) {
-  const rows = Object.entries(resolved(schema).properties ?? {}).map(([name, field]) =>
+// The fields of an object, and those of the objects in its lists.
+function rowsOf({ properties = {}, required = [] }, place = "") {
+  return Object.entries(properties).flatMap(([name, field]) => [
     make("tr", {},
-      make("td", {}, make("code", { textContent: name }), required.includes(name) ? " (required)" : ""),
+      make("td", {}, make("code", { textContent: place + name }), required.includes(name) ? " (required)" : ""),
       make("td", { textContent: kindOf(field) }),
-      make("td", { textContent: field.description ?? "" })));
+      make("td", { textContent: field.description ?? "" })),
+    ...rowsOf(field.items ?? {}, `${place}${name}[].`)]);
+}
+
+function fieldsTable(schema) {
+  const rows = rowsOf(resolved(schema));
   const head = make("tr", {}, ...["Field", "Type", "Meaning"].map((name) => make("th", { textContent: name, scope: "col" })));
   return make("table", {}, make("thead", {}, head), make("tbody", {}, ...rows));
 }
@@ -38,7 +44,7 @@ function curlOf(method, path, body) {
   if (method !== "GET") parts.push("-X", method);
   parts.push(quoted(new URL(path, document.baseURI).href));
   if (hasToken()) parts.push("-H", '"Authorization: Bearer $TOKEN"');
-  if (body instanceof File) parts.push("-F", quoted(`image=@${body.name}`));
+  if (body instanceof FileList) for (const { name } of body) parts.push("-F", quoted(`image=@${name}`));
   else if (body !== null) parts.push("-H", quoted(`Content-Type: ${JSON_TYPE}`), "-d", quoted(body));
   return parts.join(" ");
 }
@@ -64,25 +70,25 @@ function routeOf(path, name, operation) {
     form.append(...labelled(`${one.name}, ${kindOf(one.schema)}`, input));
     return input;
   });
-  const text = make("textarea", { spellcheck: false }), file = make("input", { type: "file" });
+  const text = make("textarea", { spellcheck: false }), files = make("input", { type: "file", multiple: true });
   if (content) {
     text.value = JSON.stringify(content[JSON_TYPE].example ?? {}, null, 1);
     form.append(...labelled("The body, in JSON", text));
-    if (content[FORM_TYPE]) form.append(...labelled("or an image in its place", file));
+    if (content[FORM_TYPE]) form.append(...labelled("or images in its place", files));
   }
   form.append(make("button", { type: "submit", className: "main", textContent: "Send" }));
   form.addEventListener("submit", async (event) => {
     event.preventDefault();
     const place = values.reduce((made, one) => made.replace(`{${one.name}}`, encodeURIComponent(one.value)), path).slice(1);
-    const image = file.files[0], options = { method };
-    if (image) {
+    const images = files.files.length ? files.files : null, options = { method };
+    if (images) {
       options.body = new FormData();
-      options.body.append("image", image);
+      for (const image of images) options.body.append("image", image);
     } else if (content) {
       options.body = text.value;
       options.headers = { "Content-Type": JSON_TYPE };
     }
-    const line = make("pre", { tabIndex: 0, textContent: curlOf(method, place, image ?? (content ? text.value : null)) });
+    const line = make("pre", { tabIndex: 0, textContent: curlOf(method, place, images ?? (content ? text.value : null)) });
     result.replaceChildren("…");
     try {
       const started = performance.now(), answer = await send(place, options);
