@@ -97,7 +97,7 @@ def test_each_draw_is_a_training_without_some_classes():
             outputs = hasher.model_.outputs(query.take(slice(None)))
             scores = np.round(-outputs @ unpack(codes[1], 6).T.astype(float), 3)  # equal codes have equal scores
             mean = [average_precision(scores[i], base.labels == label) for i, label in enumerate(query.labels)]
-            assert found.figures[f"{name}_asymmetric"][draw] == pytest.approx(np.mean(mean), abs=0.01)
+            assert found.figures[f"{name}_real"][draw] == pytest.approx(np.mean(mean), abs=0.01)
         bits = [unpack(one, 6).astype(float) for one in codes]  # of the classes that are new
         probe = LogisticRegression(max_iter=1000, tol=1e-3).fit(bits[1], base.labels)
         assert found.figures["transfer_accuracy"][draw] == pytest.approx(probe.score(bits[0], query.labels))
@@ -139,7 +139,7 @@ def test_the_command_trains_and_prints_a_table(command, json_of):
     assert (status, errors) == (0, "")
     lines = [line.strip() for line in out.splitlines() if "±" in line]
     names = found[0]["draws"]
-    shown = ("seen mAP ", "unseen mAP ", "transfer ", "recall@10 within ", "seen mAP, asymm", "unseen mAP, asymm")
+    shown = ("seen mAP ", "unseen mAP ", "transfer ", "recall@10 within ", "seen mAP, real", "unseen mAP, real")
     for line, name, label in zip(lines, names, shown, strict=True):
         assert line.startswith(label)
         assert line.endswith(f"{found[0][name]:.3f} ± {np.std(found[0]['draws'][name]):.3f}")
