@@ -100,11 +100,12 @@ def encode(given: argparse.Namespace, data: Path, backbone: Path, model: Path) -
     """Return the seconds of the encoding and of the whole command, and MiB."""
     out = model.with_name("codes")
     shutil.rmtree(out, ignore_errors=True)
-    settings = {"model": model, "backbone": backbone, "data": data, "out": out, "workers": given.workers}
+    settings = {"model": model, "backbone": backbone, "out": out, "workers": given.workers}
     settings |= {"batch-size": given.batch_size, "precision": given.precision}
     words = [word for name, value in settings.items() if value is not None for word in (f"--{name}", str(value))]
     started, most = time.perf_counter(), 0
-    with subprocess.Popen([sys.executable, "-m", "lbhash", "encode", *words, "--json"], stdout=-1, stderr=-3) as run:
+    command = [sys.executable, "-m", "lbhash", "encode", str(data), *words, "--json"]
+    with subprocess.Popen(command, stdout=-1, stderr=-3) as run:
         process = psutil.Process(run.pid)
         while run.poll() is None:
             most = max(most, held_by(process))

@@ -185,10 +185,10 @@ def prepare(folder: Path) -> None:
 @contextlib.contextmanager
 def serving(folder: Path, concurrency: int) -> Iterator[tuple[psutil.Process, int]]:
     """Yield the service in a process of its own, and its port."""
-    options = {"model": folder / "model", "index": folder / "index", "data": "digits", "port": 0}
+    options = {"model": folder / "model", "data": "digits", "port": 0}
     options["concurrency"] = concurrency
     words = [word for name, value in options.items() for word in (f"--{name}", str(value))]
-    command = [sys.executable, "-m", "lbhash", "serve", *words]
+    command = [sys.executable, "-m", "lbhash", "serve", str(folder / "index"), *words]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         try:
             assert process.stderr is not None

@@ -46,7 +46,7 @@ def seconds_to_serve() -> float:
         taken.bind(("127.0.0.1", 0))
         port = taken.getsockname()[1]
     started = time.perf_counter()
-    command = [*LBHASH, "serve", "--model", "model", "--index", "index", "--port", str(port)]
+    command = [*LBHASH, "serve", "index", "--model", "model", "--port", str(port)]
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as service:
         while True:
             assert service.poll() is None
@@ -61,13 +61,15 @@ def seconds_to_serve() -> float:
 LINES: dict[str, Callable[[], float]] = {
     "from lbhash import Hasher": lambda: seconds(sys.executable, "-c", "from lbhash import Hasher"),
     "load a model, encode one row": lambda: seconds(sys.executable, "-c", ONE_ROW),
-    "lbhash search --row 0": lambda: seconds(*LBHASH, "search", "--index", "index", "--model", "model", "--row", "0"),
-    "lbhash index info": lambda: seconds(*LBHASH, "index", "info", "index"),
-    "a command refused for a wrong path": lambda: seconds(*LBHASH, "encode", "--model", "none", "--out", "c.npz"),
-    "lbhash serve, until /health answers": seconds_to_serve,
-    "lbhash train --data digits --epochs 1": lambda: seconds(
-        *LBHASH, "train", "--data", "digits", "--epochs", "1", "--out", "trained"
+    "lbhash search --row 0": lambda: seconds(
+        *LBHASH, "search", "index", "--model", "model", "--data", "digits", "--row", "0"
     ),
+    "lbhash info": lambda: seconds(*LBHASH, "info", "index"),
+    "a command refused for a wrong path": lambda: seconds(
+        *LBHASH, "encode", "digits", "--model", "none", "--out", "c.npz"
+    ),
+    "lbhash serve, until /health answers": seconds_to_serve,
+    "lbhash train digits --epochs 1": lambda: seconds(*LBHASH, "train", "digits", "--epochs", "1", "--out", "trained"),
 }
 
 
@@ -76,7 +78,7 @@ def starts(rounds: int) -> None:
     hasher = fit_split(Hasher(epochs=1), load_dataset("digits").train, 10)
     hasher.model_.metadata |= {"data": "digits", "protocol": "digits", "split_seed": 0}
     hasher.save_pretrained("model")
-    seconds(*LBHASH, "index", "build", "--model", "model", "--data", "digits", "--out", "index")
+    seconds(*LBHASH, "index", "build", "digits", "--model", "model", "--out", "index")
     measures: dict[str, Callable[[], float]] = {}
     for name, line in LINES.items():
         measures[f"torch before {name}"] = lambda: seconds(sys.executable, "-c", "import torch")

@@ -110,7 +110,7 @@ def test_the_command_says_what_the_table_says(succeed, tmp_path, monkeypatch, la
     if not labels:
         file = tmp_path / "x.npy"
         np.save(file, load_dataset("digits").base.embeddings)
-    train = ("train", "--data", file, "--method", "ridge" if labels else "lsh", "--bits", 16)
+    train = ("train", file, "--method", "ridge" if labels else "lsh", "--bits", 16)
     out, _ = succeed(*train, "--out", tmp_path / "m")
     made = json.loads((tmp_path / "m" / "metrics.json").read_text())["alternatives"]
     rows = rows_of(made)

@@ -397,7 +397,7 @@ def test_the_largest_batch_of_an_empty_index(digits_service, tmp_path):
     ],
 )
 def test_the_words_of_the_command_mean_the_same(client, command, digits_service, embeddings, typed, given):
-    told = ("search", "--index", digits_service.index, "--model", digits_service.model, "--data", "digits")
+    told = ("search", digits_service.index, "--model", digits_service.model, "--data", "digits")
     status, out, errors = command(*told, "--row", 1790, *typed, "--json")
     assert (status, errors) == (0, "")
     wanted = json.loads(out)["queries"][0]["neighbors"]

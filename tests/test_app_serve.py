@@ -46,10 +46,10 @@ def certificate(tmp_path_factory):
 def service(digits_service, certificate, tmp_path):
     """A real service with nearly every option in a process of its own, its index's folder, and what connects to it."""
     index = shutil.copytree(digits_service.index, tmp_path / "i")
-    given = {"model": digits_service.model, "index": index, "data": "digits", "port": 0}
+    given = {"model": digits_service.model, "data": "digits", "port": 0}
     given |= {"ssl-certfile": certificate[0], "ssl-keyfile": certificate[1]}
-    command = [sys.executable, "-m", "lbhash", "serve", "--json-log", "--allow-host", "127.0.0.1"]
-    command += ["--allow-host", "a.example", *(f"--{name}={value}" for name, value in given.items())]
+    command = [sys.executable, "-m", "lbhash", "serve", str(index), "--json-log"]
+    command += ["--allow-host", "127.0.0.1,a.example", *(f"--{name}={value}" for name, value in given.items())]
     environment = {**os.environ, "LBHASH_READ_TOKEN": TOKEN, "LBHASH_WRITE_TOKEN": "s3cret-to-write"}
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment)
     context = ssl.create_default_context(cafile=certificate[0])
@@ -158,19 +158,19 @@ def assert_refused(result, *parts):
 
 def test_what_is_refused(command, digits_service, tmp_path, monkeypatch):
     model, index = digits_service.model, digits_service.index
-    there = ("serve", "--port", 0, "--model", model, "--index", index)
+    there = ("serve", index, "--port", 0, "--model", model)
     for host in ("0.0.0.0", "::", "192.0.2.1", "example.org"):
         assert_refused(command(*there, "--host", host), f"host is '{host}'", "LBHASH_READ_TOKEN", "--no-token")
         writable = command(*there, "--host", host, "--writable", "--no-token")
         assert_refused(writable, f"host is '{host}'", "LBHASH_WRITE_TOKEN")
-    assert_refused(command(*there[:3], "--model", tmp_path / "no", "--index", index), "there is no such folder")
-    assert_refused(command(*there[:5], "--index", tmp_path / "no"), "index is")
+    assert_refused(command(*there[:4], "--model", tmp_path / "no"), "there is no such folder")
+    assert_refused(command("serve", tmp_path / "no", *there[2:]), "index is")
     assert_refused(command(*there, "--data", tmp_path / "no.parquet"), "there is no such file")
     assert_refused(command(*there, "--concurrency", 0), "concurrency is 0")
-    assert "Missing option" in command("serve")[2]
+    assert "INDEX is missing" in command("serve")[2]
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        assert_refused(command(*there, "--port", port), f"port {port}", "in use")
+        assert_refused(command(*there[:2], "--port", port, *there[4:]), f"port {port}", "in use")
     monkeypatch.setenv("LBHASH_READ_TOKEN", "s3cret")
     assert_refused(command(*there, "--host", "192.0.2.1"), "192.0.2.1", "cannot listen")
     assert_refused(command(*there, "--no-token"), "LBHASH_READ_TOKEN is given, and so is --no-token")

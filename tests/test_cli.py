@@ -3,8 +3,6 @@ from __future__ import annotations
 import inspect
 import io
 import json
-import os
-import re
 import shlex
 import shutil
 import sys
@@ -37,12 +35,14 @@ def work(tmp_path_factory):
     folder = tmp_path_factory.mktemp("work")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
-        patch.setattr(sys, "argv", ["lbhash", "train", *TINY, "--out", "model", "--json"])
+        patch.setattr(sys, "argv", ["lbhash", "train", "digits", *TINY, "--out", "model", "--json"])
         with redirect_stdout(io.StringIO()) as told:
             lbhash.cli.app.app(standalone_mode=False)
         (folder / "train.json").write_text(told.getvalue())
         for split, name in (("base", "base.parquet"), ("query", "query.npz")):
-            patch.setattr(sys, "argv", ["lbhash", "encode", "--model", "model", "--split", split, "--out", name])
+            patch.setattr(
+                sys, "argv", ["lbhash", "encode", "digits", "--model", "model", "--split", split, "--out", name]
+            )
             lbhash.cli.app.app(standalone_mode=False)
     return folder
 
@@ -105,11 +105,11 @@ def test_encode_writes_the_codes_of_a_split(work):
 def test_encode_draws_the_splits_of_the_training(work, succeed, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     arguments = ("--split-seed", 5, "--protocol", "holdout", "--bits", 8, "--hidden", 0, "--epochs", 1)
-    succeed("train", *arguments, "--out", "m")
-    succeed("encode", "--model", "m", "--split", "query", "--out", "q.npz")
+    succeed("train", "digits", *arguments, "--out", "m")
+    succeed("encode", "digits", "--model", "m", "--split", "query", "--out", "q.npz")
     expected = load_dataset("digits", protocol="holdout", seed=5).query.rows
     np.testing.assert_array_equal(read_codes("q.npz").rows, expected)
-    succeed("encode", "--model", "m", "--split", "query", "--split-seed", 6, "--out", "p.npz")
+    succeed("encode", "digits", "--model", "m", "--split", "query", "--split-seed", 6, "--out", "p.npz")
     assert not np.array_equal(read_codes("p.npz").rows, expected)
 
 
@@ -123,7 +123,7 @@ def test_evaluate_agrees_with_the_training(inside, json_of):
 
 
 def test_search_finds_the_nearest(inside, json_of):
-    found = json_of("search", "--model", "model", "--index", "base.parquet", "--row", 17, "-k", 5)
+    found = json_of("search", "base.parquet", "--model", "model", "--data", "digits", "--row", 17, "-k", 5)
     data, base = load_dataset("digits"), read_codes("base.parquet")
     code = Hasher.from_pretrained("model").encode(data.base.embeddings[17:18])
     distances = hamming_distances(code, base.codes)[0]
@@ -152,9 +152,12 @@ def test_centers_and_methods(inside, json_of, tmp_path):
     ("arguments", "said"),
     [
         (("evaluate", "--queries", "query.npz", "--base", "base.parquet"), ("mAP, expected over ties", "200, 1,597")),
-        (("search", "--model", "model", "--index", "base.parquet", "--row", "3", "-k", "2"), ("nearest to row 3",)),
         (
-            ("search", "--model", "model", "--index", "base.parquet", "--row", "3", "--where", "label=77"),
+            ("search", "base.parquet", "--model", "model", "--data", "digits", "--row", "3", "-k", "2"),
+            ("nearest to row 3",),
+        ),
+        (
+            ("search", "base.parquet", "--model", "model", "--data", "digits", "--row", "3", "--where", "label=77"),
             ("nothing is near to row 3, label 3: the index is empty, or no code is within the radius",),
         ),
         (
@@ -176,15 +179,17 @@ def test_what_people_read(inside, succeed, arguments, said):
 
 def test_overwrite_and_resume(tmp_path, command, json_of, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    arguments = ("train", "--bits", "8", "--hidden", "0", "--epochs", "1", "--out", "m", "--json")
+    arguments = ("train", "digits", "--bits", "8", "--hidden", "0", "--epochs", "1", "--out", "m", "--json")
     first = json_of(*arguments)
     files = {file: file.read_bytes() for file in Path("m").rglob("*") if file.is_file()}
     assert_refused(command(*arguments), "out is 'm', which already holds a model; give another folder, or --overwrite")
     # Before the data are read, or embedded.
-    assert_refused(command(*arguments, "--data", "gone.parquet"), "out is 'm', which already holds a model")
+    assert_refused(command("train", "gone.parquet", *arguments[2:]), "out is 'm', which already holds a model")
     assert {file: file.read_bytes() for file in Path("m").rglob("*") if file.is_file()} == files
     assert json_of(*arguments, "--resume")["map"] == first["map"]
-    assert_refused(command(*arguments, "--resume", "--seed", 1), "seed is 1, and the checkpoint in 'm' was made with 0")
+    assert_refused(
+        command(*arguments, "--resume", "--seed", 1), "--seed is 1, and the checkpoint in 'm' was made with 0"
+    )
     again = json_of(*arguments, "--overwrite", "--seed", 1)
     assert again["map"] != first["map"]
     assert json.loads(Path("m/metrics.json").read_text()) == again
@@ -201,7 +206,7 @@ def test_ctrl_c_ends_any_command_with_one_line(tmp_path, command, monkeypatch):
 
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("lbhash.pipeline.encode.encode", interrupt)
-    assert command("encode", "--model", "m", "--out", "x") == (130, "", "lbhash: interrupted\n")
+    assert command("encode", "digits", "--model", "m", "--out", "x") == (130, "", "lbhash: interrupted\n")
 
 
 @pytest.mark.parametrize(("epoch", "said"), [(0, "nothing was kept to go on from"), (1, "--resume goes on")])
@@ -214,7 +219,7 @@ def test_an_interrupted_training_says_how_it_goes_on(tmp_path, command, succeed,
         run_epoch(training, number, watchers)
 
     monkeypatch.chdir(tmp_path)
-    arguments = ("train", "--bits", 8, "--hidden", 0, "--epochs", 3, "--out", "m")
+    arguments = ("train", "digits", "--bits", 8, "--hidden", 0, "--epochs", 3, "--out", "m")
     with monkeypatch.context() as patch:
         patch.setattr(Training, "run_epoch", interrupt)
         status, out, errors = command(*arguments)
@@ -239,7 +244,7 @@ def test_a_file_is_named(tmp_path, command, monkeypatch, text, said):
     if text is not None:
         write_text("d.csv", text)
     data = "-" if text is None else "d.csv"
-    status, _, errors = command("train", "--data", data, "--out", "m")
+    status, _, errors = command("train", data, "--out", "m")
     (line,) = [line for line in errors.splitlines() if line.startswith("lbhash: error: ")]
     assert status == 2
     assert said in line
@@ -251,12 +256,12 @@ def test_one_class_and_equal_rows(tmp_path, command, write_parquet, monkeypatch,
     for name in (0, "a"):
         write_parquet("d.parquet", blobs.x, label=[name] * len(blobs.x))
         said = f"every training row of d.parquet has the label {name}; there is nothing to learn from one class"
-        assert_refused(command("train", "--data", "d.parquet", "--out", "m"), said, "--label-column")
+        assert_refused(command("train", "d.parquet", "--out", "m"), said, "--label-column")
     assert not Path("m").exists()
     with pytest.raises(ValueError, match=r"^y has one class, .*; there is nothing to learn"):
         Hasher(8).fit(blobs.x, np.zeros(len(blobs.x), int))
     write_parquet("d.parquet", np.ones_like(blobs.x), label=blobs.y)
-    status, _, errors = command("train", "--data", "d.parquet", *TINY, "--out", "m")
+    status, _, errors = command("train", "d.parquet", *TINY, "--out", "m")
     assert "codes of the training rows are equal, which finds nothing" in errors
     assert status == 0, errors
     # as many as a class of the base has, that none is outvoted
@@ -268,7 +273,7 @@ def test_files_that_are_no_model_are_never_replaced(tmp_path, command, succeed, 
     own = {"README.md": "# Mine", "metrics.json": '{"mine": 1}', "config.json": '{"bits": 8}', "backbone/a.txt": "b"}
     for name, text in own.items():
         write_text(f"one-{Path(name).parts[0]}/{name}", text)
-    arguments = ("train", "--method", "itq", "--bits", 8)
+    arguments = ("train", "digits", "--method", "itq", "--bits", 8)
     hasher = Hasher(8, method="itq").fit(np.random.default_rng(0).normal(size=(40, 12)))
     for folder in sorted(tmp_path.glob("one-*")):
         name = folder.name.removeprefix("one-")
@@ -284,7 +289,7 @@ def test_files_that_are_no_model_are_never_replaced(tmp_path, command, succeed, 
     (tmp_path / "model/config.json").write_text("damaged")
     succeed(*arguments, "--out", "model", "--overwrite")
     assert Path("model/notes.txt").read_text() == "mine"
-    build = ("index", "build", "--model", "model", "--data", "digits", "--out", "model", "--overwrite")
+    build = ("index", "build", "--model", "model", "digits", "--out", "model", "--overwrite")
     before = sorted(Path("model").rglob("*"))
     assert_refused(command(*build), "out is 'model', which holds the config.json of a model; give another folder")
     assert sorted(Path("model").rglob("*")) == before
@@ -296,22 +301,23 @@ def test_files_that_are_no_model_are_never_replaced(tmp_path, command, succeed, 
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("--data", "train.json"), "data is 'train.json', which has no column 'embedding'"),
+        (("train.json",), "data is 'train.json', which has no column 'embedding'"),
         (
             ("--guidance-weight", "balanced", "--pull", "none"),
-            "guidance-weight is 'balanced', and pull is 'none'; there is no pull to weigh: leave one of the two out",
+            "--guidance-weight is 'balanced', and --pull is 'none'; there is no pull to weigh: leave one of the two",
         ),
         (("--method", "csqq"), "method is 'csqq'; it must be one of hashnet, dbdh, dsdh, dch, greedyhash, csq"),
         (("--recipe", "tunned"), "recipe is 'tunned'; it must be one of tuned, paper; did you mean tuned?"),
         (("--lr", "small"), "lr is 'small'; it must be a number"),
-        (("--data", "Digitz"), "data is 'Digitz', and there is no such file; did you mean digits?"),
+        (("Digitz",), "data is 'Digitz', and there is no such file; did you mean digits?"),
         (("--head", "joint"), "head is 'joint'; it must be one of bits, joined; did you mean joined?"),
-        (("--top-k", "1598"), "top_k is 1598; it must be from 1 to the size of the base (1597)"),
+        (("--top-k", "1598"), "--top-k is 1598; it must be from 1 to the size of the base (1597)"),
     ],
 )
 def test_bad_trainings(inside, command, arguments, said):
     # The fixture sees that nothing is written.
-    assert_refused(command("train", *TINY, "--out", "new", *arguments), said)
+    data = () if arguments[0] in ("train.json", "Digitz") else ("digits",)
+    assert_refused(command("train", *data, *TINY, "--out", "new", *arguments), said)
 
 
 @pytest.fixture(scope="module")
@@ -356,12 +362,14 @@ def test_bad_evaluations(inside, others, command, name, said):
     ],
 )
 def test_bad_searches(inside, others, command, base, arguments, said):
-    assert_refused(command("search", "--model", "model", "--index", others / base, *arguments), said)
+    assert_refused(
+        command("search", others / base, "--model", "model", "--data", "digits", "--row", 0, *arguments), said
+    )
 
 
 def test_the_program_itself_refuses(tmp_path, lbhash_command):
     """As the others, in a process of its own: nothing but the line reaches standard error."""
-    done = lbhash_command("train", "--data", "no.parquet", "--out", "new", cwd=tmp_path)
+    done = lbhash_command("train", "no.parquet", "--out", "new", cwd=tmp_path)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == "lbhash: error: data is 'no.parquet', and there is no such file\n"
     assert not list(tmp_path.iterdir())
@@ -369,14 +377,14 @@ def test_the_program_itself_refuses(tmp_path, lbhash_command):
 
 def test_upper_and_lower_case_are_one(tmp_path, succeed, json_of, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    names = {"data": "Digits", "protocol": "Holdout", "method": "CSQ", "centers": "Hadamard", "head": "Bits"}
+    names = {"protocol": "Holdout", "method": "CSQ", "centers": "Hadamard", "head": "Bits"}
     names |= {"recipe": "Tuned", "schedule": "Cosine"}
     for folder, change in (("upper", str), ("lower", str.lower)):
         given = [part for name, value in names.items() for part in (f"--{name}", change(value))]
-        succeed("train", *given, *TINY[:2], "--epochs", 1, "--hidden", 0, "--out", folder)
+        succeed("train", change("Digits"), *given, *TINY[:2], "--epochs", 1, "--hidden", 0, "--out", folder)
     upper, lower = (json.loads((tmp_path / folder / "config.json").read_text()) for folder in ("upper", "lower"))
     assert upper["metadata"] == lower["metadata"]
-    encode = ("encode", "--model", "upper", "--data", "DIGITS", "--split", "Base", "--out", "Base.npz")
+    encode = ("encode", "--model", "upper", "DIGITS", "--split", "Base", "--out", "Base.npz")
     succeed(*encode)
     built = json_of("index", "build", "--codes", "Base.npz", "--kind", "IVF", "--out", "index")
     assert built["kind"] == "ivf"
@@ -395,20 +403,6 @@ def test_every_choice_of_the_command_line_takes_upper_and_lower_case():
                 assert more[0].case_sensitive is False, (one.__name__, parameter.name)
                 choices += 1
     assert choices > 20
-
-
-def test_the_help_of_train_has_what_most_need_first(lbhash_command):
-    shown = lbhash_command("train", "--help", env={**os.environ, "COLUMNS": "160", "TERM": "dumb"}).stdout
-    panels, panel = {}, ""
-    for line in shown.splitlines():
-        if title := re.search(r"[╭+][─-]+ ([A-Z][a-z]+)", line):
-            panel = title[1]
-        elif option := re.match(r"[│|] *\*? *--([a-z-]+)", line):
-            panels.setdefault(panel, []).append(option[1])
-    assert list(panels) == ["Options", "Settings", "Advanced", "Images", "Texts"]
-    assert panels["Options"][:5] == ["data", "labels", "bits", "method", "out"]
-    assert set(panels["Images"]) == {"backbone", "freeze", "augment", "backbone-lr", "image-size"}
-    assert set(panels["Texts"]) == {"encoder", "text-column"}
 
 
 def test_a_traceback_on_request(command, monkeypatch):
@@ -439,7 +433,7 @@ def test_the_next_step_works_as_it_is_printed(tmp_path, succeed, monkeypatch, wr
     np.save("x.npy", blobs.x)
     np.save("the labels.npy", blobs.y)
     whole = form == "labels"
-    arguments = ("--data", "x.npy", "--labels", "the labels.npy") if whole else ("--data", home)
+    arguments = ("x.npy", "--labels", "the labels.npy") if whole else (home,)
     step = next_step(succeed, *arguments, "--out", "the model")
     succeed(*step)
     assert len(Index.open("index", mode="a")) == (len(blobs.x) if whole else 90)
@@ -457,14 +451,12 @@ def test_the_next_step_works_as_it_is_printed(tmp_path, succeed, monkeypatch, wr
 def test_encode_takes_one_form_of_data(inside, command, succeed, tmp_path, write_parquet):
     file = write_parquet(tmp_path / "train.parquet", np.zeros((4, 64), np.float32), label=[0, 1, 2, 3])
     encode = ("encode", "--model", "model", "--out", tmp_path / "new.npz")
-    assert_refused(command(*encode, "--data", tmp_path), "split is 'all' and data is the folder")
-    assert_refused(
-        command(*encode, "--data", file, "--base", file, "--query", file), "split is 'all' and base or query"
-    )
-    more = ("--data", file, "--base", file, "--query", file, "--split", "base")
-    assert_refused(command(*encode, *more, "--protocol", "holdout"), "protocol is 'holdout' and base is ")
+    assert_refused(command(*encode, tmp_path), "split is 'all' and data is the folder")
+    assert_refused(command(*encode, file, "--base", file, "--query", file), "split is 'all' and base or query")
+    more = (file, "--base", file, "--query", file, "--split", "base")
+    assert_refused(command(*encode, *more, "--protocol", "holdout"), "protocol is 'holdout' and --base is ")
     succeed(*encode, *more)
-    search = ("search", "--model", "model", "--index", "base.parquet")
+    search = ("search", "base.parquet", "--model", "model", "--row", 0)
     assert_refused(command(*search, "--data", "model"), "data is ", "which is a folder; it must be a file")
 
 
@@ -476,9 +468,9 @@ def test_files_of_label_lists_encoded_one_at_a_time(tmp_path, succeed, monkeypat
     write_parquet("base.parquet", blobs.x[:120], labels=lists[:120])
     write_parquet("query.parquet", blobs.x[120:], labels=lists[120:])
     write_parquet("few.parquet", blobs.x[: len(small)], labels=small)
-    succeed("train", "--data", ".", *TINY, "--out", "m")
+    succeed("train", ".", *TINY, "--out", "m")
     for name in ("few", "base"):
-        arguments = ("encode", "--model", "m", "--data", f"{name}.parquet", "--out", f"{name}.npz")
+        arguments = ("encode", "--model", "m", f"{name}.parquet", "--out", f"{name}.npz")
         succeed(*arguments)
     assert [read_codes(f"{name}.npz").labels.shape[1] for name in ("few", "base")] == [3, 4]
     succeed("evaluate", "--queries", "few.npz", "--base", "base.npz")
@@ -500,13 +492,13 @@ def test_classes_with_gaps(tmp_path, succeed, json_of, monkeypatch, write_parque
                 labels[0] = 9  # a class that is not trained
             column = {"labels": [[int(label)] for label in labels]} if multi else {"label": labels}
             write_parquet(tmp_path / name / f"{split}.parquet", x, **column)
-        metrics = json_of("train", "--data", name, *TINY, "--out", f"{name}-model")
+        metrics = json_of("train", name, *TINY, "--out", f"{name}-model")
         assert 0 < metrics["map"] <= 1
     plain, gaps = (Hasher.from_pretrained(f"{name}-model") for name in ("plain", "gaps"))
     assert plain.classes_.tolist() == [0, 1, 2, 3]
     assert gaps.classes_.tolist() == names.tolist()
     assert gaps.model_.fingerprint() == plain.model_.fingerprint()
-    arguments = ("--model", "gaps-model", "--data", "gaps/query.parquet", "--out", "q.npz")
+    arguments = ("gaps/query.parquet", "--model", "gaps-model", "--out", "q.npz")
     succeed("encode", *arguments)
     codes = read_codes("q.npz")
     assert codes.labels.shape == ((40, 5) if multi else (40,))
@@ -517,7 +509,7 @@ def test_classes_with_gaps(tmp_path, succeed, json_of, monkeypatch, write_parque
 def test_the_methods_own_classifier_is_scored(json_of, tmp_path, monkeypatch, method):
     monkeypatch.chdir(tmp_path)
     arguments = ("--method", method, "--pull", "none", "--bits", 16, "--hidden", 32, "--epochs", 3, "--batch-size", 16)
-    metrics = json_of("train", *arguments, "--dropout", 0.2, "--out", "m")
+    metrics = json_of("train", "digits", *arguments, "--dropout", 0.2, "--out", "m")
     if method == "csq":
         assert metrics["classifier_accuracy"] is None
         return
@@ -534,9 +526,9 @@ def test_labels_in_brackets_are_printed_as_they_are(tmp_path, command):
     rng, names = np.random.default_rng(0), ["[news]", "[/b]", ":smile:", "[red] x"]
     rows = [f"{names[at % 4]},{','.join(map(str, rng.normal(at % 4, 0.1, 3)))}" for at in range(80)]
     (tmp_path / "d.csv").write_text("\n".join(["label,e0,e1,e2", *rows]))
-    given = ("--data", tmp_path / "d.csv", "--bits", 8, "--hidden", 0, "--epochs", 1, "--out", tmp_path / "m")
+    given = (tmp_path / "d.csv", "--bits", 8, "--hidden", 0, "--epochs", 1, "--out", tmp_path / "m")
     assert command("train", *given)[0] == 0
-    index = ("--model", tmp_path / "m", "--data", tmp_path / "d.csv")
-    assert command("index", "build", *index, "--split", "all", "--out", tmp_path / "i")[0] == 0
-    _, out, _ = command("search", "--index", tmp_path / "i", *index, "--row", "0", "-k", "80")
+    rows = tmp_path / "d.csv"
+    assert command("index", "build", rows, "--model", tmp_path / "m", "--split", "all", "--out", tmp_path / "i")[0] == 0
+    _, out, _ = command("search", tmp_path / "i", "--model", tmp_path / "m", "--data", rows, "--row", "0", "-k", "80")
     assert all(f" {name} " in out for name in names)

@@ -120,7 +120,7 @@ def test_other_columns(tmp_path):
 
 
 def test_bad_places(tmp_path):
-    with pytest.raises(ValueError, match=r"out is 'c.txt'; it must end in .parquet or .npz"):
+    with pytest.raises(ValueError, match=r"path is 'c.txt'; it must end in .parquet or .npz"):
         write_codes("c.txt", table_of(8))
     (tmp_path / "c.txt").write_text("")
     with pytest.raises(OSError, match="txt"):

@@ -422,8 +422,8 @@ def test_a_method_with_labels_says_that_there_are_none(data, name, tmp_path):
     with pytest.raises(ValueError, match=said):
         Hasher(method=name).fit(data[0])
     np.save(tmp_path / "x.npy", data[0])
-    with pytest.raises(ValueError, match=said):
-        run_command("train", "--data", tmp_path / "x.npy", "--out", tmp_path / "m", "--method", name)
+    with pytest.raises(ValueError, match=said.replace("^", "^--")):
+        run_command("train", tmp_path / "x.npy", "--out", tmp_path / "m", "--method", name)
     assert not (tmp_path / "m").exists()
 
 
@@ -459,7 +459,7 @@ def test_from_a_file_without_labels_to_an_evaluation(data, tmp_path, monkeypatch
         run_command(*words)
         return capsys.readouterr().out
 
-    said = run("train", "--data", "x.npy", "--out", "m", "--bits", 12)
+    said = run("train", "x.npy", "--out", "m", "--bits", 12)
     assert "x.npy has no labels" in said
     assert "sne" in said
     assert "to find 95 % of the 10 nearest, re-rank" in said
@@ -467,7 +467,7 @@ def test_from_a_file_without_labels_to_an_evaluation(data, tmp_path, monkeypatch
     assert (metrics["method"], metrics["queries"], metrics["base"]) == ("sne", 9, 81)
     assert (metrics["epochs"], metrics["training"], metrics["neighbors"]) == (None, None, [10, 81])
     for split in ("query", "base"):
-        run("encode", "--model", "m", "--data", "x.npy", "--split", split, "--out", f"{split}.parquet")
+        run("encode", "--model", "m", "x.npy", "--split", split, "--out", f"{split}.parquet")
     files = ("--queries", "query.parquet", "--base", "base.parquet")
     found = json.loads(run("evaluate", *files, "--neighbors", "x.npy", "--json"))
     assert found == {name: metrics[name] for name in found}
@@ -476,13 +476,13 @@ def test_from_a_file_without_labels_to_an_evaluation(data, tmp_path, monkeypatch
     assert json.loads(shown)["neighbor_reranked"][0][1] == 1  # all of the base
     assert "with 20 re-ranked" in run("evaluate", *files, "--neighbors", "x.npy", "--rerank", "20")
     with pytest.raises(
-        ValueError, match=r"^neighbors is 'x.npy', and probe is given; neighbors are found without labels"
+        ValueError, match=r"^--neighbors is 'x.npy', and --probe is given; neighbors are found without labels"
     ):
         run("evaluate", *files, "--neighbors", "x.npy", "--probe")
     with pytest.raises(ValueError, match=r"is in queries and in base \(9 rows are\), and would find itself"):
         run("evaluate", files[0], files[1], "--base", "query.parquet", "--neighbors", "x.npy")
     np.save("short.npy", data[0][:50])
-    with pytest.raises(ValueError, match=r"^queries has a code of row \d+, and short.npy has 50 rows"):
+    with pytest.raises(ValueError, match=r"^--queries has a code of row \d+, and short.npy has 50 rows"):
         run("evaluate", *files, "--neighbors", "short.npy", "--neighbors", "x.npy")
 
 

@@ -182,7 +182,7 @@ def test_rows_without_labels_have_one_question(rows):
 def test_the_command(tmp_path, rows):
     file = tmp_path / "x.npz"
     np.savez(file, embeddings=rows[0], labels=rows[1])
-    given = ["compare", "--data", str(file), "--bits", "8", "--epochs", "1"]
+    given = ["compare", str(file), "--bits", "8", "--epochs", "1"]
     done = CliRunner().invoke(app, given)
     assert done.exit_code == 0
     assert "For the classes you have take" in done.stdout
@@ -190,7 +190,7 @@ def test_the_command(tmp_path, rows):
     assert len(made["recommended"]) == 3
     assert {"name", "memory", "known", "later", "nearest", "take"} <= set(made["lines"][0])
     wrong = CliRunner().invoke(app, [*given[:-4], "--bits", "8;16"])
-    assert str(wrong.exception).startswith("bits is '8;16'; it must be integers with commas between them")
+    assert str(wrong.exception).startswith("--bits is '8;16'; it must be integers with commas between them")
 
 
 @pytest.mark.parametrize(

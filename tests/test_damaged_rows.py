@@ -32,7 +32,7 @@ def damaged(tmp_path_factory, write_parquet, blobs):
 
 def test_damaged_rows_are_counted_and_named(damaged, refuse, tmp_path, blobs):
     said = "is NaN or infinite in 7 rows (3, 40, 41, 77, 100, …)"
-    errors = refuse("train", "--data", damaged, "--method", "ridge", "--out", tmp_path / "m")
+    errors = refuse("train", damaged, "--method", "ridge", "--out", tmp_path / "m")
     assert f"embeddings of data {said}; every number must be finite" in errors
     x = np.stack(pq.read_table(damaged)["embedding"].to_pylist())
     with pytest.raises(ValueError, match=r"^X is NaN or infinite in 7 rows \(3, 40, 41, 77, 100, …\).*: X\[isfinite"):
@@ -42,8 +42,8 @@ def test_damaged_rows_are_counted_and_named(damaged, refuse, tmp_path, blobs):
 
 
 def test_damaged_rows_are_left_out_everywhere(damaged, succeed, refuse, tmp_path):
-    given = ("--model", tmp_path / "m", "--data", damaged, *SKIP)
-    out, errors = succeed("train", "--data", damaged, "--method", "ridge", "--bits", 8, *SKIP, "--out", tmp_path / "m")
+    given = (damaged, "--model", tmp_path / "m", *SKIP)
+    out, errors = succeed("train", damaged, "--method", "ridge", "--bits", 8, *SKIP, "--out", tmp_path / "m")
     assert "in 7 rows (3, 40, 41, 77, 100, …) of 160; they are left out" in errors
     assert "--damaged skip" in out
     data = load_dataset(damaged, damaged="skip")
@@ -57,16 +57,18 @@ def test_damaged_rows_are_left_out_everywhere(damaged, succeed, refuse, tmp_path
         assert read_codes(tmp_path / split).rows.tolist() == wanted.tolist()
     succeed("index", "build", *given, "--split", "all", "--out", tmp_path / "index")
     assert Index.open(tmp_path / "index", mode="a").ids().tolist() == whole.tolist()
-    errors = refuse("encode", *given[:4], "--split", "all", "--out", tmp_path / "refused.npz")
+    errors = refuse("encode", *given[:3], "--split", "all", "--out", tmp_path / "refused.npz")
     assert "(3, 40, 41, 77, 100, …)" in errors
 
 
 def test_a_damaged_file_is_searched_and_served(damaged, refuse, succeed, tmp_path):
-    given = ("--model", tmp_path / "m", "--data", damaged)
-    train = ("train", "--data", damaged, "--method", "ridge", "--bits", 8, *SKIP, "--out", tmp_path / "m")
-    for line in (train, ("index", "build", *given, *SKIP, "--split", "all", "--out", tmp_path / "index")):
+    train = ("train", damaged, "--method", "ridge", "--bits", 8, *SKIP, "--out", tmp_path / "m")
+    for line in (
+        train,
+        ("index", "build", damaged, "--model", tmp_path / "m", *SKIP, "--split", "all", "--out", tmp_path / "index"),
+    ):
         succeed(*line)
-    search = ("search", "--index", tmp_path / "index", *given, "--json", "--row")
+    search = ("search", tmp_path / "index", "--model", tmp_path / "m", "--data", damaged, "--json", "--row")
     for rows, found in (("all", np.setdiff1d(np.arange(160), DAMAGED).tolist()), ("2-5", [2, 4, 5]), ("0", [0])):
         out, errors = succeed(*search, rows)
         assert "in 7 rows (3, 40, 41, 77, 100, …) of 160; they are left out" in errors
@@ -88,7 +90,7 @@ def test_files_of_splits_may_have_damaged_rows(succeed, tmp_path, write_parquet,
         x[row] = np.nan
         column = pa.array([[int(label)] for label in blobs.y[:rows]])
         write_parquet(tmp_path / f"{name}.parquet", x, labels=column)
-    succeed("train", "--data", tmp_path, "--method", "ridge", *SKIP, "--out", tmp_path / "m")
+    succeed("train", tmp_path, "--method", "ridge", *SKIP, "--out", tmp_path / "m")
     split = json.loads((tmp_path / "m" / "metrics.json").read_text())["split"]
     assert (split["train"], split["query"]) == (119, 29)
     assert split["trained_base"] == 118  # the row that is damaged in either file is not in both
@@ -96,7 +98,7 @@ def test_files_of_splits_may_have_damaged_rows(succeed, tmp_path, write_parquet,
 
 def test_nothing_is_left(refuse, tmp_path, write_parquet, blobs):
     file = write_parquet(tmp_path / "d.parquet", np.full_like(blobs.x, np.nan), label=blobs.y)
-    errors = refuse("train", "--data", file, *SKIP, "--out", tmp_path / "m")
+    errors = refuse("train", file, *SKIP, "--out", tmp_path / "m")
     assert "no row is left" in errors
 
 

@@ -44,7 +44,7 @@ def columns_of(embeddings, **others):
 
 def test_an_index_takes_all_rows_of_a_file_without_flags(vectors, model, succeed, tmp_path):
     pq.write_table(columns_of(vectors[0], label=vectors[1]), tmp_path / "rows.parquet")
-    given = ["--model", str(model), "--data", str(tmp_path / "rows.parquet")]
+    given = [str(tmp_path / "rows.parquet"), "--model", str(model)]
     _, said = succeed("index", "build", *given, "--out", str(tmp_path / "index"))
     assert len(Index.open(tmp_path / "index", mode="a")) == ROWS
     assert "left out" not in said
@@ -56,33 +56,33 @@ def test_an_index_of_a_file_with_flags_says_what_it_leaves_out(vectors, model, s
     query = np.arange(ROWS) < 15
     flags = {"in_train": ~query, "in_base": ~query, "in_query": query}
     pq.write_table(columns_of(vectors[0], **flags), tmp_path / "rows.parquet")  # and no labels
-    given = ["--model", str(model), "--data", str(tmp_path / "rows.parquet"), "--json"]
+    given = [str(tmp_path / "rows.parquet"), "--model", str(model), "--json"]
     out, said = succeed("index", "build", *given, "--out", str(tmp_path / "index"))
     assert json.loads(out)["codes"] == 45
     assert "the 45 base rows of the data are taken, and 15 are left out; --split all takes all 60" in said
-    added = [*given, "--split", "query", "--index", str(tmp_path / "index")]
-    out, said = succeed("index", "add", *added)
+    out, said = succeed("index", "add", str(tmp_path / "index"), *given, "--split", "query")
     assert json.loads(out)["codes"] == 60
     assert "left out" not in said
 
 
 def test_rows_without_labels_are_encoded_indexed_and_searched(vectors, model, succeed, json_of, tmp_path):
     np.save(tmp_path / "rows.npy", vectors[0])
-    given = ["--model", str(model), "--data", str(tmp_path / "rows.npy")]
+    given = [str(tmp_path / "rows.npy"), "--model", str(model)]
     succeed("encode", *given, "--out", str(tmp_path / "codes.parquet"))
     succeed("index", "build", *given, "--out", str(tmp_path / "index"))
-    succeed("index", "add", *given, "--id-column", "next", "--index", str(tmp_path / "index"))
+    succeed("index", "add", str(tmp_path / "index"), *given, "--id-column", "next")
     assert len(Index.open(tmp_path / "index", mode="a")) == 2 * ROWS
-    nearest = json_of("search", *given, "--index", str(tmp_path / "index"), "--row", "5")["queries"][0]["neighbors"][0]
+    asked = ["search", str(tmp_path / "index"), *given[1:], "--data", given[0], "--row", "5"]
+    nearest = json_of(*asked)["queries"][0]["neighbors"][0]
     assert (nearest["distance"], nearest["label"]) == (0, None)
 
 
 def test_a_split_is_drawn_by_the_labels_that_the_model_was_trained_with(vectors, succeed, tmp_path):
     file = str(tmp_path / "rows.parquet")
     pq.write_table(columns_of(vectors[0], queue=vectors[1]), file)
-    train = ["train", "--data", file, "--label-column", "queue", "--bits", "8", "--epochs", "1"]
+    train = ["train", file, "--label-column", "queue", "--bits", "8", "--epochs", "1"]
     succeed(*train, "--out", str(tmp_path / "model"))
-    given = ["--model", str(tmp_path / "model"), "--data", file, "--split", "query"]
+    given = [file, "--model", str(tmp_path / "model"), "--split", "query"]
     succeed("encode", *given, "--out", str(tmp_path / "codes.parquet"))
     succeed("encode", *given, "--label-column", "queue", "--out", str(tmp_path / "named.parquet"))
     found, named = (read_codes(tmp_path / f"{name}.parquet", "codes") for name in ("codes", "named"))
@@ -188,11 +188,11 @@ def test_rows_at_an_address(vectors, tmp_path, monkeypatch):
 
 def test_class_names_from_the_training_to_the_search(vectors, succeed, refuse, tmp_path):
     pq.write_table(columns_of(vectors[0], category=NAMES[vectors[1]]), tmp_path / "rows.parquet")
-    rows = ["--data", tmp_path / "rows.parquet"]
+    rows = tmp_path / "rows.parquet"
     fast = ["--bits", "8", "--epochs", "2", "--hidden", "8"]
-    succeed("train", *rows, *fast, "--out", tmp_path / "model")
+    succeed("train", rows, *fast, "--out", tmp_path / "model")
     assert Hasher.from_pretrained(tmp_path / "model").classes_.tolist() == NAMES.tolist()
-    given = ["--model", tmp_path / "model", *rows]
+    given = [rows, "--model", tmp_path / "model"]
     for split, suffix in (("query", "parquet"), ("base", "npz")):
         succeed("encode", *given, "--split", split, "--out", tmp_path / f"{split}.{suffix}")
     assert set(pq.read_table(tmp_path / "query.parquet")["label"].to_pylist()) == set(NAMES)
@@ -200,8 +200,8 @@ def test_class_names_from_the_training_to_the_search(vectors, succeed, refuse, t
     out, _ = succeed("evaluate", *codes, "--json")
     assert json.loads(out)["map"] > 0.5
     succeed("index", "build", *given, "--out", tmp_path / "index")
-    asked = ["--index", tmp_path / "index", "--row", "1", "-k", "1", "--where", "label=dog"]
-    out, _ = succeed("search", *given, *asked)
+    asked = [tmp_path / "index", "--row", "1", "-k", "1", "--where", "label=dog"]
+    out, _ = succeed("search", *given[1:], "--data", rows, *asked)
     assert "label dog" in out
     assert "the labels of queries are text, such as 'cat', and those of base are numbers" in refuse(
         "evaluate", *codes[:3], tmp_path / "base.npz", "--base-labels", base_numbers(tmp_path)
@@ -260,11 +260,11 @@ def test_an_unfinished_training_is_not_overwritten(vectors, tmp_path):
 
 def test_a_column_of_texts_named_id_is_not_lost(vectors, model, succeed, refuse, tmp_path):
     pq.write_table(columns_of(vectors[0], id=[f"sku-{row}" for row in range(ROWS)]), tmp_path / "rows.parquet")
-    build = ["index", "build", "--model", model, "--data", tmp_path / "rows.parquet", "--out", tmp_path / "index"]
-    assert "the column 'id' holds string, and id-column is 'row'; rename it" in refuse(
-        *build, "--columns", "id", "--id-column", "row"
+    build = ["index", "build", "--model", model, tmp_path / "rows.parquet", "--out", tmp_path / "index"]
+    assert "the column 'id' holds string, and --id-column is 'row'; rename it" in refuse(
+        *build, "--metadata", "id", "--id-column", "row"
     )
-    succeed(*build, "--columns", "id")
+    succeed(*build, "--metadata", "id")
     assert sorted(Index.open(tmp_path / "index", mode="a").ids()) == sorted(f"sku-{row}" for row in range(ROWS))
 
 
@@ -278,22 +278,20 @@ def test_the_numbers_of_the_page_have_the_names_of_classes():
     assert [(row["label"], row["taken_for"]) for row in found["confused"]] == [("dog", "cat")]
 
 
-def test_search_and_service_read_a_file_by_the_columns_of_the_training(vectors, succeed, refuse, json_of, tmp_path):
+def test_search_and_service_read_a_file_by_the_columns_of_the_training(vectors, succeed, json_of, tmp_path):
     from lbhash.service.engine import Engine
     from lbhash.service.settings import Settings
 
     table = columns_of(-vectors[0], own=list(vectors[0]), queue=vectors[1])  # not the column that is found by its name
     pq.write_table(table, tmp_path / "rows.parquet")
-    rows = ["--data", tmp_path / "rows.parquet"]
+    rows = tmp_path / "rows.parquet"
     columns = ["--embedding-column", "own", "--label-column", "queue"]
     fast = ["--bits", "8", "--epochs", "2", "--hidden", "8"]
-    succeed("train", *rows, *columns, *fast, "--out", tmp_path / "model")
-    given = ["--model", tmp_path / "model", *rows]
+    succeed("train", rows, *columns, *fast, "--out", tmp_path / "model")
+    given = [rows, "--model", tmp_path / "model"]
     succeed("index", "build", *given, "--out", tmp_path / "index")
-    query = json_of("search", *given, "--index", tmp_path / "index", "--row", "4")["queries"][0]
+    query = json_of("search", tmp_path / "index", *given[1:], "--data", rows, "--row", "4")["queries"][0]
     assert (query["neighbors"][0]["distance"], query["label"]) == (0, int(vectors[1][4]))
-    refusal = refuse("search", *given[:2], "--index", tmp_path / "index", "--row", "4")
-    assert "data is missing; name the file whose row is searched for" in refusal
     settings = Settings(model=tmp_path / "model", index=str(tmp_path / "index"), data=tmp_path / "rows.parquet")
     engine = Engine(settings, None)
     np.testing.assert_array_equal(engine.rows.embeddings, vectors[0])
@@ -302,13 +300,13 @@ def test_search_and_service_read_a_file_by_the_columns_of_the_training(vectors, 
 def test_columns_that_are_not_what_they_should_be(vectors, succeed, refuse, tmp_path):
     queue = pa.array(NAMES[vectors[1]]).dictionary_encode()
     pq.write_table(columns_of(vectors[0], queue=queue), tmp_path / "rows.parquet")
-    given = ["train", "--data", tmp_path / "rows.parquet", "--bits", "6", "--method", "itq"]
+    given = ["train", tmp_path / "rows.parquet", "--bits", "6", "--method", "itq"]
     _, said = succeed(*given, "--out", tmp_path / "model")
     assert "rows.parquet has no column of labels by a usual name, but queue; --label-column names one" in said
     _, said = succeed(*given, "--label-column", "none", "--out", tmp_path / "other")
     assert "names one" not in said
     (tmp_path / "rows.csv").write_text('embedding,text\n"[1, 2]",a cat\n')
-    given = ["train", "--data", tmp_path / "rows.csv", "--embedding-column", "text", "--out", tmp_path / "third"]
+    given = ["train", tmp_path / "rows.csv", "--embedding-column", "text", "--out", tmp_path / "third"]
     assert "column 'text' of data is 'a cat' in row 0; it must hold lists of numbers" in refuse(*given)
 
 
@@ -431,9 +429,9 @@ def test_labels_of_a_table_beside_embeddings(vectors, succeed, tmp_path, suffix)
         return
     with pytest.raises(ValueError, match=r"^label_column is 'categry', and labels is .*; did you mean category\?"):
         load_table(tmp_path / "rows.npy", labels=labels, label_column="categry")
-    train = ["train", "--data", tmp_path / "rows.parquet", "--labels", labels, "--label-column", "category"]
+    train = ["train", tmp_path / "rows.parquet", "--labels", labels, "--label-column", "category"]
     succeed(*train, "--bits", "6", "--method", "itq", "--out", tmp_path / "model")
-    given = ["--model", tmp_path / "model", "--data", tmp_path / "rows.parquet"]
+    given = [tmp_path / "rows.parquet", "--model", tmp_path / "model"]
     succeed("index", "build", *given, "--out", tmp_path / "index")  # whose column 'category' there is not
 
 

@@ -111,15 +111,15 @@ def write_files(folder: Path, text: str, blobs) -> None:
 
 BEFORE = {
     "docs/evaluation.md": [
-        "lbhash train --data FILE.parquet --bits 16 --epochs 2 --out model",
-        "lbhash encode --model model --data FILE.parquet --split query --out query.parquet",
-        "lbhash encode --model model --data FILE.parquet --split base --out base.parquet",
+        "lbhash train FILE.parquet --bits 16 --epochs 2 --out model",
+        "lbhash encode FILE.parquet --model model --split query --out query.parquet",
+        "lbhash encode FILE.parquet --model model --split base --out base.parquet",
     ],
     "docs/interop.md": [
-        "lbhash train --data FILE.parquet --bits 64 --epochs 2 --out model",
-        "lbhash index build --model model --data FILE.parquet --split all --out photos",
+        "lbhash train FILE.parquet --bits 64 --epochs 2 --out model",
+        "lbhash index build FILE.parquet --model model --split all --out photos",
     ],
-    "docs/export.md": ["lbhash train --data IMAGES --backbone FOLDER --freeze --bits 16 --epochs 2 --out model"],
+    "docs/export.md": ["lbhash train IMAGES --backbone FOLDER --freeze --bits 16 --epochs 2 --out model"],
 }
 """What a reader of the page has done before."""
 

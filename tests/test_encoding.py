@@ -163,8 +163,8 @@ def test_a_damaged_row_group(tmp_path):
 @pytest.mark.parametrize(("split", "part_rows"), [("all", 40), ("base", 1000), ("query", 9)])
 def test_a_folder_holds_what_a_file_holds(model, data, tmp_path, command, succeed, split, part_rows):
     PART_ROWS["rows"] = part_rows
-    carry = ("--columns", "name", "--columns", "in_base")
-    arguments = ("encode", "--model", model, "--data", data, "--split", split, *carry, "--json")
+    carry = ("--metadata", "name,in_base")
+    arguments = ("encode", "--model", model, data, "--split", split, *carry, "--json")
     facts = json.loads(command(*arguments, "--out", f"{tmp_path}/codes/")[1])
     succeed(*arguments, "--out", tmp_path / "codes.parquet")
     file = read_codes(tmp_path / "codes.parquet")
@@ -183,7 +183,7 @@ def test_labels(model, tmp_path, write_parquet, embeddings, kind, succeed):
     columns = {"labels": lists} if kind == "multi" else {}
     data = write_parquet(tmp_path / "data.parquet", embeddings, **columns)
     encode(model, data, tmp_path / "codes", part_rows=30)
-    succeed("encode", "--model", model, "--data", data, "--out", tmp_path / "codes.parquet")
+    succeed("encode", "--model", model, data, "--out", tmp_path / "codes.parquet")
     found = read_codes(tmp_path / "codes")
     assert_same(found, read_codes(tmp_path / "codes.parquet"))
     assert (found.labels is None) == (kind == "none")
@@ -265,7 +265,7 @@ def encode_and_die(model, data, out, last, after):
 
     Path.replace = counting
     try:
-        encode(model, data, out, part_rows=40, columns=("name",))
+        encode(model, data, out, part_rows=40, metadata=("name",))
     finally:
         os._exit(1)
 
@@ -273,7 +273,7 @@ def encode_and_die(model, data, out, last, after):
 @pytest.mark.parametrize("after", [False, True])
 def test_killed_at_every_moment(model, data, tmp_path, after):
     """The renames are the only moments at which anything changes; the next run leaves what no kill would have."""
-    encode(model, data, tmp_path / "whole", part_rows=40, columns=("name",))
+    encode(model, data, tmp_path / "whole", part_rows=40, metadata=("name",))
     whole = contents(tmp_path / "whole")
     files = [file.name for _, file in parts_of("", ROWS, 40)]
     renames = 1 + len(files)  # of the manifest and of the parts
@@ -288,7 +288,7 @@ def test_killed_at_every_moment(model, data, tmp_path, after):
             said = "without _manifest.json" if last == 1 and not after else "is not complete"
             with pytest.raises(ValueError, match=said):
                 read_codes(out)
-        assert encode(model, data, out, part_rows=40, columns=("name",))["found"] == len(there)
+        assert encode(model, data, out, part_rows=40, metadata=("name",))["found"] == len(there)
         assert contents(out) == whole
 
 
@@ -362,7 +362,7 @@ def test_other_codes_are_refused(model, data, tmp_path, write_parquet, embedding
     other = write_parquet(tmp_path / "other.parquet", embeddings, label=pa.array(labels))
     refused(r"data: 'data.parquet' there, 'other.parquet' here", other_data=other)
     refused(r"split: 'all' there, 'base' here", split="base")
-    refused(r"columns: \[\] there, \['name'\] here", columns=("name",))
+    refused(r"metadata: \[\] there, \['name'\] here", metadata=("name",))
     refused("part rows: 30 there, 31 here", part_rows=31)
     PART_ROWS["rows"] = 30
     shutil.copy(other, data)
@@ -452,14 +452,17 @@ def test_folders_that_are_not_whole(model, data, tmp_path):
     files[2].write_bytes(held[2])
     for change, said in (
         ({"model": "0" * 16}, "whose part-00000.parquet is damaged or of other rows"),
-        ({"version": 1}, r"of format 1; this lbhash reads format 2 alone: encode again \(--overwrite\)"),
+        (
+            {"version": 1},
+            r"of format 1; this lbhash reads format 2 alone: run its 'lbhash encode' again with --overwrite",
+        ),
     ):
         changed = {name: value for name, value in {**manifest, **change}.items() if name != "checksum"}
         (out / MANIFEST).write_text(json.dumps(with_checksum(changed)))
         refused(said)
     for text in ("{", "[]", json.dumps({**manifest, "format": "other"}), json.dumps({**manifest, "rows": "many"})):
         (out / MANIFEST).write_text(text)
-        refused(rf"whose {MANIFEST} is damaged; encode again \(--overwrite\)")
+        refused(rf"whose {MANIFEST} is damaged; run its 'lbhash encode' again with --overwrite")
     (out / MANIFEST).unlink()
     refused(f"which is a folder without {MANIFEST}; it must be a file of codes, or a folder that 'lbhash encode' wrote")
 
@@ -468,14 +471,14 @@ def test_commands_take_a_folder_as_they_take_a_file(model, data, tmp_path, succe
     monkeypatch.chdir(tmp_path)
     for split in ("base", "query"):
         for out in (split, f"{split}.parquet"):
-            arguments = ("--model", model, "--data", data, "--split", split, "--columns", "name", "--out", out)
+            arguments = (data, "--model", model, "--split", split, "--metadata", "name", "--out", out)
             succeed("encode", *arguments)
     of_files = succeed("evaluate", "--queries", "query.parquet", "--base", "base.parquet", "--json")
     assert succeed("evaluate", "--queries", "query", "--base", "base", "--json") == of_files
     for codes, index in (("base", "one"), ("base.parquet", "two")):
         succeed("index", "build", "--codes", codes, "--out", index)
     search = ("search", "--model", model, "--data", data, "--row", 3, "--json")
-    found = [json.loads(succeed(*search, "--index", index)[0]) for index in ("one", "two", "base")]
+    found = [json.loads(succeed(*search, index)[0]) for index in ("one", "two", "base")]
     for answer in found:
         answer.pop("index", None)
     assert found[0] == found[1] == found[2]
@@ -486,19 +489,19 @@ def test_data_are_not_overwritten_by_their_codes(model, data, tmp_path, refuse, 
     (tmp_path / "data.parquet").write_bytes(Path(data).read_bytes())
     whole = (tmp_path / "data.parquet").read_bytes()
     for out in ("data.parquet", tmp_path / "data.parquet"):
-        said = refuse("encode", "--model", model, "--data", "data.parquet", "--split", "all", "--out", out)
+        said = refuse("encode", "--model", model, "data.parquet", "--split", "all", "--out", out)
         assert f"out is {str(out)!r}, which is data itself; give another file" in said
     assert (tmp_path / "data.parquet").read_bytes() == whole
 
 
 def test_a_file_is_replaced_on_request_only(model, data, tmp_path, command, succeed, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    given = ("encode", "--model", model, "--data", data, "--split", "all", "--out", "codes.parquet")
+    given = ("encode", "--model", model, data, "--split", "all", "--out", "codes.parquet")
     succeed(*given)
     succeed("index", "build", "--codes", "codes.parquet", "--out", "index")
-    for arguments in (given, ("index", "export", "--index", "index", "--out", "codes.parquet")):
+    for arguments in (given, ("index", "export", "index", "--out", "codes.parquet")):
         (tmp_path / "codes.parquet").write_text("mine")
-        said = "lbhash: error: out is 'codes.parquet', which already exists; give another file, or --overwrite\n"
+        said = "lbhash: error: --out is 'codes.parquet', which already exists; give another file, or --overwrite\n"
         assert command(*arguments)[::2] == (2, said)
         assert (tmp_path / "codes.parquet").read_text() == "mine"
         succeed(*arguments, "--overwrite")

@@ -117,7 +117,7 @@ def contents(folder):
 
 
 def test_images_become_the_codes_of_their_embeddings(model, backbone_folder, data, tmp_path, expected):
-    facts = encode(model, backbone_folder, data, tmp_path / "codes", part_rows=20, batch_size=7, columns=("name",))
+    facts = encode(model, backbone_folder, data, tmp_path / "codes", part_rows=20, batch_size=7, metadata=("name",))
     assert (facts["codes"], facts["rows"], facts["parts"], facts["unit"]) == (ROWS, ROWS, 3, "images")
     found = read_codes(tmp_path / "codes")
     np.testing.assert_array_equal(found.codes, expected)
@@ -205,7 +205,7 @@ DAMAGED = [4, *range(20, 30), 33]
 def test_damaged_images_are_named_and_counted(model, backbone_folder, broken, tmp_path, expected):
     out = tmp_path / "codes"
     facts = encode(
-        model, backbone_folder, broken, out, damaged="skip", part_rows=10, batch_size=4, columns=("name",), workers=1
+        model, backbone_folder, broken, out, damaged="skip", part_rows=10, batch_size=4, metadata=("name",), workers=1
     )
     assert (facts["codes"], facts["damaged"], facts["rows"]) == (ROWS - 12, 12, ROWS)
     kept = [row for row in range(ROWS) if row not in DAMAGED]
@@ -221,7 +221,7 @@ def test_damaged_images_are_named_and_counted(model, backbone_folder, broken, tm
     assert rows[0]["fault"].startswith("image 4 of broken.parquet is no image")
     assert rows[-1]["fault"].startswith("image 33 of broken.parquet is a damaged or truncated PNG")
     whole = contents(out)
-    assert encode(model, backbone_folder, broken, out, damaged="skip", columns=("name",))["found"] == 5
+    assert encode(model, backbone_folder, broken, out, damaged="skip", metadata=("name",))["found"] == 5
     assert contents(out) == whole
 
 
@@ -246,7 +246,7 @@ def test_no_image_at_all(model, backbone_folder, tmp_path):
 
 def test_what_is_said_of_damage(model, backbone_folder, broken, tmp_path, refuse, succeed, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    given = ("--model", model, "--backbone", backbone_folder, "--data", broken, "--workers", 0)
+    given = ("--model", model, "--backbone", backbone_folder, broken, "--workers", 0)
     out, _ = succeed("encode", *given, "--out", "codes", "--damaged", "skip")
     assert out.splitlines() == [
         "38 codes of 32 bits (152 bytes) are in codes, 1 parts, of which 0 were there before",

@@ -152,7 +152,7 @@ def program(tmp_path):
 def test_a_cluster_of_this_machine(model, data, tmp_path, ray_of_the_test, program, monkeypatch):
     in_parts_of(70, monkeypatch)
     encode_folder(EncodingJob(str(model), str(data)), tmp_path / "whole", progress=False)
-    run = program("codes", "--model", model, "--data", data.name)
+    run = program("codes", data.name, "--model", model)
     out, err = run.communicate(timeout=600)
     assert run.returncode == 0, err
     facts = json.loads(out)
@@ -162,11 +162,11 @@ def test_a_cluster_of_this_machine(model, data, tmp_path, ray_of_the_test, progr
     embeddings = np.array(load_table(data).embeddings)
     embeddings[250, 3] = np.nan
     np.save(tmp_path / "bad.npy", embeddings)
-    run = program("bad", "--model", model, "--data", "bad.npy")
+    run = program("bad", "bad.npy", "--model", model)
     out, err = run.communicate(timeout=600)
     assert (run.returncode, out) == (2, "")
     line = "lbhash: error: embeddings of data is NaN or infinite in row 250; every number must be finite"
-    line += ": mend them, or leave them out (damaged 'skip')"
+    line += ": mend them, or leave them out (--damaged skip)"
     assert err.splitlines()[-1] == line
 
 
@@ -191,7 +191,7 @@ def images(tmp_path):
     files[LOST] = {"bytes": b"junk", "path": None}
     labels = np.arange(IMAGES) % 7
     pq.write_table(pa.table({"image": files, "label": labels}), tmp_path / "data.parquet", row_group_size=90)
-    return ("--model", tmp_path / "model", "--data", tmp_path / "data.parquet", "--damaged", "skip", "--workers", 0)
+    return (tmp_path / "data.parquet", "--model", tmp_path / "model", "--damaged", "skip", "--workers", 0)
 
 
 @pytest.mark.slow
@@ -223,8 +223,7 @@ def test_a_node_is_killed_and_no_row_is_lost_or_there_twice(images, tmp_path, ra
     found = read_codes(out)
     assert found.rows.tolist() == [row for row in range(IMAGES) if row != LOST]
     assert found.labels.tolist() == [row % 7 for row in found.rows.tolist()]
-    options = dict(zip(images[::2], map(str, images[1::2]), strict=True))
-    job = EncodingJob(options["--model"], options["--data"], images=ImageOptions(damaged="skip"), workers=0)
+    job = EncodingJob(str(images[2]), str(images[0]), images=ImageOptions(damaged="skip"), workers=0)
     in_parts_of(20, monkeypatch)
     encode_folder(job, tmp_path / "local", progress=False)
     assert contents(out) == contents(tmp_path / "local")

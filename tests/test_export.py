@@ -293,7 +293,7 @@ def test_a_backbone_from_elsewhere(exported, tmp_path, command, monkeypatch):
     monkeypatch.setattr(lbhash.models.onnx, "_exported", lambda *_: onnx.load(file))
     alone = shutil.copytree(model, tmp_path / "model", ignore=shutil.ignore_patterns("backbone"))
     out = tmp_path / "model.onnx"
-    status, said, errors = command("export", "--model", alone, "--backbone", vision, "--out", out, "--json")
+    status, said, errors = command("export", alone, "--backbone", vision, "--out", out, "--json")
     assert (status, errors) == (0, "")
     assert json.loads(said) == facts | {"out": str(out)}
     assert out.read_bytes() == file.read_bytes()
@@ -452,7 +452,7 @@ def test_without_the_packages(model, tmp_path, monkeypatch):
 
 def test_the_command(model, tmp_path, command):
     out = tmp_path / "model.onnx"
-    status, said, errors = command("export", "--model", model, "--out", out, "--opset", 20)
+    status, said, errors = command("export", model, "--out", out, "--opset", 20)
     assert (status, errors) == (0, "")
     first, second, third = said.splitlines()
     assert first == f"{out} ({out.stat().st_size:,} bytes, opset 20)"

@@ -25,7 +25,7 @@ from lbhash.utils.checksums import checked, with_checksum
 pytest.importorskip("transformers")
 
 TRAIN = ["train", "--bits", 16, "--hidden", 0, "--epochs", 2, "--lr", 0.01, "--batch-size", 16]
-TUNED = ["--data", "images", "--backbone", "backbone", "--image-size", 20, "--monitor", "map"]
+TUNED = ["images", "--backbone", "backbone", "--image-size", 20, "--monitor", "map"]
 TUNED += ["--backbone-lr", 0.005]
 
 
@@ -78,11 +78,11 @@ def test_what_a_training_leaves(here, trained):
     tuned, before = Backbone.from_pretrained("model/backbone"), Backbone.from_pretrained("backbone")
     assert tuned.fingerprint() != before.fingerprint()
     assert "images a second" in err
-    assert out.splitlines()[-1] == "next: lbhash index build --model model --data images --split all --out index"
+    assert out.splitlines()[-1] == "next: lbhash index build images --model model --split all --out index"
 
 
 def test_encode_knows_the_backbone(here, trained, succeed):
-    _, err = succeed("encode", "--model", "model", "--data", "images", "--split", "base", "--out", "base.parquet")
+    _, err = succeed("encode", "--model", "model", "images", "--split", "base", "--out", "base.parquet")
     table = load_images("images")
     dataset = table.dataset()
     held = read_codes("base.parquet", "base")
@@ -90,15 +90,15 @@ def test_encode_knows_the_backbone(here, trained, succeed):
     assert f"{len(dataset.base)}/{len(dataset.base)} images" in err  # and no others are embedded
     expected = Hasher.from_pretrained("model").encode(table.store.read(int(row)) for row in dataset.base.rows)
     np.testing.assert_array_equal(held.codes, expected)
-    succeed("encode", "--model", "model", "--data", "images", "--backbone", "model/backbone", "--out", "all.parquet")
+    succeed("encode", "--model", "model", "images", "--backbone", "model/backbone", "--out", "all.parquet")
     np.testing.assert_array_equal(read_codes("all.parquet", "codes").codes[held.rows], held.codes)
-    succeed("encode", "--model", "model", "--data", "images", "--split", "base", "--out", "parts/")
+    succeed("encode", "--model", "model", "images", "--split", "base", "--out", "parts/")
     np.testing.assert_array_equal(read_codes("parts", "codes").codes, held.codes)
 
 
 def test_the_metrics_are_those_of_the_codes(here, command, json_of):
     for split in ("base", "query"):
-        given = ("--model", "model", "--data", "images", "--split", split, "--out", f"{split}.parquet", "--overwrite")
+        given = ("images", "--model", "model", "--split", split, "--out", f"{split}.parquet", "--overwrite")
         command("encode", *given)
     metrics = json.loads((here / "model" / "metrics.json").read_text())
     assert json_of("evaluate", "--queries", "query.parquet", "--base", "base.parquet")["map"] == metrics["map"]
@@ -106,24 +106,24 @@ def test_the_metrics_are_those_of_the_codes(here, command, json_of):
 
 def test_embeddings_of_a_tuned_backbone_are_not_kept(here, command, tmp_path, monkeypatch):
     monkeypatch.setenv("LBHASH_CACHE", str(tmp_path / "cache"))
-    command("encode", "--model", "model", "--data", "images", "--out", str(tmp_path / "codes.parquet"))
+    command("encode", "--model", "model", "images", "--out", str(tmp_path / "codes.parquet"))
     assert not (tmp_path / "cache" / "embeddings").exists()
 
 
 def test_index_and_search_know_the_backbone(here, command, succeed, json_of, tmp_path):
     index = tmp_path / "index"
-    succeed("index", "build", "--model", "model", "--data", "images", "--split", "base", "--out", index)
+    succeed("index", "build", "--model", "model", "images", "--split", "base", "--out", index)
     for split in ("query", "train"):
-        succeed("index", "add", "--index", index, "--model", "model", "--data", "images", "--split", split)
+        succeed("index", "add", index, "--model", "model", "images", "--split", split)
     table = load_images("images")
-    assert json.loads(command("index", "info", "--index", index, "--json")[1])["codes"] == len(table)
-    answers = json_of(
-        "search", "--index", index, "--model", "model", "--data", "images", "--row", 5, "--row", 7, "-k", 1
-    )["queries"]
+    assert json.loads(command("info", index, "--json")[1])["codes"] == len(table)
+    answers = json_of("search", index, "--model", "model", "--data", "images", "--row", 5, "--row", 7, "-k", 1)[
+        "queries"
+    ]
     assert [answer["neighbors"][0]["distance"] for answer in answers] == [0, 0]
     assert [answer["label"] for answer in answers] == [table.class_names[label] for label in table.labels[[5, 7]]]
-    status, _, err = command("search", "--index", index, "--model", "model", "--data", "images", "--row", 88)
-    assert (status, err) == (2, "lbhash: error: row is 88; it must be from 0 to 87\n")
+    status, _, err = command("search", index, "--model", "model", "--data", "images", "--row", 88)
+    assert (status, err) == (2, "lbhash: error: --row is 88; it must be from 0 to 87\n")
 
 
 def test_the_service_knows_the_backbone(here, command, tmp_path):
@@ -132,7 +132,7 @@ def test_the_service_knows_the_backbone(here, command, tmp_path):
     from lbhash.service.settings import Settings
 
     index = tmp_path / "index"
-    command("index", "build", "--model", "model", "--data", "images", "--split", "base", "--out", index)
+    command("index", "build", "--model", "model", "images", "--split", "base", "--out", index)
     image = (here / "images" / "class0" / "000.png").read_bytes()
     settings = Settings(model="model", index=str(index))
 
@@ -176,7 +176,7 @@ def test_damaged_images_are_skipped_everywhere(place, command, refuse, succeed, 
     monkeypatch.chdir(tmp_path)
     images = shutil.copytree(place / "images", tmp_path / "images")
     (images / "class0" / "000.png").write_bytes(b"junk")
-    given = ["--data", "images", "--backbone", place / "backbone", "--out", "model"]
+    given = ["images", "--backbone", place / "backbone", "--out", "model"]
     err = refuse(*TRAIN, *given)
     assert err.splitlines()[-1].startswith("lbhash: error: image 'class0/000.png' is no image")
     assert "(1 of 88 images are damaged or missing); mend or remove them" in err
@@ -187,7 +187,7 @@ def test_damaged_images_are_skipped_everywhere(place, command, refuse, succeed, 
     assert (about["augment"], about["batch_norm"]) == (False, "freeze")
     rows = {}
     for split in ("train", "base", "query"):
-        given = ("--model", "model", "--data", "images", "--damaged", "skip", "--split", split)
+        given = ("images", "--model", "model", "--damaged", "skip", "--split", split)
         succeed("encode", *given, "--out", "c.parquet", "--overwrite")
         rows[split] = read_codes("c.parquet", "codes").rows
     assert len(rows["train"]) == about["training_rows"]
@@ -199,7 +199,7 @@ def test_images_without_a_label_are_refused_before_any_is_decoded(place, command
     images, classes = stripes(40)
     labels = [None if row % 5 == 0 else f"class {label}" for row, label in enumerate(classes)]
     pq.write_table(pa.table({"image": [{"bytes": stored(one)} for one in images], "label": labels}), "images.parquet")
-    given = ["--data", "images.parquet", "--backbone", place / "backbone", "--out", "model"]
+    given = ["images.parquet", "--backbone", place / "backbone", "--out", "model"]
     said = (
         "8 of 32 rows have no label, and a backbone is fine-tuned by labeled rows; leave them out, or embed the images"
     )
@@ -226,21 +226,21 @@ def test_cores_are_shared_by_processes(monkeypatch):
     [
         (
             ["--backbone", "backbone", "--labels", "l.npy"],
-            "backbone is 'backbone', and labels is 'l.npy'; images are one",
+            "--backbone is 'backbone', and --labels is 'l.npy'; images are one",
         ),
         (
             ["--image-size", "32"],
-            "image-size is 32, and backbone is not given; it is for a backbone that is fine-tuned: give backbone",
+            "--image-size is 32, and --backbone is not given; it is for a backbone that is fine-tuned: give",
         ),
         (
             ["--backbone", "backbone", "--freeze", "--no-augment"],
-            "no-augment is given, and freeze is given; it is for a",
+            "--no-augment is given, and --freeze is given; it is for a",
         ),
         ([], "data is 'images', which holds images; give what embeds them (--backbone FOLDER)"),
     ],
 )
 def test_bad_trainings(place, refuse, monkeypatch, tmp_path, arguments, said):
     monkeypatch.chdir(place)
-    err = refuse(*TRAIN, "--data", "images", "--out", tmp_path / "model", *arguments)
+    err = refuse(*TRAIN, "images", "--out", tmp_path / "model", *arguments)
     assert err.splitlines()[-1].startswith(f"lbhash: error: {said}")
     assert not (tmp_path / "model").exists()

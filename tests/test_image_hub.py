@@ -112,7 +112,7 @@ def test_without_the_package(cache, monkeypatch):
 def test_they_hold_images(cache, command):
     assert holds_images("cifar10")
     assert not holds_images("digits")
-    status, out, errors = command("train", "--data", "cifar10", "--out", "model")
+    status, out, errors = command("train", "cifar10", "--out", "model")
     assert (status, out) == (2, "")
     assert "data is 'cifar10', which holds images; give what embeds them (--backbone FOLDER)" in errors
     said = r"^data is 'cifar', and there is no such file or folder; it must be one, or .*; did you mean cifar10\?$"

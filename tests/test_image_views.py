@@ -115,14 +115,14 @@ def test_the_commands(folder, tmp_path, refuse, succeed, monkeypatch):
     images, _ = stripes(60)
     rows = pa.array([{"bytes": stored(image), "path": None} for image in images])
     pq.write_table(pa.table({"image": rows}), "images.parquet")
-    train = ["train", "--data", "images.parquet", "--backbone", folder, "--bits", 16]
+    train = ["train", "images.parquet", "--backbone", folder, "--bits", 16]
     succeed(*train, "--method", "cibhash", "--out", "model")
     metrics = json.loads((tmp_path / "model" / "metrics.json").read_text())
     assert metrics["method"] == "cibhash"
     about = json.loads((tmp_path / "model" / "config.json").read_text())["metadata"]
     assert about["augment"]["crop"] == [0.5, 1.0]
     assert 0 < metrics["neighbor_recall"][0] <= 1
-    succeed("encode", "--model", "model", "--data", "images.parquet", "--out", "codes.parquet")
+    succeed("encode", "--model", "model", "images.parquet", "--out", "codes.parquet")
     err = refuse(*train, "--out", "other")
     assert "embed the images first (on the command line, --freeze)" in err
     assert not (tmp_path / "other").exists()

@@ -215,8 +215,10 @@ TRAIN = ["train", "--bits", 16, "--epochs", 2, "--hidden", 0]
 
 def test_train_and_encode_images(table, backbone, backbone_folder, cache, tmp_path, command, succeed, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    given = ["--data", "images", "--backbone", backbone_folder]
-    status, out, err = command(*TRAIN, *given, "--freeze", "--out", "model", "--epochs", 10, "--lr", 0.05)
+    given = ["images", "--backbone", backbone_folder]
+    status, out, err = command(
+        *TRAIN[:3], *given, "--freeze", "--out", "model", "--epochs", 10, "--lr", 0.05, "--hidden", 0
+    )
     assert (status, "embedding" in err) == (0, True)
     metrics = json.loads((tmp_path / "model" / "metrics.json").read_text())
     assert (metrics["data"], metrics["protocol"]) == ("images", "holdout")
@@ -230,7 +232,7 @@ def test_train_and_encode_images(table, backbone, backbone_folder, cache, tmp_pa
         "dim": 12,
     }
     following = out.splitlines()[-1].removeprefix("next: lbhash ").split()
-    assert following[:6] == ["index", "build", "--model", "model", "--data", "images"]
+    assert following[:5] == ["index", "build", "images", "--model", "model"]
     assert following[-4:] == ["--split", "all", "--out", "index"]
     status, out, err = command(*following)
     assert (status, "embedding" in err) == (0, False)  # they were kept
@@ -248,15 +250,15 @@ def test_paths_and_class_names_of_images_travel_with_their_codes(
     table, backbone_folder, cache, tmp_path, succeed, refuse, monkeypatch
 ):
     monkeypatch.chdir(tmp_path)
-    given = ("--data", "images", "--backbone", backbone_folder)
+    given = ("images", "--backbone", backbone_folder)
     succeed(*TRAIN, *given, "--freeze", "--out", "model")
-    given = (*given, "--model", "model", "--columns", "path")
+    given = (*given, "--model", "model", "--metadata", "path")
     for out in ("base.parquet", "base/"):
         succeed("encode", *given, "--split", "base", "--out", out)
         held = read_codes(out)
         assert held.extra_columns["path"].to_pylist() == [table.store.files[row] for row in held.rows]
     succeed("index", "build", *given, "--split", "all", "--out", "index")
-    search = ["search", "--model", "model", "--index", "index", "--data", "images", "--row", 3, "--json"]
+    search = ["search", "index", "--model", "model", "--data", "images", "--row", 3, "--json"]
     for where in ([], ["--where", "label=class1"]):
         out, _ = succeed(*search, *where)
         (found,) = json.loads(out)["queries"]
@@ -266,21 +268,21 @@ def test_paths_and_class_names_of_images_travel_with_their_codes(
             assert (neighbor["metadata"]["path"], label) == (path, path.split("/")[0])
             assert not where or label == "class1"
     said = refuse("encode", *given[:-1], "name", "--out", "codes/")
-    assert "columns is name and data is 'images'; it must be one table" in said
+    assert "metadata is name and data is 'images'; it must be one table" in said
     assert "or for 'path' a folder" in said
 
 
 @pytest.mark.parametrize("freeze", [True, False])
 def test_pictures_are_queries(table, backbone_folder, cache, tmp_path, succeed, refuse, monkeypatch, freeze):
     monkeypatch.chdir(tmp_path)
-    how = ["--freeze"] if freeze else ["--image-size", 20, "--epochs", 1]
-    succeed(*TRAIN, "--data", "images", "--backbone", backbone_folder, *how, "--out", "model")
-    given = ["--model", "model", "--data", "images", "--split", "all", "--columns", "path", "--out", "index"]
+    how = ["--freeze"] if freeze else ["--image-size", 20]
+    succeed(*TRAIN, "images", "--backbone", backbone_folder, *how, "--out", "model")
+    given = ["images", "--model", "model", "--split", "all", "--metadata", "path", "--out", "index"]
     succeed("index", "build", *given)
     files = [str(Path("images", file)) for file in table.store.files]
     codes = Hasher.from_pretrained("model").encode(files)
     np.testing.assert_array_equal(codes, Hasher.from_pretrained("model").encode([Path(file) for file in files]))
-    search = ["search", "--model", "model", "--index", "index", "-k", 3]
+    search = ["search", "--model", "model", "index", "-k", 3]
     with open(files[20], "rb") as opened:
         monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(opened.read())))
     out, _ = succeed(*search, "--image", files[0], "--image", "images/class2", "--image", "-", "--json")
@@ -298,14 +300,14 @@ def test_pictures_are_queries(table, backbone_folder, cache, tmp_path, succeed, 
         ("cache", "image is 'cache', which has no image"),
     ):
         assert said in refuse(*search, "--image", image)
-    assert "row is '3', and image is " in refuse(*search, "--image", files[0], "--row", 3)
+    assert "row is '3', and --image is " in refuse(*search, "--image", files[0], "--row", 3)
 
 
 def test_a_model_knows_its_backbone(table, backbone_folder, cache, tmp_path, succeed, monkeypatch):
     monkeypatch.chdir(tmp_path)
     moved = shutil.copytree(backbone_folder, tmp_path / "moved")
-    succeed(*TRAIN, "--data", "images", "--backbone", moved, "--freeze", "--out", "model")
-    encode = ["encode", "--model", "model", "--data", "images", "--out", "codes.parquet"]
+    succeed(*TRAIN, "images", "--backbone", moved, "--freeze", "--out", "model")
+    encode = ["encode", "--model", "model", "images", "--out", "codes.parquet"]
     succeed(*encode)
     found = read_codes("codes.parquet", "codes").codes
     succeed(*encode, "--overwrite", "--backbone", backbone_folder)
@@ -320,11 +322,11 @@ def test_labels_are_checked_before_an_image_is_embedded(
     shutil.copytree(tmp_path / "images" / "class0", one)
     given = ["--backbone", backbone_folder, "--out", "model"]
     for more in (["--freeze"], []):
-        assert "every training row of one has the label alone" in refuse(*TRAIN, "--data", "one", *given, *more)
+        assert "every training row of one has the label alone" in refuse(*TRAIN, "one", *given, *more)
         assert not cache.exists()
     for file in list((tmp_path / "images" / "class0").iterdir())[1:]:
         file.unlink()
-    out, _ = succeed(*TRAIN, "--data", "images", *given, "--freeze")  # a class of one picture trains
+    out, _ = succeed(*TRAIN, "images", *given, "--freeze")  # a class of one picture trains
     assert "1 classes of one or two rows only train" in out
 
 
@@ -334,16 +336,17 @@ FROZEN = ["--backbone", "B", "--freeze"]
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--freeze"], "freeze is given, and backbone is not given; there is nothing to freeze"),
-        (FROZEN[:2], "backbone is 'B', and there is no such folder"),
-        ([*FROZEN, "--labels", "l.npy"], "backbone is 'B', and labels is 'l.npy'; images are one file or folder"),
+        (["--freeze"], "--freeze is given, and --backbone is not given; there is nothing to freeze"),
+        (FROZEN[:2], "--backbone is 'B', and there is no such folder"),
+        ([*FROZEN, "--labels", "l.npy"], "--backbone is 'B', and --labels is 'l.npy'; images are one file or folder"),
         (["--damaged", "skip"], "data is 'images', which holds images; give what embeds them (--backbone FOLDER)"),
-        ([*FROZEN, "--data", "none"], "data is 'none', and there is no such file or folder"),
+        (["none", *FROZEN], "data is 'none', and there is no such file or folder"),
     ],
 )
 def test_bad_trainings_on_images(tmp_path, refuse, monkeypatch, arguments, said):
     monkeypatch.chdir(tmp_path)
     write_folder(tmp_path / "images")
-    err = refuse(*TRAIN, "--data", "images", "--out", "model", *arguments)
+    data = [] if arguments[0] == "none" else ["images"]
+    err = refuse(*TRAIN, *data, "--out", "model", *arguments)
     assert err.startswith(f"lbhash: error: {said}")
     assert not (tmp_path / "model").exists()

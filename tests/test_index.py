@@ -249,7 +249,7 @@ def test_readers_go_on_with_what_they_opened(tmp_path):
 def test_an_index_is_built_anew_only_where_that_is_asked_for(tmp_path):
     table = CodeTable(random_codes(30, 2, 0), 16, np.arange(30))
     reader = build_index(table, tmp_path / "i")
-    with pytest.raises(ValueError, match=r"out is '.*', which already holds an index; give another folder"):
+    with pytest.raises(ValueError, match=r"path is '.*', which already holds an index; give another folder"):
         build_index(table, tmp_path / "i")
     other = build_index(CodeTable(random_codes(5, 4, 0), 32, np.arange(5)), tmp_path / "i", overwrite=True)
     assert (other.generation, len(other), len(reader)) == (2, 5, 30)
@@ -301,7 +301,7 @@ def test_code_attributes_and_ids_of_a_table():
     assert ids_of(table, None).tolist() == [9, 8, 7]
     assert ids_of(table, "row").tolist() == [4, 5, 6]
     assert ids_of(table, "next") is None
-    with pytest.raises(ValueError, match=r"id-column is 'y'; it must be row, next, or a column of the codes \(id, x\)"):
+    with pytest.raises(ValueError, match=r"id_column is 'y'; it must be row, next, or a column of the codes \(id, x\)"):
         ids_of(table, "y")
 
 

@@ -52,9 +52,7 @@ def build(json_of, out, *arguments):
 
 
 def test_from_a_model_and_from_codes(inside, json_of):
-    facts = build(
-        json_of, inside / "a", "--model", "model", "--data", "digits", "--kind", "ivf", "--option", "nprobe=3"
-    )
+    facts = build(json_of, inside / "a", "digits", "--model", "model", "--kind", "ivf", "--option", "nprobe=3")
     assert (facts["kind"], facts["codes"], facts["bits"], facts["label"]) == ("ivf", 1597, 12, "label")
     assert facts["options"] == {"nlist": None, "nprobe": 3}
     assert facts["metadata"] == {"row": "int64", "label": "int64"}
@@ -64,15 +62,15 @@ def test_from_a_model_and_from_codes(inside, json_of):
     np.testing.assert_array_equal(left.codes_of(left.ids()), right.codes_of(left.ids()))
     assert left.metadata_of(left.ids()).equals(right.metadata_of(left.ids()))
     assert left.model == right.model == Hasher.from_pretrained("model").model_.fingerprint()
-    shown = json_of("index", "info", inside / "a")
-    assert shown == facts
-    assert json_of("index", "verify", "--index", inside / "a")["intact"] is True
+    shown = json_of("info", inside / "a")
+    assert shown == {"what": "index", "path": facts.pop("index"), **facts}
+    assert json_of("index", "verify", inside / "a")["intact"] is True
 
 
 def test_changes(inside, refuse, json_of):
     build(json_of, inside / "i")
-    here = ("--index", inside / "i")
-    done = json_of("index", "add", *here, "--model", "model", "--data", "digits", "--split", "query")
+    here = (inside / "i",)
+    done = json_of("index", "add", *here, "--model", "model", "digits", "--split", "query")
     assert (done["added"], done["codes"], done["generation"]) == (200, 1797, 2)
     assert "which the index already has" in refuse("index", "add", *here, "--codes", "base.parquet")
     done = json_of("index", "add", *here, "--codes", "base.parquet", "--id-column", "next")
@@ -90,7 +88,7 @@ def test_changes(inside, refuse, json_of):
 def test_search_by_rows_and_by_codes(inside, succeed, json_of):
     build(json_of, inside / "i")
     where = ("--where", "label in (3, 5)")
-    rows = ("--model", "model", "--index", inside / "i", "--row", 17, "--row", 1700)
+    rows = ("--model", "model", inside / "i", "--data", "digits", "--row", 17, "--row", 1700)
     found = json_of("search", *rows, "-k", 4, *where)
     base, data = read_codes("base.parquet"), load_dataset("digits")
     codes = Hasher.from_pretrained("model").encode(data.base.embeddings[[17, 1700]])
@@ -103,19 +101,19 @@ def test_search_by_rows_and_by_codes(inside, succeed, json_of):
         assert [hit["distance"] for hit in query["neighbors"]] == distances[order].tolist()
         assert [hit["metadata"]["label"] for hit in query["neighbors"]] == base.labels[kept][order].tolist()
         assert {hit["score"] for hit in query["neighbors"]} == {None}
-    by_code = json_of("search", "--index", inside / "i", "--code", codes[0].tobytes().hex(), "--radius", 2)
+    by_code = json_of("search", inside / "i", "--code", codes[0].tobytes().hex(), "--radius", 2)
     (query,) = by_code["queries"]
     near = hamming_distances(codes[:1], base.codes)[0] <= 2
     assert {hit["id"] for hit in query["neighbors"]} == set(base.rows[near].tolist())
     assert (query["row"], query["label"]) == (None, None)
-    out, _ = succeed("search", "--index", inside / "i", "--code", codes[0].tobytes().hex(), "-k", 2)
+    out, _ = succeed("search", inside / "i", "--code", codes[0].tobytes().hex(), "-k", 2)
     assert f"nearest to code {codes[0].tobytes().hex()}" in out
 
 
 def test_neighbors_as_a_file(inside, command, succeed, json_of):
     build(json_of, inside / "i")
     out = inside / "n.parquet"
-    arguments = ("--model", "model", "--index", inside / "i", "--row", 4, "--row", 9, "-k", 3, "--out", out)
+    arguments = ("--model", "model", inside / "i", "--data", "digits", "--row", 4, "--row", 9, "-k", 3, "--out", out)
     found = json_of("search", *arguments)
     table = pq.read_table(out)
     assert table.column_names == ["query", "query_row", "query_code", "rank", "id", "distance", "score", "row", "label"]
@@ -127,7 +125,7 @@ def test_neighbors_as_a_file(inside, command, succeed, json_of):
     tagged = CodeTable(lists, 12, np.arange(20), None, "", pa.table({"tags": [["a, b", 'c"'], None] * 10}))
     write_codes(inside / "c.parquet", tagged)
     for where in (inside / "i", inside / "c.parquet"):
-        rows = ("search", "--model", "model", "--index", where, "--row", "4,9", "-k", 3)
+        rows = ("search", "--model", "model", where, "--data", "digits", "--row", "4,9", "-k", 3)
         for file in (out, inside / "n.csv"):
             succeed(*rows, "--out", file)
         table, (names, *lines) = pq.read_table(out), list(plain_csv.reader((inside / "n.csv").read_text().splitlines()))
@@ -149,13 +147,13 @@ def test_neighbors_as_a_file(inside, command, succeed, json_of):
 )
 def test_many_rows_need_one_option(inside, json_of, typed, rows):
     given = [part for text in typed for part in ("--row", text)]
-    found = json_of("search", "--model", "model", "--index", "base.parquet", *given, "-k", 1)
+    found = json_of("search", "--model", "model", "base.parquet", "--data", "digits", *given, "-k", 1)
     assert [query["row"] for query in found["queries"]] == list(rows)
 
 
 def test_the_second_stage(inside, refuse, json_of):
-    build(json_of, inside / "i", "--model", "model", "--data", "digits", "--vectors", "embeddings")
-    arguments = ("--model", "model", "--index", inside / "i", "--row", 1500, "-k", 5, "--rerank", "embeddings")
+    build(json_of, inside / "i", "digits", "--model", "model", "--vectors", "embeddings")
+    arguments = ("--model", "model", inside / "i", "--data", "digits", "--row", 1500, "-k", 5, "--rerank", "embeddings")
     (query,) = json_of("search", *arguments, "--candidates", 1597)["queries"]
     hasher, data = Hasher.from_pretrained("model"), load_dataset("digits")
     embeddings = data.base.take(slice(None))
@@ -171,8 +169,8 @@ def test_the_second_stage_of_codes_without_classes_is_by_the_cosine_alone(inside
     data = load_dataset("digits")
     base, asked = data.base.take(slice(None)), data.base.embeddings[1500:1501].astype(np.float32)
     Hasher(12, method="itq").fit(data.train.take(slice(None))).save_pretrained(inside / "itq")
-    build(json_of, inside / "i", "--model", inside / "itq", "--data", "digits", "--vectors", "embeddings")
-    arguments = ("--model", inside / "itq", "--index", inside / "i", "--data", "digits", "--row", 1500, "-k", 5)
+    build(json_of, inside / "i", "digits", "--model", inside / "itq", "--vectors", "embeddings")
+    arguments = ("--model", inside / "itq", inside / "i", "--data", "digits", "--row", 1500, "-k", 5)
     arguments += ("--rerank", "embeddings", "--candidates", 1597, "--json")
     (query,) = json_of("search", *arguments)["queries"]
     scores = 1 - base @ asked[0] / np.linalg.norm(base, axis=1) / np.linalg.norm(asked)
@@ -182,7 +180,7 @@ def test_the_second_stage_of_codes_without_classes_is_by_the_cosine_alone(inside
 def test_real_outputs_of_a_row_against_all_codes(inside, json_of):
     build(json_of, inside / "i")
     for where in (inside / "i", "base.parquet"):  # an index, and a file of codes
-        arguments = ("--model", "model", "--index", where, "--row", 1500, "-k", 5, "--asymmetric")
+        arguments = ("--model", "model", where, "--data", "digits", "--row", 1500, "-k", 5, "--asymmetric")
         (query,) = json_of("search", *arguments)["queries"]
         hasher, table = Hasher.from_pretrained("model"), read_codes("base.parquet")
         asked = load_dataset("digits").base.embeddings[1500:1501].astype(np.float32)
@@ -199,9 +197,9 @@ def test_codes_made_elsewhere(inside, command, json_of):
     facts = build(json_of, inside / "i", "--codes", inside / "c.npy", "--id-column", "next")
     assert (facts["bits"], facts["codes"], facts["label"], facts["model"]) == (20, 50, "", "")
     code = np.packbits(signs[7] > 0).tobytes().hex()
-    (query,) = json_of("search", "--index", inside / "c.npy", "--code", code, "-k", 1)["queries"]
+    (query,) = json_of("search", inside / "c.npy", "--code", code, "-k", 1)["queries"]
     assert [(hit["id"], hit["distance"], hit["label"]) for hit in query["neighbors"]] == [(7, 0, None)]
-    assert "label" not in command("search", "--index", inside / "c.npy", "--code", code, "-k", 1)[1]
+    assert "label" not in command("search", inside / "c.npy", "--code", code, "-k", 1)[1]
 
 
 BUILD = ("build", "--out", "new", "--codes", "base.parquet")
@@ -212,20 +210,20 @@ BUILD = ("build", "--out", "new", "--codes", "base.parquet")
     [
         (
             ("build", "--out", "new"),
-            "model is missing; an index takes codes, or what a model makes of data: give model and data, or codes",
+            "DATA is missing; an index takes codes, or what a model makes of data: give DATA and --model, or --codes",
         ),
-        (("build", "--out", "new", "--model", "model"), "data is missing; an index takes codes"),
+        (("build", "--out", "new", "--model", "model"), "DATA is missing; an index takes codes"),
         (
-            (*BUILD, "--data", "digits"),
-            "codes is 'base.parquet', and data is 'digits'; codes are taken as they are: leave",
+            (*BUILD, "digits"),
+            "codes is 'base.parquet', and DATA is 'digits'; codes are taken as they are: leave",
         ),
         ((*BUILD, "--vectors", "outputs"), "the index stores outputs, which a file"),
         (("build", "--out", "new", "--codes", "no.parquet"), "and there is no such file"),
         ((*BUILD, "--kind", "tree"), "tree"),
         ((*BUILD, "--option", "nprobe"), "option is 'nprobe'; it must be NAME="),
         ((*BUILD, "--id-column", "title"), "id-column is 'title'; it must be row, next, or"),
-        (("verify", "--index", "nowhere"), "and there is no such folder"),
-        (("add", "--index", "base.parquet", "--codes", "base.parquet"), "which is a file; it must be a folder"),
+        (("verify", "nowhere"), "and there is no such folder"),
+        (("add", "base.parquet", "--codes", "base.parquet"), "which is a file; it must be a folder"),
     ],
 )
 def test_bad_commands(inside, work, arguments, said, refuse):
@@ -235,29 +233,32 @@ def test_bad_commands(inside, work, arguments, said, refuse):
 
 def test_bad_searches(inside, refuse, json_of):
     build(json_of, inside / "i")
-    here = ("search", "--index", inside / "i")
-    row = (*here, "--model", "model", "--row", 1)
+    here = ("search", inside / "i")
+    row = (*here, "--model", "model", "--data", "digits", "--row", 1)
     for arguments, said in (
-        (here, "model is missing; rows, images and texts need the model that encodes them: give model, or code"),
+        (
+            (*here, "--text", "a"),
+            "--model is missing; rows, images and texts need the model that encodes them: give --model, or --code",
+        ),
         (
             (*row, "--code", "0000"),
-            "row is '1', and code is '0000'; a search has queries of one kind: leave one of the two out",
+            "row is '1', and --code is '0000'; a search has queries of one kind: leave one of the two out",
         ),
         ((*here, "--code", "00"), "code is '00'; it must be 4 hexadecimal digits, for 12 bits"),
-        ((*row, "--radius", 3, "-k", 2), "radius is 3, and k is 2; within it all codes are returned, by distance"),
+        ((*row, "--radius", 3, "-k", 2), "radius is 3, and -k is 2; within it all codes are returned, by distance"),
         (
             (*row, "--candidates", 5),
-            "candidates is 5, and rerank is not given; it says how many codes are ranked again: give rerank, or",
+            "candidates is 5, and --rerank is not given; it says how many codes are ranked again: give --rerank, or",
         ),
-        ((*row, "--asymmetric", "--candidates", 5), "asymmetric is given, and candidates is 5; it ranks all codes"),
+        ((*row, "--asymmetric", "--candidates", 5), "asymmetric is given, and --candidates is 5; it ranks all codes"),
         ((*row, "-k", 0, "--rerank", "outputs"), "k is 0; it must be at least 1"),
         ((*row, "--where", "label"), "where is 'label'; it must be conditions such as price < 20"),
         ((*row, "--rerank", "outputs"), "rerank is 'outputs' and the index stores no vectors"),
         (
             (*here, "--code", "0000", "--rerank", "embeddings"),
-            "rerank is 'embeddings', and code is '0000'; a code has no real",
+            "rerank is 'embeddings', and --code is '0000'; a code has no real",
         ),
-        ((*here, "--code", "0000", "--asymmetric"), "asymmetric is given, and code is '0000'; a code has no real"),
+        ((*here, "--code", "0000", "--asymmetric"), "asymmetric is given, and --code is '0000'; a code has no real"),
         ((*row, "--out", "n.txt"), "out is 'n.txt'; it must end in .parquet or .csv"),
         ((*row[:-1], 2000), "row is 2000; it must be from 0 to 1796"),
         ((*row[:-1], "5-3"), "row is 5-3; it must be from 0 to 1796, the lower end first"),
@@ -281,20 +282,20 @@ def unencoding(monkeypatch):
 
 def test_what_is_wrong_is_said_before_anything_is_encoded(inside, refuse, json_of, with_words, unencoding):
     build(json_of, inside / "i")
-    source = ("--model", "model", "--data", with_words, "--split", "base")
+    source = (with_words, "--model", "model", "--split", "base")
     held = (inside / "i" / "index.json").read_bytes()
     for arguments, said in (
         (("build", "--out", inside / "i"), "which already holds an index; give another folder, or --overwrite"),
         (("build", "--out", with_words), "which is a file; it must be a folder"),
-        (("build", "--out", inside / "n", "--option", "nprobe=3"), "options has 'nprobe', which an index"),
+        (("build", "--out", inside / "n", "--option", "nprobe=3"), "--option has 'nprobe', which an index"),
         (("build", "--out", "milvus+x.db/c", "--vectors", "outputs"), "Milvus stores codes and metadata only"),
         (
             ("build", "--out", inside / "n", "--id-column", "wordy"),
             "id-column has 'wordy'; it must name columns of the",
         ),
-        (("build", "--out", inside / "n", "--columns", "nothing"), "columns has 'nothing'"),
-        (("add", "--index", inside / "i", "--id-column", "half"), "id-column is 'half', a column of double"),
-        (("add", "--index", inside / "i", "--columns", "half"), "columns is half; the index has row, label, so that"),
+        (("build", "--out", inside / "n", "--metadata", "nothing"), "metadata has 'nothing'"),
+        (("add", inside / "i", "--id-column", "half"), "id-column is 'half', a column of double"),
+        (("add", inside / "i", "--metadata", "half"), "metadata is half; the index has row, label, so that"),
     ):
         assert said in refuse("index", *arguments, *source)
     assert not (inside / "n").exists()
@@ -302,32 +303,30 @@ def test_what_is_wrong_is_said_before_anything_is_encoded(inside, refuse, json_o
 
 
 def test_columns_that_an_index_wants(inside, refuse, json_of, with_words, request):
-    source = ("--model", "model", "--data", with_words, "--split", "query")
-    build(json_of, inside / "i", "--model", "model", "--data", with_words, "--columns", "half")
+    source = (with_words, "--model", "model", "--split", "query")
+    build(json_of, inside / "i", with_words, "--model", "model", "--metadata", "half")
     request.getfixturevalue("unencoding")
-    line = "columns is not given; the index has row, label, half, so that it must be half"
-    assert line in refuse("index", "add", "--index", inside / "i", *source)
+    line = "metadata is not given; the index has row, label, half, so that it must be half"
+    assert line in refuse("index", "add", inside / "i", *source)
 
 
 def test_another_models_codes(inside, refuse, json_of):
     write_codes(inside / "other.npz", replace(read_codes("base.parquet"), model="0123456789abcdef"))
     build(json_of, inside / "i", "--codes", inside / "other.npz")
     said = "index and the model do not go together: codes of model 0123456789abcdef and of model "
-    assert said in refuse("search", "--model", "model", "--index", inside / "i")
-    arguments = ("index", "add", "--index", inside / "i", "--model", "model", "--data", "digits")
+    assert said in refuse("search", inside / "i", "--model", "model", "--data", "digits", "--row", 0)
+    arguments = ("index", "add", inside / "i", "--model", "model", "digits")
     assert said in refuse(*arguments)
-    assert said.replace("the model", "codes") in refuse(
-        "index", "add", "--index", inside / "i", "--codes", "base.parquet"
-    )
+    assert said.replace("the model", "codes") in refuse("index", "add", inside / "i", "--codes", "base.parquet")
 
 
 def test_what_people_see(inside, succeed):
     out, _ = succeed("index", "build", "--codes", "base.parquet", "--out", inside / "i")
     assert "1,597" in out
     for arguments, said in (
-        (("index", "info", "--index", inside / "i"), "generation"),
-        (("index", "verify", "--index", inside / "i"), "is intact: 1,597 codes, generation 1"),
-        (("index", "remove", "--index", inside / "i", "--ids", 9), "1 codes removed"),
+        (("info", inside / "i"), "generation"),
+        (("index", "verify", inside / "i"), "is intact: 1,597 codes, generation 1"),
+        (("index", "remove", inside / "i", "--ids", 9), "1 codes removed"),
         (("index", "--help"), "build"),
     ):
         out, _ = succeed(*arguments)
@@ -338,7 +337,7 @@ def test_attributes_of_any_type_are_printed_as_json(inside, json_of):
     when, share = datetime(2026, 5, 4, 3, 2, 1), [0.5, float("nan")]
     table = CodeTable(np.array([[1], [2]], np.uint8), 8, np.arange(2))
     build_index(table, inside / "typed", metadata={"when": [when, None], "share": share, "raw": [b"\xff", b""]})
-    found = json_of("search", "--index", inside / "typed", "--code", "01", "-k", 2)
+    found = json_of("search", inside / "typed", "--code", "01", "-k", 2)
     first, second = (hit["metadata"] for hit in found["queries"][0]["neighbors"])
     assert (first["when"], first["share"], first["raw"]) == ("2026-05-04 03:02:01", 0.5, "ff")
     assert (second["when"], second["share"], second["raw"]) == (None, None, "")
@@ -363,42 +362,41 @@ def test_columns_of_any_table_travel(inside, with_words, succeed):
     (inside / "parts").mkdir()
     for at in range(3):
         pq.write_table(whole.slice(600 * at, 600), inside / "parts" / f"part-{at}.parquet")
-    source = ("--model", "model", "--split", "base", "--columns", "word", "--columns", "half")
+    source = ("--model", "model", "--split", "base", "--metadata", "word", "--metadata", "half")
     for data, out in ((with_words, "wanted"), (inside / "parts", "found")):
-        succeed("encode", *source, "--data", data, "--out", inside / f"{out}.parquet")
+        succeed("encode", data, *source, "--out", inside / f"{out}.parquet")
     assert pq.read_table(inside / "found.parquet").equals(pq.read_table(inside / "wanted.parquet"))
 
 
 @pytest.mark.parametrize(
     ("arguments", "line"),
     [
-        (("--columns", "nothing"), r"columns has 'nothing'; it must name columns of the data \(.*word.*\)"),
-        (("--columns", "word,half"), "columns has 'word,half'; .*; one name at a time"),
-        (("--columns", "label"), "columns has 'label'; it must name columns of the data"),
-        (("--columns", "word", "--out", "x.npz"), "columns is given and out is 'x.npz'; only a .parquet file"),
-        (("--columns", "word", "--data", "digits"), "columns is word and data is 'digits'; it must be one table"),
+        (("--metadata", "nothing"), r"metadata has 'nothing'; it must name columns of the data \(.*word.*\)"),
+        (("--metadata", "label"), "metadata has 'label'; it must name columns of the data"),
+        (("--metadata", "word", "--out", "x.npz"), "metadata is given and --out is 'x.npz'; only a .parquet file"),
+        (("--metadata", "word", "DATA", "digits"), "metadata is word and data is 'digits'; it must be one table"),
     ],
 )
 def test_columns_that_cannot_travel(inside, with_words, refuse, arguments, line):
-    given = {"--model": "model", "--data": str(with_words), "--split": "base", "--out": "x.parquet"}
+    given = {"--model": "model", "DATA": str(with_words), "--split": "base", "--out": "x.parquet"}
     given |= dict(zip(arguments[::2], arguments[1::2], strict=True))
-    errors = refuse("encode", *(word for pair in given.items() for word in pair))
+    errors = refuse("encode", given.pop("DATA"), *(word for pair in given.items() for word in pair))
     assert re.search(line, errors)
     assert not (inside / "x.parquet").exists()
 
 
 def test_texts_as_ids_all_the_way(inside, command, refuse, json_of, with_words):
-    data, here = ("--model", "model", "--data", with_words), ("--index", inside / "i")
-    facts = build(json_of, inside / "i", *data, "--split", "base", "--id-column", "word", "--columns", "half")
+    data, here = (with_words, "--model", "model"), (inside / "i",)
+    facts = build(json_of, inside / "i", *data, "--split", "base", "--id-column", "word", "--metadata", "half")
     assert (facts["ids"], list(facts["metadata"])) == ("string", ["row", "label", "half"])
-    more = (*here, *data, "--split", "query", "--columns", "half")
+    more = (*here, *data, "--split", "query", "--metadata", "half")
     assert "ids holds integers, and the ids of the index are texts" in refuse("index", "add", *more)
     json_of("index", "add", *more, "--id-column", "word")
     said = "which the index already has; upsert, or give another"
     assert said in refuse("index", "add", *more, "--id-column", "word", "--json")
     assert "ids holds 'row', which the index does not have" in refuse("index", "remove", *here, "--ids", "row")
     assert json_of("index", "remove", *here, "--ids", 'row 3,"row 4"', "--ids", "row 5")["removed"] == 3
-    row = ("search", *here, *data, "--row", 17, "-k", 3)
+    row = ("search", *here, *data[1:], "--data", with_words, "--row", 17, "-k", 3)
     neighbors = json_of(*row, "--where", "id in ('row 3', 'row 17', row 1790)")["queries"][0]["neighbors"]
     assert [hit["id"] for hit in neighbors] == ["row 17", "row 1790"]
     assert [hit["metadata"]["row"] for hit in neighbors] == [17, 1790]
@@ -411,5 +409,5 @@ def test_texts_as_ids_all_the_way(inside, command, refuse, json_of, with_words):
     assert again["metadata"] == facts["metadata"]
     one, other = Index.open(inside / "i", mode="a"), Index.open(inside / "j", mode="a")
     assert other.metadata_of(one.ids()).equals(one.metadata_of(one.ids()))
-    by_file = json_of("search", "--index", inside / "c.parquet", *row[3:])["queries"]
+    by_file = json_of("search", inside / "c.parquet", *row[2:])["queries"]
     assert by_file == json_of(*row)["queries"]

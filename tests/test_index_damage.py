@@ -125,7 +125,7 @@ def test_a_manifest_that_was_changed_by_hand(whole, tmp_path, refuse, name, valu
     said = "whose index.json is damaged or not of an index"
     with pytest.raises(ValueError, match=said):
         Index.open(tmp_path / "i", mode="a")
-    assert said in refuse("index", "verify", "--index", tmp_path / "i")
+    assert said in refuse("index", "verify", tmp_path / "i")
 
 
 def test_places_that_hold_no_index(tmp_path):

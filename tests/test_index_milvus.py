@@ -400,7 +400,7 @@ class TestWhatIsThere:
     def test_a_collection_is_not_replaced_unasked(self, base):
         table = table_of(np.random.default_rng(11), 12, 8, model="new")
         build_index(replace(table, model="old"), f"{base}/there")
-        with pytest.raises(ValueError, match="/there', which already holds an index; give another, or --overwrite"):
+        with pytest.raises(ValueError, match="/there', which already holds an index; give another, or overwrite=True"):
             build_index(table, f"{base}/there")
         assert Index.open(f"{base}/there", mode="a").model == "old"
         index = build_index(table, f"{base}/there", overwrite=True)
@@ -475,15 +475,15 @@ class TestWhatIsThere:
         facts = said("index", "build", "--codes", tmp_path / "codes.parquet", "--out", where)
         assert (facts["kind"], facts["search"], facts["codes"]) == ("milvus", "BIN_FLAT", 20)
         search = ("search", "--code", table.codes[3].tobytes().hex(), "-k", 7, "--where", "label in (0, 1)")
-        found, expected = (said(*search, "--index", index)["queries"] for index in (where, tmp_path / "flat"))
+        found, expected = (said(*search, index)["queries"] for index in (where, tmp_path / "flat"))
         assert found == expected
-        status, out, errors = command("index", "add", "--index", where, "--codes", tmp_path / "more.parquet")
+        status, out, errors = command("index", "add", where, "--codes", tmp_path / "more.parquet")
         assert (status, f"20 codes added; {where} has 40" in out) == (0, True)
         assert "inserting" in errors
-        assert said("index", "remove", "--index", where, "--ids", 3)["codes"] == 39
-        assert said("index", "info", "--index", where)["generation"] == 3
-        assert said("index", "verify", "--index", where)["intact"] is True
-        status, out, errors = command("index", "compact", "--index", where)
+        assert said("index", "remove", where, "--ids", 3)["codes"] == 39
+        assert said("info", where)["generation"] == 3
+        assert said("index", "verify", where)["intact"] is True
+        status, out, errors = command("index", "compact", where)
         assert (status, errors.count("\n")) == (2, 1)
         assert "which compacts itself" in errors
 
@@ -497,7 +497,7 @@ def test_a_server_that_is_not_there(command, monkeypatch):
         silent.listen()
         address = f"milvus+http://127.0.0.1:{silent.getsockname()[1]}/codes"
         started = time.monotonic()
-        status, out, errors = command("index", "info", "--index", address)
+        status, out, errors = command("info", address)
     assert time.monotonic() - started < 12
     assert (status, out, errors.count("\n")) == (2, "", 1)
     assert "Milvus says: Fail connecting to server on 127.0.0.1" in errors

@@ -174,7 +174,7 @@ def test_the_forms_by_their_definition(rows):
 
 def test_arrays(codes, command):
     for to, dtype in (("ubinary", np.uint8), ("binary", np.int8)):
-        assert command("index", "export", "--index", "photos", "--to", to, "--out", f"{to}.npz")[0] == 0
+        assert command("index", "export", "photos", "--to", to, "--out", f"{to}.npz")[0] == 0
         stored = np.load(f"{to}.npz")
         assert stored["codes"].dtype == dtype
         np.testing.assert_array_equal(stored["ids"], codes.index.ids())
@@ -225,10 +225,10 @@ def test_parts_and_an_empty_index(to, codes, monkeypatch):
 
 @pytest.mark.parametrize("codes", ["integers"], indirect=True)
 def test_refusals_leave_nothing(codes, command, tmp_path):
-    line = ("index", "export", "--index", "photos", "--out")
+    line = ("index", "export", "photos", "--out")
     assert command(*line, "codes.parquet", "--to", "postgres")[::2] == (
         2,
-        "lbhash: error: out is 'codes.parquet'; it must end in .sql\n",
+        "lbhash: error: --out is 'codes.parquet'; it must end in .sql\n",
     )
     said = command(*line, "codes.sql", "--to", "oracle")[2]
     for name in FORMATS:

@@ -231,72 +231,74 @@ def test_calls(work, monkeypatch, name):
 # ---------------------------------------------------------------------------------------------- on the command line
 
 COMMANDS = """
-train | --out
-train --out model | out
-train rows.npz --out n | rows.npz stands without an option
-train --out n --bits 0 | bits
-train --out n --bits 1e3 | bits
-train --out n --lr -1 | lr
-train --out n --data nope.csv | data
-train --out n --data model | data
-train --out n --data rows.npz --label-column x | label-column
-train --out n --option lam | option
-train --out n --option lamb=3 --data rows.npz | options has 'lamb'
-train --out n --option lam=x --data rows.npz | lam
-train --out n --guidance-weight x | guidance-weight
-train --out n --backbone nope | backbone
-train --out n --damaged x | damaged is 'x'
-train --out n --base base.npz | base
-train --out n --protocol cifar10 | protocol
-train --out n --data rows.npz --top-k 0 | top_k
-train --out n --backbone-lr x | backbone-lr
-train --out n --data rows.npz --split-seed -1 | split-seed is -1
-encode --model nope --out x.npz | model
-encode --model model --data rows.npz --out x.txt | out
-encode --model model --data rows.npz --out x.npz --split x | split is 'x'
-encode --model model --data rows.npz --out x.npz --columns x | columns
-encode --model model --data rows.npz --out x.npz --batch-size 5 | batch_size
-encode --model model --data rows.npz --out d --shard-rows 5 | --shard-rows is gone; a part has 65,536 rows
+train | DATA
+train digits | --out
+train digits --out model | --out
+train digits rows.npz --out n | rows.npz stands without an option
+train digits --out n --bits 0 | bits
+train digits --out n --bits 1e3 | bits
+train digits --out n --lr -1 | lr
+train nope.csv --out n | data
+train model --out n | data
+train rows.npz --out n --label-column x | label-column
+train digits --out n --option lam | option
+train rows.npz --out n --option lamb=3 | --option has 'lamb'
+train rows.npz --out n --option lam=x | lam
+train digits --out n --guidance-weight x | guidance-weight
+train digits --out n --backbone nope | backbone
+train digits --out n --damaged x | damaged is 'x'
+train digits --out n --base base.npz | base
+train digits --out n --protocol cifar10 | protocol
+train rows.npz --out n --top-k 0 | --top-k
+train digits --out n --backbone-lr x | backbone-lr
+train rows.npz --out n --split-seed -1 | split-seed is -1
+encode digits --model nope --out x.npz | --model
+encode rows.npz --model model --out x.txt | out
+encode rows.npz --model model --out x.npz --split x | split is 'x'
+encode rows.npz --model model --out x.npz --metadata x | --metadata
+encode rows.npz --model model --out x.npz --batch-size 5 | --batch-size
+encode rows.npz --model model --out d --shard-rows 5 | --shard-rows is gone; a part has 65,536 rows
 evaluate | queries
 evaluate --queries query.npz | base
 evaluate --queries query.npz --base nope | base
 evaluate --queries query.npz --base base.npz --bits 9 | bits 9
-evaluate --queries query.npz --base base.npz --rank 0 | ranks
+evaluate --queries query.npz --base base.npz --rank 0 | --rank
 evaluate --queries query.npz --base base.npz --top-k x | top-k
 evaluate --queries query.npz --base base.npz --query-labels nope.npy | labels of queries
 evaluate --queries query.npz --base base.npz --share 0.3 | share
 evaluate --protocol unseen | data
 evaluate --protocol unseen --data rows.npz --share 2 | share
 evaluate --protocol unseen --data digits --method x | method
-search | --index
-search --index index --model model --data rows.npz --row x | row
-search --index index --code xyz | code
-search --index index --code 00 -k 0 | k
-search --index index --code 00 --radius 99 | radius
-search --index index --code 00 --where x=1 | where
-search --index index --code 00 --rerank magic | rerank is 'magic'
-search --index nope --code 00 | index
+search | INDEX
+search index --model model --data rows.npz --row x | row
+search index --code xyz | code
+search index --code 00 -k 0 | k
+search index --code 00 --radius 99 | radius
+search index --code 00 --where x=1 | where
+search index --code 00 --rerank magic | rerank is 'magic'
+search nope --code 00 | index
 index build | --out
 index build --codes base.npz --out index | out
 index build --codes base.npz --out j --kind x | kind is 'x'
-index build --codes base.npz --out j --option x=1 | options
+index build --codes base.npz --out j --option x=1 | --option
 index build --codes base.npz --out j --kind ivf --option nprobe=x | option
 index build --codes base.npz --out j --option x | option
-index remove --index index --ids x | ids
-index remove --index index --ids 99999 | ids
-index add --index index --codes base.npz | ids
-index info nope | index
-export --model model --out x.txt | out
+index remove index --ids x | ids
+index remove index --ids 99999 | ids
+index add index --codes base.npz | ids
+info nope | path
+index info nope | lbhash info
+export model --out x.txt | out
 centers --bits 8 | classes
 centers --bits 8 --classes 0 | classes
-tune --out t --trials 0 | trials
-tune --out t --by x | by is 'x'
-tune --out t --space nope | space
-tune --out t --held-out 2 | held_out
+tune digits --out t --trials 0 | trials
+tune digits --out t --by x | by is 'x'
+tune digits --out t --space nope | space
+tune digits --out t --held-out 2 | --held-out
 reproduce nope | name
 reproduce map --seeds 0 | seeds
-serve --model model --index nope | index
-serve --model model --index index --port x | port
+serve nope --model model | index
+serve index --model model --port x | port
 demo --data x | data is 'x'
 nope | nope
 --nope | --nope
@@ -320,16 +322,19 @@ def test_commands(work, monkeypatch, command, line):
 # ------------------------------------------------------------------------------------- options beside each other
 
 TOGETHER = """
-train --out n --backbone b --encoder e | backbone is 'b', and encoder is 'e'; one embeds images, the other texts
-train --out n --freeze | freeze is given, and backbone is not given; there is nothing to freeze: give backbone, or leave
-compare --backbone b --label-column y | backbone is 'b', and label-column is 'y'; images are one file or folder
-tune --out n --text-column t | text-column is 't', and encoder is not given; it is the column of what an encoder embeds
-evaluate --rerank 20 | rerank is '20', and neighbors is not given; codes are ranked again by their embeddings: give
-evaluate --queries q --base b --ties stable --engine ray | engine is 'ray', and ties is 'stable'; a cluster counts
-index info | index is missing; one index is shown: give index, or path
-index info i --index i | path is 'i', and index is 'i'; both are the index: leave one of the two out
-reproduce | name is missing; there are several experiments: give name, or list
-serve --model m --index i --ssl-keyfile k | ssl-keyfile is 'k', and ssl-certfile is not given; a key goes with its
+train x --out n --backbone b --encoder e | --backbone is 'b', and --encoder is 'e'; one embeds images, the other texts
+train x --out n --freeze | --freeze is given, and --backbone is not given; there is nothing to freeze: give --backbone
+compare x --backbone b --label-column y | --backbone is 'b', and --label-column is 'y'; images are one file or folder
+tune x --out n --text-column t | --text-column is 't', and --encoder is not given; it is the column of what an
+evaluate --rerank 20 | --rerank is '20', and --neighbors is not given; codes are ranked again by their embeddings: give
+evaluate --queries q --base b --ties stable --engine ray | --engine is 'ray', and --ties is 'stable'; a cluster counts
+index build --out i --model m | DATA is missing; an index takes codes, or what a model makes of data: give DATA
+index add i d --codes c | --codes is 'c', and DATA is 'd'; codes are taken as they are: leave one of the two out
+search i --model m --row 3 | --row is '3', and --data is not given; rows are those of a file: give --data
+search i --model m --data d --text t | --data is 'd', and --row is not given; its rows are the queries: give --row, or
+search i --model m | --row is missing; a search has a query: give --row, or --code or --image or --text
+reproduce | NAME is missing; there are several experiments: give NAME, or --list
+serve i --model m --ssl-keyfile k | --ssl-keyfile is 'k', and --ssl-certfile is not given; a key goes with its
 """
 
 
@@ -360,6 +365,8 @@ def test_rules_name_commands_and_parameters():
 
 
 def test_rules_hold_however_the_program_is_started():
-    run = subprocess.run([sys.executable, "-m", "lbhash", "index", "info"], capture_output=True, text=True, check=False)
+    run = subprocess.run(
+        [sys.executable, "-m", "lbhash", "index", "build", "--out", "i"], capture_output=True, text=True, check=False
+    )
     assert (run.returncode, run.stdout) == (2, "")
-    assert run.stderr.startswith("lbhash: error: index is missing; one index is shown")
+    assert run.stderr.startswith("lbhash: error: DATA is missing; an index takes codes")

@@ -42,7 +42,7 @@ def test_page_lists_every_method():
 
 def test_page_of_a_method_of_ones_own(folder, succeed):
     first, *_ = re.findall(r"^lbhash (train .*)$", PAGE, re.MULTILINE)
-    assert first.startswith("train --method soft_margin:SoftMargin --option margin=2 --out model")
+    assert first.startswith("train digits --method soft_margin:SoftMargin --option margin=2 --out model")
     succeed(*first.split(), "--epochs", 1, "--bits", 16, "--hidden", 0)
     stored = json.loads((folder / "model" / "config.json").read_text(encoding="utf-8"))["metadata"]
     assert (stored["method"], stored["options"]) == ("soft_margin:SoftMargin", {"margin": 2})

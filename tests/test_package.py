@@ -116,7 +116,7 @@ def test_what_encodes_and_serves_needs_no_pytorch(tmp_path):
     rng = np.random.default_rng(0)
     y = np.arange(300) % 3
     np.savez(tmp_path / "d.npz", embeddings=(rng.normal(size=(3, 8))[y] + rng.normal(size=(300, 8)) / 5), labels=y)
-    data = ("--data", "d.npz", "--protocol", "holdout")
+    data = ("d.npz", "--protocol", "holdout")
     run(sys.executable, "-m", "lbhash", "train", *data, "--epochs", "5", "--bits", "16", "--out", "m", cwd=tmp_path)
 
     def lbhash(*words):
@@ -127,13 +127,13 @@ def test_what_encodes_and_serves_needs_no_pytorch(tmp_path):
     found = json.loads(lbhash("evaluate", "--queries", "query.parquet", "--base", "base.parquet", "--json"))
     assert found["map"] == pytest.approx(json.loads((tmp_path / "m" / "metrics.json").read_text())["map"])
     lbhash("index", "build", "--codes", "base.parquet", "--out", "index")
-    search = ("search", "--index", "index", "--model", "m", "--data", "d.npz", "--row", "4", "--json")
+    search = ("search", "index", "--model", "m", "--data", "d.npz", "--row", "4", "--json")
     (query,) = json.loads(lbhash(*search))["queries"]
     assert [one["label"] for one in query["neighbors"]] == [1] * 10
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    command = [python, "-m", "lbhash", "serve", "--model", "m", "--index", "index", "--port", str(port)]
+    command = [python, "-m", "lbhash", "serve", "index", "--model", "m", "--port", str(port)]
     with subprocess.Popen([*map(str, command)], cwd=tmp_path, stderr=subprocess.PIPE, text=True) as service:
         url, body = (
             f"http://127.0.0.1:{port}/v1/search",
@@ -151,7 +151,7 @@ def test_what_encodes_and_serves_needs_no_pytorch(tmp_path):
         one["distance"] for one in query["neighbors"][:3]
     ]
     refused = subprocess.run(
-        [python, "-m", "lbhash", "train", "--data", "d.npz", "--out", "n"],
+        [python, "-m", "lbhash", "train", "d.npz", "--out", "n"],
         cwd=tmp_path,
         capture_output=True,
         text=True,

@@ -217,7 +217,7 @@ def test_codes_keep_rows_without_a_label(tmp_path, suffix, labels):
 
 
 def test_a_method_without_labels_guesses_none(succeed, file, tmp_path):
-    _, errors = succeed("train", "--data", file, "--out", tmp_path / "model", "--bits", 8, "--method", "itq")
+    _, errors = succeed("train", file, "--out", tmp_path / "model", "--bits", 8, "--method", "itq")
     assert "guessed" not in errors
     assert "1 of 40 query rows have no label: they are not evaluated" in errors
 
@@ -225,7 +225,7 @@ def test_a_method_without_labels_guesses_none(succeed, file, tmp_path):
 def test_train_encode_evaluate_and_index(succeed, json_of, file, tmp_path):
     model, base, query, index = (tmp_path / name for name in ("model", "base.parquet", "query.parquet", "index"))
     given = ("--bits", 8, "--epochs", 1, "--hidden", 0, "--json")
-    printed, errors = succeed("train", "--data", file, "--out", model, *given)
+    printed, errors = succeed("train", file, "--out", model, *given)
     told = json.loads(printed)
     assert "106 of 160 train rows have no label: they are trained on with guessed" in errors
     assert "106 of 160 base rows have no label: they are not evaluated" in errors
@@ -234,13 +234,13 @@ def test_train_encode_evaluate_and_index(succeed, json_of, file, tmp_path):
         f"class {one}" for one in range(4)
     ]
     for split, out in (("base", base), ("query", query)):
-        succeed("encode", "--model", model, "--data", file, "--split", split, "--out", out)
+        succeed("encode", "--model", model, file, "--split", split, "--out", out)
     printed, errors = succeed("evaluate", "--queries", query, "--base", base, "--json")
     assert json.loads(printed)["map"] == pytest.approx(told["map"])
     assert "106 of 160 codes of base have no label and are left out" in errors
     assert "1 of 40 codes of queries have no label and are left out" in errors
-    succeed("index", "build", "--model", model, "--data", file, "--split", "base", "--out", index)
-    (found,) = json_of("search", "--model", model, "--index", index, "--data", file, "--row", 0, "-k", 160)["queries"]
+    succeed("index", "build", "--model", model, file, "--split", "base", "--out", index)
+    (found,) = json_of("search", "--model", model, index, "--data", file, "--row", 0, "-k", 160)["queries"]
     labels = [neighbor["label"] for neighbor in found["neighbors"]]
     assert (len(labels), labels.count(None)) == (160, 106)
 

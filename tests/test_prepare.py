@@ -136,7 +136,7 @@ def test_the_command(published, tmp_path, command, succeed, refuse, monkeypatch)
     }
     known = (tmp_path / "data" / "all.parquet").read_bytes()
     (tmp_path / "data" / "images" / "a b 3.png").unlink()
-    said = "a b 3.png' is missing (1 of 9 are); mend or remove them, or skip them (damaged 'skip')"
+    said = "a b 3.png' is missing (1 of 9 are); mend or remove them, or skip them (--damaged skip)"
     assert said in refuse(*given, "--overwrite")
     assert (tmp_path / "data" / "all.parquet").read_bytes() == known
     assert "8 images are in" in succeed(*given, "--overwrite", "--damaged", "skip")[0]
@@ -158,19 +158,19 @@ def test_the_command(published, tmp_path, command, succeed, refuse, monkeypatch)
         (["nus", "x"], "kind is 'nus'; it must be one of cifar10, nuswide, imagenet, lists; did you mean nuswide?"),
         (
             ["imagenet", "x", "--images", "x"],
-            "images is 'x', and kind is 'imagenet'; it is the folder of paths in lists: give kind nuswide or kind",
+            "--images is 'x', and KIND is 'imagenet'; it is the folder of paths in lists: give KIND nuswide or KIND",
         ),
         (
             ["lists", "x", "--class-list", "x"],
-            "class-list is 'x', and kind is 'lists'; it lists classes of ImageNet: give kind imagenet, or leave",
+            "--class-list is 'x', and KIND is 'lists'; it lists classes of ImageNet: give KIND imagenet, or leave",
         ),
-        (["lists", "x", "--images", "x"], "images is 'x', and there is no such folder"),
-        (["lists", "x", "--out", "x.npz"], "out is 'x.npz'"),
+        (["lists", "x", "--images", "x"], "--images is 'x', and there is no such folder"),
+        (["lists", "x", "--out", "x.npz"], "--out is 'x.npz'"),
         (["lists", "x"], "train.txt is 'x/train.txt', and there is no such file"),
         (["cifar10", "x"], "folder is 'x', which has no batch 'data_batch_1'"),
         (["nuswide", "x"], "the image list is 'x/ImageList/Imagelist.txt', and there is no such file"),
         (["imagenet", "x"], "folder is 'x', which has no folder 'train'; it must have train and val"),
-        (["imagenet", "x", "--seed", "-1"], "seed is -1"),
+        (["imagenet", "x", "--seed", "-1"], "--seed is -1"),
     ],
 )
 def test_bad_commands(tmp_path, refuse, monkeypatch, arguments, said):
@@ -244,7 +244,7 @@ def test_cifar(tmp_path):
             assert seen[:, :, channel].ravel().tolist() == pixels[row, 1024 * channel : 1024 * (channel + 1)].tolist()
     _, rows = table.split_rows("official")
     assert rows["query"].tolist() == np.flatnonzero(table.test_rows).tolist() == list(range(30, 39))
-    with pytest.raises(ValueError, match=r"^columns is path, and the images of ten are not in files of their own"):
+    with pytest.raises(ValueError, match=r"^metadata is path, and the images of ten are not in files of their own"):
         ImagePaths(table)
 
 

@@ -303,7 +303,7 @@ def test_a_missing_vector_is_a_damaged_row(tmp_path, column, stream):
     file = put(tmp_path / "rows.parquet", embedding=column, label=[1, 2, 3])
     table = read_table(file, damaged="skip", stream=stream)
     assert table.sound().tolist() == [0, 2]
-    with pytest.raises(ValueError, match=r"NaN or infinite in row 1.*\(damaged 'skip'\)"):
+    with pytest.raises(ValueError, match=r"NaN or infinite in row 1.*\(damaged='skip'\)"):
         read_table(file)
 
 
@@ -584,7 +584,7 @@ def test_a_search_in_a_table_that_is_nested_too_deep(tmp_path, lbhash_command, b
 
     Hasher(bits=8, method="itq").fit(blobs.x).save_pretrained(tmp_path / "model")
     file = written(tmp_path / "rows.jsonl", '{"x": ' + "[" * 5000 + "]" * 5000 + "}\n")
-    done = lbhash_command("encode", "--model", tmp_path / "model", "--data", file, "--out", tmp_path / "codes.npz")
+    done = lbhash_command("encode", "--model", tmp_path / "model", file, "--out", tmp_path / "codes.npz")
     assert (done.returncode, len(done.stderr.splitlines())) == (2, 1)
     assert "64 deep" in done.stderr
 

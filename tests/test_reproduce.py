@@ -269,9 +269,9 @@ def test_the_list_is_that_of_the_registry(command):
     ("arguments", "said"),
     [
         (["posterior-9"], "name is 'posterior-9'; it must be one of map, "),
-        ([], "name is missing; there are several experiments: give name, or list"),
+        ([], "NAME is missing; there are several experiments: give NAME, or --list"),
         (["theory", "--data", "a.npy"], "data is 'a.npy', and theory makes its own; leave it out"),
-        (["ratio", "--methods", "csq"], "methods is csq, and ratio has no use for it"),
+        (["ratio", "--method", "csq"], "--method is csq, and ratio has no use for it"),
         (["imagenet"], "imagenet needs data of 1,000 classes, and digits has 10; give embeddings of ILSVRC"),
         (["all", "--data", "no.parquet"], "no.parquet"),
     ],

@@ -48,7 +48,7 @@ def test_all(only, file, tmp_path, capsys):
     expected = {"map.md", "theory.md"} | {f"{part}.{kind}" for part in tables for kind in ("csv", "png")}
     assert {file.name for file in (tmp_path / "out").iterdir()} == expected
     command = "lbhash reproduce map --data cifar10=blobs.parquet --seeds 2 --epochs 1 --lr 0.01 --bits 16"
-    command += " --methods dch --methods csq"
+    command += " --method dch --method csq"
     made = (tmp_path / "out" / "map.md").read_text()
     assert command in made
     assert "Adam at 0.01 with a decay" in made
@@ -75,7 +75,7 @@ def test_an_experiment_gets_what_it_can_use(file):
 
 def test_the_command_for_all(only, succeed, json_of, file, tmp_path):
     only("recognition", "imagenet")
-    arguments = ["--data", f"cifar10={file}", "--seeds", 1, "--epochs", 1, "--bits", 8, "--methods", "csq"]
+    arguments = ["--data", f"cifar10={file}", "--seeds", 1, "--epochs", 1, "--bits", 8, "--method", "csq"]
     arguments += ["--workers", 1, "--out", tmp_path / "out"]
     out, _ = succeed("reproduce", "all", *arguments)
     assert "imagenet was left out: imagenet needs data of 1,000 classes" in out

@@ -80,7 +80,7 @@ def encoded(encoder, monkeypatch):
     return found
 
 
-TRAIN = ["train", "--data", "rows.csv", "--encoder", FOLDER, "--bits", 16, "--no-baselines"]
+TRAIN = ["train", "rows.csv", "--encoder", FOLDER, "--bits", 16, "--no-baselines"]
 LABELED = [*TRAIN, "--label-column", "topic", "--epochs", 5]
 
 
@@ -108,9 +108,7 @@ def test_prompts_of_queries_and_documents(encoder, monkeypatch):
 def test_from_a_file_to_neighbors(here, encoder, encoded, command, succeed):
     out, _ = succeed(*LABELED, "--out", "model")
     assert sorted(encoded) == sorted(TEXTS)
-    ends = (
-        "lbhash index build --model model --data rows.csv --label-column topic --columns text --split all --out index"
-    )
+    ends = "lbhash index build rows.csv --model model --label-column topic --metadata text --split all --out index"
     assert out.splitlines()[-1] == f"next: {ends}"
     hasher = Hasher.from_pretrained("model")
     known = hasher.model_.metadata
@@ -119,15 +117,15 @@ def test_from_a_file_to_neighbors(here, encoder, encoded, command, succeed):
 
     encoded.clear()
     succeed(*ends.split()[1:])
-    succeed("encode", "--model", "model", "--data", "rows.csv", "--out", "codes.parquet")
+    succeed("encode", "--model", "model", "rows.csv", "--out", "codes.parquet")
     assert not encoded  # they are in the cache
     codes = read_codes("codes.parquet").codes
     np.testing.assert_array_equal(codes, pack(hasher.model_.outputs(encoder.embed(TEXTS))))
-    succeed("encode", "--model", "model", "--data", "rows.csv", "--out", "codes/")
+    succeed("encode", "--model", "model", "rows.csv", "--out", "codes/")
     np.testing.assert_array_equal(read_codes("codes/").codes, codes)
 
     encoded.clear()
-    search = ["search", "--model", "model", "--index", "index", "-k", 5, "--json"]
+    search = ["search", "--model", "model", "index", "-k", 5, "--json"]
     out, _ = succeed(*search, "--text", "a melody of the piano", "--text", TEXTS[0])
     assert encoded == ["a melody of the piano", TEXTS[0]]
     music, row = json.loads(out)["queries"]
@@ -137,13 +135,11 @@ def test_from_a_file_to_neighbors(here, encoder, encoded, command, succeed):
     out, _ = succeed(*search, "--data", "rows.csv", "--row", 0)
     (found,) = json.loads(out)["queries"]
     assert (found["label"], found["code"], found["neighbors"]) == ("cooking", row["code"], row["neighbors"])
-    assert command("search", "--model", "model", "--index", "index", "--text", "bread")[1].startswith(
-        "nearest to 'bread'"
-    )
+    assert command("search", "--model", "model", "index", "--text", "bread")[1].startswith("nearest to 'bread'")
 
     pa.csv.write_csv(pa.table({"text": ["boil the potatoes"], "topic": ["cooking"]}), "more.csv")
-    more = ["--model", "model", "--data", "more.csv", "--label-column", "topic", "--columns", "text"]
-    out, _ = succeed("index", "add", "--index", "index", *more, "--id-column", "next")
+    more = ["more.csv", "--model", "model", "--label-column", "topic", "--metadata", "text"]
+    out, _ = succeed("index", "add", "index", *more, "--id-column", "next")
     assert "1 codes added; index has 49" in out
 
 
@@ -153,7 +149,7 @@ def test_embeddings_of_the_encoder_are_taken_too(here, encoder, succeed, write_p
     np.save("embedded.npy", encoder.embed(TEXTS))
     codes = Hasher.from_pretrained("model").encode(TEXTS)
     for name in ("embedded.parquet", "embedded.npy"):
-        succeed("encode", "--model", "model", "--data", name, "--out", "codes.npz", "--overwrite")
+        succeed("encode", "--model", "model", name, "--out", "codes.npz", "--overwrite")
         np.testing.assert_array_equal(read_codes("codes.npz").codes, codes)
 
 
@@ -171,7 +167,6 @@ def test_files_of_splits(here, encoder, succeed):
         "train",
         "--encoder",
         FOLDER,
-        "--data",
         "train.parquet",
         "--base",
         "base.parquet",
@@ -191,7 +186,7 @@ def test_files_of_splits(here, encoder, succeed):
 
 def test_another_encoder_is_refused(here, other, command, succeed):
     succeed(*LABELED, "--out", "model")
-    encode = ["encode", "--model", "model", "--data", "rows.csv", "--out", "codes.parquet"]
+    encode = ["encode", "--model", "model", "rows.csv", "--out", "codes.parquet"]
     status, _, err = command(*encode, "--encoder", other)
     assert (status, err.count("\n")) == (2, 1)
     assert f"encoder is {str(other)!r} (" in err
@@ -251,7 +246,7 @@ def service(here, succeed):
 
     train = [one for one in LABELED if one != "--no-baselines"]
     succeed(*train, "--out", "model")
-    build = ["index", "build", "--model", "model", "--data", "rows.csv", "--label-column", "topic", "--columns", "text"]
+    build = ["index", "build", "--model", "model", "rows.csv", "--label-column", "topic", "--metadata", "text"]
     succeed(*build, "--split", "all", "--out", "index")
     return Settings(here / "model", here / "index", here / "rows.csv", concurrency=1)
 
@@ -388,20 +383,21 @@ def test_columns_that_are_refused(columns, reading, error, said):
         (["--encoder", "."], "encoder is '.', which has no modules.json; it must be a folder of sentence-transformers"),
         (
             ["--text-column", "text"],
-            "text-column is 'text', and encoder is not given; it is the column of what an encoder embeds",
+            "text-column is 'text', and --encoder is not given; it is the column of what an encoder embeds",
         ),
-        (["--encoder", FOLDER, "--backbone", "B"], "and encoder is "),
+        (["--encoder", FOLDER, "--backbone", "B"], "and --encoder is "),
         (
             ["--encoder", FOLDER, "--embedding-column", "e"],
-            "and embedding-column is 'e'; an encoder makes embeddings of the column of texts",
+            "and --embedding-column is 'e'; an encoder makes embeddings of the column of texts",
         ),
-        (["--encoder", FOLDER, "--data", "digits"], "data is 'digits'"),
-        (["--encoder", FOLDER, "--data", "x.npy"], "data is 'x.npy', which holds no texts"),
+        (["digits", "--encoder", FOLDER], "data is 'digits'"),
+        (["x.npy", "--encoder", FOLDER], "data is 'x.npy', which holds no texts"),
     ],
 )
 def test_commands_that_are_refused(arguments, said, here, command):
     np.save("x.npy", np.zeros((4, 3)))
-    status, _, err = command("train", "--data", "rows.csv", *arguments, "--out", "model")
+    arguments = arguments if arguments[0] in ("digits", "x.npy") else ["rows.csv", *arguments]
+    status, _, err = command("train", *arguments, "--out", "model")
     assert (status, err.count("\n")) == (2, 1), err
     assert said in err
     assert not Path("model").exists()
@@ -418,10 +414,10 @@ def test_what_is_not_of_texts(blobs, tmp_path, command, succeed, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Hasher(8, epochs=1).fit(blobs.x, blobs.y).save_pretrained("model")
     np.save("rows.npy", blobs.x)
-    succeed("index", "build", "--model", "model", "--data", "rows.npy", "--out", "index")
+    succeed("index", "build", "--model", "model", "rows.npy", "--out", "index")
     for name in ("text", "image"):
-        status, _, err = command("search", "--model", "model", "--index", "index", f"--{name}", "x")
-        assert (status, err) == (2, f"lbhash: error: {name} is given, and the model was trained on embeddings\n")
-    status, _, err = command("encode", "--model", "model", "--data", "rows.npy", "--encoder", FOLDER, "--out", "x.npz")
+        status, _, err = command("search", "--model", "model", "index", f"--{name}", "x")
+        assert (status, err) == (2, f"lbhash: error: --{name} is given, and the model was trained on embeddings\n")
+    status, _, err = command("encode", "--model", "model", "rows.npy", "--encoder", FOLDER, "--out", "x.npz")
     assert (status, err.count("\n")) == (2, 1)
     assert "and the model was not trained on texts; leave it out" in err

@@ -27,7 +27,7 @@ def catalog(tmp_path_factory, write_parquet):
 
 def test_new_rows_come_first_and_no_class_is_too_small(catalog, succeed, tmp_path):
     file, x, labels = catalog
-    out, _ = succeed("train", "--data", file, "--method", "ridge", "--bits", 16, "--out", tmp_path / "m")
+    out, _ = succeed("train", file, "--method", "ridge", "--bits", 16, "--out", tmp_path / "m")
     assert "8 classes: 121 training rows, 16 queries, 16 new rows" in out
     assert "2 classes of one or two rows only train" in out
     assert "2 classes of fewer than ten rows give one query and one new row each" in out
@@ -62,7 +62,7 @@ def test_new_rows_come_first_and_no_class_is_too_small(catalog, succeed, tmp_pat
 
 
 def test_a_base_that_holds_training_rows_has_both_figures(succeed, tmp_path):
-    out, _ = succeed("train", "--method", "ridge", "--bits", 16, "--out", tmp_path / "m")
+    out, _ = succeed("train", "digits", "--method", "ridge", "--bits", 16, "--out", tmp_path / "m")
     hasher, data = Hasher.from_pretrained(tmp_path / "m"), load_dataset("digits")
     query, base = encode_split(hasher, data.query), encode_split(hasher, data.base)
     new = ~np.isin(data.base.rows, data.train.rows)
@@ -77,7 +77,7 @@ def test_a_base_that_holds_training_rows_has_both_figures(succeed, tmp_path):
 
 def test_no_figure_of_training_rows_that_no_query_asks_for(catalog, succeed, tmp_path):
     given = ("--method", "ridge", "--bits", 16, "--protocol", "unseen", "--out", tmp_path / "m")
-    out, _ = succeed("train", "--data", catalog[0], *given)
+    out, _ = succeed("train", catalog[0], *given)
     assert "rows that were trained on" not in out
     metrics = json.loads((tmp_path / "m" / "metrics.json").read_text())
     assert metrics["trained_rows"] is None

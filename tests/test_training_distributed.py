@@ -132,7 +132,7 @@ def test_what_processes_have_of_their_own_and_in_common(tmp_path, task, given):
 
 # ------------------------------------------------------------------------------------------------------ the command
 
-TRAIN = ("-m", "--", "lbhash", "train", "--bits", 12, "--hidden", 16, "--batch-size", 16, "--device", "cpu")
+TRAIN = ("-m", "--", "lbhash", "train", "digits", "--bits", 12, "--hidden", 16, "--batch-size", 16, "--device", "cpu")
 
 
 def model_of(folder):

@@ -305,7 +305,7 @@ def test_codes_are_packed_as_everywhere(logits):
 def test_the_command_keeps_the_best_epoch(tmp_path, succeed, json_of, monkeypatch):
     monkeypatch.chdir(tmp_path)
     arguments = ("--bits", 12, "--hidden", 16, "--epochs", 5, "--monitor", "map", "--schedule", "cosine")
-    training = json_of("train", *arguments, "--out", "m")["training"]
+    training = json_of("train", "digits", *arguments, "--out", "m")["training"]
     rows = log_of(tmp_path / "m")
     values = [float(row["validation_map"]) for row in rows]
     assert training == {
@@ -315,7 +315,7 @@ def test_the_command_keeps_the_best_epoch(tmp_path, succeed, json_of, monkeypatc
         "value": pytest.approx(max(values)),
         "stopped_early": False,
     }
-    out, _ = succeed("train", *arguments, "--patience", 1, "--out", "n")
+    out, _ = succeed("train", "digits", *arguments, "--patience", 1, "--out", "n")
     assert " was kept: map 0." in out
     assert ("training ended early" in out) == (len(log_of(tmp_path / "n")) < 5)
 
@@ -328,7 +328,9 @@ def test_the_command_keeps_the_best_epoch(tmp_path, succeed, json_of, monkeypatc
 )
 def test_the_command_refuses(tmp_path, command, monkeypatch, arguments, said):
     monkeypatch.chdir(tmp_path)
-    status, out, errors = command("train", "--bits", 8, "--hidden", 0, "--epochs", 1, "--out", "m", *arguments)
+    status, out, errors = command(
+        "train", "digits", "--bits", 8, "--hidden", 0, "--epochs", 1, "--out", "m", *arguments
+    )
     assert status == 2
     assert out == ""
     assert errors.count("\n") == 1

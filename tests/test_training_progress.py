@@ -52,7 +52,7 @@ def test_the_terminal_is_given_back(blobs):
 
 def test_the_command_shows_the_bar_on_standard_error(tmp_path, succeed, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    out, errors = succeed("train", "--bits", 8, "--hidden", 0, "--epochs", 2, "--patience", 1, "--out", "m")
+    out, errors = succeed("train", "digits", "--bits", 8, "--hidden", 0, "--epochs", 2, "--patience", 1, "--out", "m")
     assert "epochs" in errors
     assert "validation ratio" in errors
     assert "a second" not in out

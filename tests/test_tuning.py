@@ -524,7 +524,7 @@ def space_file(tmp_path_factory):
 
 def test_the_command_leaves_trials_and_a_model(succeed, refuse, json_of, tmp_path, space_file):
     out = tmp_path / "tuned"
-    given = ["--out", out, "--bits", 16, "--epochs", 1, "--space", space_file, "--trials", 2, "--compare"]
+    given = ["digits", "--out", out, "--bits", 16, "--epochs", 1, "--space", space_file, "--trials", 2, "--compare"]
     given += ["--option", "lam=0.02"]
     told = json_of("tune", *given)
     rows = list(csv.DictReader((out / "trials.csv").open()))
@@ -553,22 +553,26 @@ def test_the_command_leaves_trials_and_a_model(succeed, refuse, json_of, tmp_pat
 @pytest.mark.parametrize(
     ("arguments", "line"),
     [
-        (["--top-k", "100000"], "top_k is 100000; it must be from 1 to the size of the base (1597)"),
+        (["--top-k", "100000"], "--top-k is 100000; it must be from 1 to the size of the base (1597)"),
         (["--method", "itq"], "method is 'itq', which fits a model by itself; a search is for methods with epochs"),
-        (["--data", "x.npy"], "data has no labels, which the trials of a search learn from; give some (--labels FILE"),
+        (
+            ["x.npy"],
+            "data has no labels, which the trials of a search learn from; give a file of labels or a --label-column",
+        ),
         (["--backbone", "b", "--labels", "y.npy"], "labels is 'y.npy'; images are one file"),
     ],
 )
 def test_what_the_command_refuses(refuse, tmp_path, arguments, line):
     np.save(tmp_path / "x.npy", np.random.default_rng(0).normal(size=(60, 5)))
     arguments = [tmp_path / "x.npy" if word == "x.npy" else word for word in arguments]
-    assert line in refuse("tune", "--out", tmp_path / "out", *arguments)
+    data = [] if arguments[0] == tmp_path / "x.npy" else ["digits"]
+    assert line in refuse("tune", *data, "--out", tmp_path / "out", *arguments)
 
 
 def test_images_are_embedded_once(refuse, succeed, tmp_path, space_file):
     write_stripes(tmp_path / "images", 20)
     write_backbone(tmp_path / "backbone")
-    given = ("--data", tmp_path / "images", "--bits", 8, "--epochs", 1, "--space", space_file, "--trials", 2)
+    given = (tmp_path / "images", "--bits", 8, "--epochs", 1, "--space", space_file, "--trials", 2)
     given += ("--out", tmp_path / "out", "--json")
     errors = refuse("tune", *given)
     assert "which holds images; give what embeds them (--backbone FOLDER)" in errors

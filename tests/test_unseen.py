@@ -157,14 +157,14 @@ def test_share_and_the_settings_of_a_network_reach_it(json_of):
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        (["--protocol", "unseen"], "protocol is 'unseen', and data is not given; methods are trained on data"),
+        (["--protocol", "unseen"], "protocol is 'unseen', and --data is not given; methods are trained on data"),
         (
             ["--protocol", "unseen", "--data", "digits", "--radius", 2],
-            "protocol is 'unseen', and radius is 2; methods are trained",
+            "protocol is 'unseen', and --radius is 2; methods are trained",
         ),
         (
             ["--queries", "q.npz", "--base", "b.npz", "--draws", 3],
-            "draws is 3, and protocol is not given; codes are evaluated without a training",
+            "draws is 3, and --protocol is not given; codes are evaluated without a training",
         ),
         (["--protocol", "unseen", "--data", "digits", "--share", 0.9], "share is 0.9, which takes 9 of 10 classes"),
         (

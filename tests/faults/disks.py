@@ -36,13 +36,13 @@ def writings(material: Material) -> list[Writing]:
     np.savez(more, codes=made, bits=BITS, labels=np.ones(2200, int))
     index, look = material.index("ivf", vectors=False), index_of(material)
     changes = {"add": ("--codes", more, "--id-column", "next"), "remove": ("--ids", ",".join(map(str, IDS[10:700])))}
-    encode = ("encode", "--model", material.model, "--data", material.data, "--split", "base", "--json", "--out")
-    train = ("train", "--data", material.data, *TRAINING, "--json", "--out", HERE)
+    encode = ("encode", "--model", material.model, material.data, "--split", "base", "--json", "--out")
+    train = ("train", material.data, *TRAINING, "--json", "--out", HERE)
     files = {
         "codes.parquet": encode,
         "codes.npz": encode,
-        "export.parquet": ("index", "export", "--index", index, "--json", "--out"),
-        "neighbors.parquet": ("search", "--index", index, "--code", "0f3a", "-k", 900, "--out"),
+        "export.parquet": ("index", "export", index, "--json", "--out"),
+        "neighbors.parquet": ("search", index, "--code", "0f3a", "-k", 900, "--out"),
         "centers.npy": ("centers", "--classes", 20, "--bits", 64, "--out"),
     }
 
@@ -51,7 +51,7 @@ def writings(material: Material) -> list[Writing]:
 
     return [
         *(
-            Writing(("index", name, "--index", HERE, "--json", *changes.get(name, ())), look, index)
+            Writing(("index", name, HERE, "--json", *changes.get(name, ())), look, index)
             for name in ("add", "remove", "compact")
         ),
         Writing(("index", "build", "--codes", codes, "--kind", "ivf", "--json", "--out", HERE), look),

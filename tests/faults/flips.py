@@ -22,12 +22,12 @@ PAGE = 512
 KINDS = ("flat", "ivf")
 OF_INDEX = ("index.json", "0*")
 """The files of an index."""
-SEARCH = ("search", "--index", HERE, "--code", "0f3a", "--code", "ff00", "-k", len(IDS) - 3, "--json")
+SEARCH = ("search", HERE, "--code", "0f3a", "--code", "ff00", "-k", len(IDS) - 3, "--json")
 """A search that names every code."""
-NEAR = ("search", "--index", HERE, "--code", "0f3a", "--code", "ff00", "-k", 5, "--json")
+NEAR = ("search", HERE, "--code", "0f3a", "--code", "ff00", "-k", 5, "--json")
 """A search in which the lists of ``ivf`` are probed."""
-FILTERED = ("search", "--index", HERE, "--code", "0f3a", "--where", "label=1", "-k", 400, "--json")
-EXPORT = ("index", "export", "--index", HERE, "--out", f"{HERE}/out.parquet", "--overwrite", "--json")
+FILTERED = ("search", HERE, "--code", "0f3a", "--where", "label=1", "-k", 400, "--json")
+EXPORT = ("index", "export", HERE, "--out", f"{HERE}/out.parquet", "--overwrite", "--json")
 """The export of an index, which looks at all that it holds."""
 
 
@@ -135,9 +135,9 @@ def flip_index(steps: Sequence[tuple | Callable[[str], Any]], run: Run) -> None:
     flip_all(run, material.program, [Reader(material.index(kind), OF_INDEX, steps, look) for kind in KINDS])
 
 
-VERIFY = ("index", "verify", "--index", HERE, "--json")
-COMPACT = ("index", "compact", "--index", HERE, "--json")
-REMOVE = ("index", "remove", "--index", HERE, "--json", "--ids", ",".join(map(str, IDS[10:700])))
+VERIFY = ("index", "verify", HERE, "--json")
+COMPACT = ("index", "compact", HERE, "--json")
+REMOVE = ("index", "remove", HERE, "--json", "--ids", ",".join(map(str, IDS[10:700])))
 for _name, _what, _enough, _steps in (
     ("search", "read by `search` with and without a filter", 1400, (SEARCH, NEAR, FILTERED)),
     ("verify", "read by `index verify`, then `search`", 200, (VERIFY, SEARCH)),
@@ -198,7 +198,7 @@ def flip_index_reload(run: Run) -> None:
         old, new = run.folder / "olds" / kind, run.folder / kind
         shutil.copytree(material.index(kind), old)
         shutil.copytree(old, new)
-        material.program.must("index", "remove", "--index", new, "--ids", int(IDS[50]))
+        material.program.must("index", "remove", new, "--ids", int(IDS[50]))
         (new / "kind").write_text(kind)
 
     def reload(there: str) -> Any:
@@ -229,7 +229,7 @@ def flip_index_add(run: Run) -> None:
     done = material.program.call(_segments, str(whole))
     assert done.status == 0, done.err
     np.savez(codes, codes=np.arange(60, dtype=np.uint8).reshape(30, 2), bits=BITS, rows=np.arange(30))
-    add = ("index", "add", "--index", HERE, "--codes", codes, "--id-column", "next", "--json")
+    add = ("index", "add", HERE, "--codes", codes, "--id-column", "next", "--json")
     flip_all(run, material.program, [Reader(whole, OF_INDEX, (add, EXPORT), exported)])
 
 
@@ -249,10 +249,10 @@ def _segments(folder: str) -> None:
 def flip_model(run: Run) -> None:
     material = Material(run)
     data, index = material.data, run.folder / "of-model"
-    material.program.must("index", "build", "--model", material.model, "--data", data, "--out", index)
-    encode = ("encode", "--model", HERE, "--data", data, "--split", "base", "--overwrite", "--json")
-    search = ("search", "--index", index, "--model", HERE, "--data", data / "query.npz", "--row", 3, "--json")
-    steps = ((*encode, "--out", f"{HERE}/out.parquet"), (*search, "--rerank", "asymmetric"))
+    material.program.must("index", "build", "--model", material.model, data, "--out", index)
+    encode = ("encode", "--model", HERE, data, "--split", "base", "--overwrite", "--json")
+    search = ("search", index, "--model", HERE, "--data", data / "query.npz", "--row", 3, "--json")
+    steps = ((*encode, "--out", f"{HERE}/out.parquet"), (*search, "--asymmetric"))
     files = ("config.json", "model.safetensors")
     flip_all(run, material.program, [Reader(material.model, files, steps, exported)])
 
@@ -264,7 +264,7 @@ def flip_checkpoint(run: Run) -> None:
     readers = []
     for name, settings in (("last", TRAINING), ("best", (*TRAINING, *MONITORED))):
         folder = run.folder / name
-        training = ("train", "--data", material.data, *settings, "--json", "--out", HERE)
+        training = ("train", material.data, *settings, "--json", "--out", HERE)
         material.program.before = partial(_die_at, "last.ckpt", 3)
         assert material.program(*training, here=folder).status == -9
         material.program.before = None
@@ -289,9 +289,9 @@ def _die_at(name: str, times: int) -> None:
 def readers_of(material: Material, whole: Path, files: Sequence[str], codes: str) -> list[Reader]:
     """Return what reads codes: as base, as what is searched, and as what an index is made of, which is exported."""
     evaluate = ("evaluate", "--queries", material.codes("query"), "--base", codes, "--json")
-    search = ("search", "--index", codes, "--code", "0f3a", "-k", 300, "--json")
+    search = ("search", codes, "--code", "0f3a", "-k", 300, "--json")
     build = ("index", "build", "--codes", codes, "--out", f"{HERE}/built", "--json")
-    export = ("index", "export", "--index", f"{HERE}/built", "--out", f"{HERE}/out.parquet", "--json")
+    export = ("index", "export", f"{HERE}/built", "--out", f"{HERE}/out.parquet", "--json")
     return [
         Reader(whole, files, (evaluate,)),
         Reader(whole, files, (search,)),
@@ -314,7 +314,7 @@ def flip_codes(run: Run) -> None:
 @attack("flip-parts", "damaged folders of codes, read by `evaluate`, `search`, `index build` and `encode`", 200)
 def flip_parts(run: Run) -> None:
     material, files = Material(run), ("*.parquet", "_manifest.json")
-    again = ("encode", "--model", material.model, "--data", material.data, "--split", "base")
+    again = ("encode", "--model", material.model, material.data, "--split", "base")
     encode = Reader(material.parts, files, ((*again, "--out", f"{HERE}/"),), look_at_codes, printed=False)
     flip_all(run, material.program, [*readers_of(material, material.parts, files, HERE), encode])
 
@@ -328,7 +328,7 @@ def flip_embeddings(run: Run) -> None:
     program, images = material.program, write_stripes(run.folder / "images", 96)
     done = program.call(lambda: str(write_backbone(run.folder / "backbone")))
     assert done.status == 0, done.err
-    source = ("--data", images, "--backbone", run.folder / "backbone")
+    source = (images, "--backbone", run.folder / "backbone")
     training = ("--bits", BITS, "--hidden", 8, "--epochs", 1, "--out", run.folder / "model")
     program.must("train", *source, "--freeze", "--protocol", "holdout", *training)
 
@@ -359,7 +359,7 @@ def flip_cache(
 def flip_search(run: Run) -> None:
     warm_more("optuna", "lbhash.tuning")
     material = Material(run)
-    tuning = ("tune", "--data", material.data, "--bits", BITS, "--epochs", 1, "--trials", 2, "--json", "--out", HERE)
+    tuning = ("tune", material.data, "--bits", BITS, "--epochs", 1, "--trials", 2, "--json", "--out", HERE)
     material.program.must(*tuning, here=run.folder / "search")
 
     def look(there: Path) -> Any:

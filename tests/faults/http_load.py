@@ -104,16 +104,16 @@ class Index:
             ids = np.arange(len(rows)) + max(int(state.ids.max()) for state in self.states.values()) + 1
             new = State(ids, self.rows.codes[rows], rows, self.rows.labels[rows])
             write(self.path.with_name("add.parquet"), new, self.like)
-            said = lbhash("index", "add", "--index", self.path, "--codes", self.path.with_name("add.parquet"), "--json")
+            said = lbhash("index", "add", self.path, "--codes", self.path.with_name("add.parquet"), "--json")
             parts = (last.ids, new.ids), (last.codes, new.codes), (last.rows, new.rows), (last.labels, new.labels)
             after = State(*(np.concatenate(part) for part in parts))
         elif how == "remove":
             several = min(rng.choice([1, 30, 300]), len(last.ids) - KEPT - 1)
             gone = rng.sample(last.ids[KEPT:].tolist(), several)
-            said = lbhash("index", "remove", "--index", self.path, "--ids", ",".join(map(str, gone)), "--json")
+            said = lbhash("index", "remove", self.path, "--ids", ",".join(map(str, gone)), "--json")
             after = last.only(~np.isin(last.ids, gone))
         else:
-            said = lbhash("index", "compact", "--index", self.path, "--json")
+            said = lbhash("index", "compact", self.path, "--json")
             after = last
         about = json.loads(said)
         if about["codes"] != len(after.ids):

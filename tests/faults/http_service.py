@@ -54,8 +54,8 @@ def material(run: Run) -> Path:
     folder = run.shared / "service"
     if folder.exists():
         return folder
-    given = ("--model", folder / "model", "--data", "digits")
-    lbhash("train", "--data", "digits", "--bits", 16, "--hidden", 32, "--epochs", 1, "--out", folder / "model")
+    given = ("digits", "--model", folder / "model")
+    lbhash("train", "digits", "--bits", 16, "--hidden", 32, "--epochs", 1, "--out", folder / "model")
     lbhash("encode", *given, "--out", folder / "codes.parquet")
     lbhash("index", "build", *given, "--out", folder / "index")
     return folder
@@ -229,7 +229,7 @@ def served(run: Run, index: Path | None = None, handles: int | None = None, stea
     stays as it is, so that a search that is repeated finds the same.
     """
     folder = material(run)
-    given = ("--model", folder / "model", "--index", index or folder / "index", "--data", "digits", "--port", 0)
+    given = (index or folder / "index", "--model", folder / "model", "--data", "digits", "--port", 0)
     service = Service([sys.executable, "-m", "lbhash", "serve", *given], run.folder / "server.log", handles)
     try:
         with watched(run, service, steady):

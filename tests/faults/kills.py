@@ -182,7 +182,7 @@ def kill_build(run: Run) -> None:
 def kill_change(run: Run, change: str, *arguments: object) -> None:
     """Kill a change of an index; its kind has a structure on disk."""
     material = Material(run)
-    command = ("index", change, "--index", HERE, "--json", *arguments)
+    command = ("index", change, HERE, "--json", *arguments)
     kill_all(run, material.program, material.index("ivf", vectors=False), command, index_of(material))
 
 
@@ -208,14 +208,14 @@ def kill_compact(run: Run) -> None:
 def kill_train(run: Run) -> None:
     material = Material(run)
     assert material.model  # fills the cache of centers
-    train = ("train", "--data", material.data, *TRAINING, *MONITORED, "--out", HERE, "--json")
+    train = ("train", material.data, *TRAINING, *MONITORED, "--out", HERE, "--json")
     kill_all(run, material.program, None, train, look_at_model, (*train, "--resume"))
 
 
 @attack("kill-encode", "kill -9 of `encode` into a folder; then the same command, byte for byte", ENOUGH)
 def kill_encode(run: Run) -> None:
     material = Material(run)
-    encode = ("encode", "--model", material.model, "--data", material.data / "base.npz", "--out", f"{HERE}/")
+    encode = ("encode", "--model", material.model, material.data / "base.npz", "--out", f"{HERE}/")
     kill_all(run, material.program, None, (*encode, "--json"), look_at_codes, (*encode, "--json"))
 
 
@@ -223,7 +223,7 @@ def kill_encode(run: Run) -> None:
 def kill_reproduce(run: Run) -> None:
     material = Material(run)
     command = ("reproduce", "map", "--data", material.data, "--bits", BITS, "--epochs", 1, "--seeds", 2, "--workers", 1)
-    command += ("--methods", "dch", "--out", HERE, "--json")
+    command += ("--method", "dch", "--out", HERE, "--json")
 
     def look_at(folder: Path) -> Any:
         return {file.name: file.read_bytes() for file in folder.glob("*.*")}
@@ -234,7 +234,7 @@ def kill_reproduce(run: Run) -> None:
 @attack("kill-tune", "kill -9 of `tune`; then the same command, trial for trial", ENOUGH)
 def kill_tune(run: Run) -> None:
     material = Material(run)
-    command = ("tune", "--data", material.data, "--bits", BITS, "--epochs", 1, "--trials", 3, "--json", "--out", HERE)
+    command = ("tune", material.data, "--bits", BITS, "--epochs", 1, "--trials", 3, "--json", "--out", HERE)
 
     def look_at(folder: Path) -> Any:
         best = [line for line in (folder / "best.json").read_text().splitlines() if "seconds" not in line]
@@ -246,7 +246,7 @@ def kill_tune(run: Run) -> None:
 @attack("kill-compare", "kill -9 of `compare`; then the same command, figure for figure", ENOUGH)
 def kill_compare(run: Run) -> None:
     material = Material(run)
-    command = ("compare", "--data", material.data, "--bits", BITS, "--epochs", 1, "--json", "--out", HERE)
+    command = ("compare", material.data, "--bits", BITS, "--epochs", 1, "--json", "--out", HERE)
 
     def look_at(folder: Path) -> Any:
         with (folder / "comparison.csv").open(newline="") as lines:

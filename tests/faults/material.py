@@ -42,14 +42,14 @@ class Material:
         """A trained model."""
         folder = self.folder / "model"
         if not folder.exists():
-            self.program.must("train", "--data", self.data, "--out", folder, *TRAINING)
+            self.program.must("train", self.data, "--out", folder, *TRAINING)
         return folder
 
     def codes(self, split: str = "base", suffix: str = ".parquet") -> Path:
         """Return a file of codes."""
         file = self.folder / f"{split}{suffix}"
         if not file.exists():
-            self.program.must("encode", "--model", self.model, "--data", self.data, "--split", split, "--out", file)
+            self.program.must("encode", "--model", self.model, self.data, "--split", split, "--out", file)
         return file
 
     @property
@@ -57,7 +57,7 @@ class Material:
         """A folder of codes in four parts."""
         folder = self.folder / "parts"
         if not folder.exists():
-            encode = ("encode", "--model", self.model, "--data", self.data, "--split", "base")
+            encode = ("encode", "--model", self.model, self.data, "--split", "base")
             self.program.must(*encode, "--out", folder)
         return folder
 

@@ -39,7 +39,7 @@ def labels_of_embeddings(rng: random.Random, folder: Path, material: Material) -
     column = {"label": [0, 1, 1, label]} if rng.random() < 0.5 else {"labels": [[0], [1], [1], [label]]}
     splits = {f"in_{name}": [True] * 4 for name in ("train", "base", "query")}
     pq.write_table(pa.table({"embedding": [[0.5, 1.0]] * 4, **column, **splits}), folder / "rows.parquet")
-    return ("train", "--data", folder / "rows.parquet", "--out", folder / "model", "--epochs", 1)
+    return ("train", folder / "rows.parquet", "--out", folder / "model", "--epochs", 1)
 
 
 def labels_of_codes(rng: random.Random, folder: Path, material: Material) -> tuple:
@@ -76,8 +76,8 @@ def shape_of_arrays(rng: random.Random, folder: Path, material: Material) -> tup
         [
             ("evaluate", "--queries", file, "--base", file, "--bits", BITS),
             ("index", "build", "--codes", file, "--out", folder / "index"),
-            ("encode", "--model", material.model, "--data", file, "--out", folder / "codes.npz"),
-            ("train", "--data", file, "--out", folder / "model", "--epochs", 1),
+            ("encode", "--model", material.model, file, "--out", folder / "codes.npz"),
+            ("train", file, "--out", folder / "model", "--epochs", 1),
         ]
     )
 
@@ -86,12 +86,12 @@ def zeros_in_archives(rng: random.Random, folder: Path, material: Material) -> t
     wide = number(rng, 5, 7)
     np.savez_compressed(folder / "rows.npz", embeddings=np.zeros((8, wide), np.float32), labels=np.arange(8) % 2)
     if rng.random() < 0.5:
-        return ("encode", "--model", material.model, "--data", folder / "rows.npz", "--out", folder / "codes.npz")
+        return ("encode", "--model", material.model, folder / "rows.npz", "--out", folder / "codes.npz")
     data = folder / "data"
     data.mkdir()
     for name in ("train", "base", "query"):
         shutil.copy(folder / "rows.npz", data / f"{name}.npz")
-    return ("train", "--data", data, "--out", folder / "model", "--epochs", 1)
+    return ("train", data, "--out", folder / "model", "--epochs", 1)
 
 
 def repeated_rows(rng: random.Random, folder: Path, material: Material) -> tuple:
@@ -102,8 +102,8 @@ def repeated_rows(rng: random.Random, folder: Path, material: Material) -> tuple
         for _ in range(rng.randint(40, 200)):
             writer.write_table(rows)
     if rng.random() < 0.5:
-        return ("encode", "--model", material.model, "--data", folder / "rows.parquet", "--out", folder / "codes.npz")
-    return ("train", "--data", folder / "rows.parquet", "--protocol", "holdout", "--out", folder / "model")
+        return ("encode", "--model", material.model, folder / "rows.parquet", "--out", folder / "codes.npz")
+    return ("train", folder / "rows.parquet", "--protocol", "holdout", "--out", folder / "model")
 
 
 def settings_of_models(rng: random.Random, folder: Path, material: Material) -> tuple:
@@ -111,7 +111,7 @@ def settings_of_models(rng: random.Random, folder: Path, material: Material) -> 
     config = json.loads((folder / "model" / "config.json").read_text())
     config[rng.choice(["dim", "bits", "hidden", "classifier"])] = number(rng)
     (folder / "model" / "config.json").write_text(json.dumps(config))
-    return ("encode", "--model", folder / "model", "--data", material.data / "query.npz", "--out", folder / "codes.npz")
+    return ("encode", "--model", folder / "model", material.data / "query.npz", "--out", folder / "codes.npz")
 
 
 def weights_of_models(rng: random.Random, folder: Path, material: Material) -> tuple:
@@ -127,7 +127,7 @@ def weights_of_models(rng: random.Random, folder: Path, material: Material) -> t
     changed = json.dumps(tensors).encode()
     length = len(changed) if rng.random() < 0.7 else number(rng)
     file.write_bytes(length.to_bytes(8, "little") + changed + content[8 + size :])
-    return ("encode", "--model", folder / "model", "--data", material.data / "query.npz", "--out", folder / "codes.npz")
+    return ("encode", "--model", folder / "model", material.data / "query.npz", "--out", folder / "codes.npz")
 
 
 def manifests_of_parts(rng: random.Random, folder: Path, material: Material) -> tuple:
@@ -156,8 +156,8 @@ def manifests_of_indexes(rng: random.Random, folder: Path, material: Material) -
     held[key] = number(rng, 1, 18)
     file.write_text(json.dumps({**manifest, "checksum": checksum(manifest)}))
     if rng.random() < 0.5:
-        return ("index", "add", "--index", folder / "index", "--codes", material.codes())
-    return ("search", "--index", folder / "index", "--code", "0f3a")
+        return ("index", "add", folder / "index", "--codes", material.codes())
+    return ("search", folder / "index", "--code", "0f3a")
 
 
 def arrays_of_indexes(rng: random.Random, folder: Path, material: Material) -> tuple:
@@ -165,7 +165,7 @@ def arrays_of_indexes(rng: random.Random, folder: Path, material: Material) -> t
     file = rng.choice(sorted((folder / "index").glob("0*.npy")))
     array = np.load(file)
     file.write_bytes(header((number(rng), *array.shape[1:]), array.dtype.str) + array.tobytes())
-    return ("search", "--index", folder / "index", "--code", "0f3a")
+    return ("search", folder / "index", "--code", "0f3a")
 
 
 def _objects(value: object) -> list[dict]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import sys
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -16,6 +15,7 @@ from lbhash.cli.commands.encode import encode
 from lbhash.cli.commands.evaluate import evaluate
 from lbhash.cli.commands.export import export
 from lbhash.cli.commands.index import index_app
+from lbhash.cli.commands.info import info
 from lbhash.cli.commands.options import Json, choice, print_json
 from lbhash.cli.commands.prepare import prepare
 from lbhash.cli.commands.reproduce import reproduce
@@ -23,14 +23,24 @@ from lbhash.cli.commands.search import search
 from lbhash.cli.commands.serve import serve
 from lbhash.cli.commands.train import train
 from lbhash.cli.commands.tune import tune
-from lbhash.cli.rules import App
+from lbhash.cli.panels import RESEARCH
+from lbhash.cli.rules import App, words_of
 from lbhash.cli.usage import usage_line
 from lbhash.utils.memory import shortage
 from lbhash.utils.system import TRAINING
 
 
 class Commands(TyperGroup):
-    """Commands that say in one line that Ctrl-C ended them; Typer makes exit status 130 of it, without a line."""
+    """The commands in the order of work.
+
+    They say in one line that Ctrl-C ended them; Typer makes exit status 130 of it, without a line.
+    """
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Return the names of the commands; Typer would list the group ``index`` last."""
+        names = [name for name in super().list_commands(ctx) if name != "index"]
+        names.insert(names.index("search"), "index")
+        return names
 
     def invoke(self, ctx: Any) -> Any:
         """Run a command."""
@@ -79,16 +89,14 @@ def demo(
     run_demo(out, data, seed=seed, epochs=epochs)
 
 
-app.command()(compare)
-app.command()(train)
-app.command()(encode)
-app.command()(evaluate)
-app.command()(search)
+for command in (compare, train, tune, encode, evaluate):
+    app.command()(command)
 app.add_typer(index_app)
-app.command()(export)
+for command in (search, serve, info, export):
+    app.command()(command)
 
 
-@app.command()
+@app.command(rich_help_panel=RESEARCH)
 def centers(
     classes: Annotated[int, typer.Option(help="Number of classes.")],
     bits: Annotated[int, typer.Option(help="Length of a code.")],
@@ -101,7 +109,7 @@ def centers(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Make class centers that are far apart, and print their distances and their construction."""
+    """Make class centers that are far apart, and print how far."""
     from lbhash.centers import design_centers
     from lbhash.codes.io import check_suffix
 
@@ -126,7 +134,7 @@ def centers(
 
 @app.command()
 def methods(as_json: Json = False) -> None:
-    """List the methods: hosts, whose training has settings, and coders, which fit a small model by themselves."""
+    """List the methods: hosts, trained with settings, and coders, which have none."""
     from lbhash.cli.tables import method_rows, print_methods
 
     if as_json:
@@ -135,10 +143,8 @@ def methods(as_json: Json = False) -> None:
         print_methods()
 
 
-app.command()(tune)
-app.command()(reproduce)
-app.command()(serve)
-app.command()(prepare)
+for command in (prepare, reproduce):
+    app.command(rich_help_panel=RESEARCH)(command)
 
 
 def main() -> None:
@@ -159,13 +165,11 @@ def _line_for(error: Exception) -> str | None:
     """Return the line for a user's error, or None for a bug of ours."""
     usage = getattr(error, "format_message", None)  # of Typer's errors in the arguments
     if usage is not None:
-        return usage_line(usage(), error.__cause__, getattr(getattr(error, "ctx", None), "info_name", ""))
+        return usage_line(usage(), error.__cause__, words_of(getattr(error, "ctx", None)))
     if isinstance(error, ModuleNotFoundError) and (missing := str(error.name).partition(".")[0]) in TRAINING:
         return f"this needs the package {missing}: pip install 'lbhash[train]'"
     if isinstance(error, (ValueError, TypeError)):
-        said = " ".join(str(error).split())
-        # Columns are options here.
-        return re.sub(r"(?<![\w'/.])(embedding|label|text)_column(?![\w'.])", r"--\1-column", said)
+        return " ".join(str(error).split())
     if (line := shortage(error)) is not None:
         return line
     if isinstance(error, OSError) and error.strerror:

@@ -82,13 +82,13 @@ def run_demo(out: str | Path, data: Data = "characters", seed: int = 0, epochs: 
     for sentence in compared.sentences():
         console.print(f"- {sentence}", soft_wrap=True, highlight=False)
 
-    given = ["--model", str(folder / "model"), "--index", str(folder / "index"), "--data", data]
+    given = [str(folder / "index"), "--model", str(folder / "model"), "--data", data]
     serve = f"lbhash serve {shlex.join(given)}"
     own = (
-        "lbhash compare --data FILE.parquet --out comparison",
-        "lbhash train --data FILE.parquet --bits 32 --out model",
-        "lbhash index build --model model --data FILE.parquet --out index",
-        "lbhash search --model model --index index --data FILE.parquet --row 0 -k 10",
+        "lbhash compare FILE.parquet --out comparison",
+        "lbhash train FILE.parquet --bits 32 --out model",
+        "lbhash index build FILE.parquet --model model --out index",
+        "lbhash search index --model model --data FILE.parquet --row 0 -k 10",
     )
     report = folder / "report.html"
     write_report(report, TITLES[data], COLUMNS, runs, dataset, found, commands=(serve, *own), seed=seed, epochs=epochs)

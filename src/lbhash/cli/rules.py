@@ -1,14 +1,20 @@
-"""The options of a command that exclude or need each other: one table, and the one line about what breaks a rule."""
+"""What holds for the options of every command: which exclude or need each other, and what errors call them."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import typer
 from typer.core import TyperCommand
 
+from lbhash.cli.panels import arrange
 from lbhash.training.settings import arguments
+
+COME = "'digits' and 'characters' come with lbhash"
+"""The end of a line about data that are missing."""
 
 
 class Rule(NamedTuple):
@@ -20,6 +26,8 @@ class Rule(NamedTuple):
     - ``takes only``: with one of ``options`` nothing but ``others`` is given.
     - ``needs``: with one of ``options`` one of ``others`` is given.
     - ``or``: if none of ``options`` is given, all of ``others`` are.
+
+    A line about ``data`` that are missing says what comes with lbhash.
     """
 
     options: str
@@ -41,7 +49,7 @@ _NEW_DATA = (
 )
 _CODES = (
     Rule("codes", "takes only", "index out kind option vectors overwrite id_column", "codes are taken as they are"),
-    Rule("codes", "or", "model data", "an index takes codes, or what a model makes of data"),
+    Rule("codes", "or", "data model", "an index takes codes, or what a model makes of data"),
 )
 RULES: dict[str, tuple[Rule, ...]] = {
     "compare": _NEW_DATA,
@@ -65,10 +73,13 @@ RULES: dict[str, tuple[Rule, ...]] = {
         _RAY,
     ),
     "search": (
+        Rule("code image text", "or", "row", "a search has a query"),
         Rule("row", "excludes", "image text code", "a search has queries of one kind"),
         Rule("image", "excludes", "text code", "a search has queries of one kind"),
         Rule("text", "excludes", "code", "a search has queries of one kind"),
         Rule("code", "or", "model", "rows, images and texts need the model that encodes them"),
+        Rule("row", "needs", "data", "rows are those of a file"),
+        Rule("data", "needs", "row", "its rows are the queries"),
         Rule("rerank asymmetric", "excludes", "code", "a code has no real numbers to rank by"),
         Rule("asymmetric", "excludes", "radius rerank candidates", "it ranks all codes"),
         Rule("radius", "excludes", "k rerank", "within it all codes are returned, by distance"),
@@ -76,10 +87,6 @@ RULES: dict[str, tuple[Rule, ...]] = {
     ),
     "index build": _CODES,
     "index add": _CODES,
-    "index info": (
-        Rule("path", "excludes", "index", "both are the index"),
-        Rule("path", "or", "index", "one index is shown"),
-    ),
     "prepare": (
         Rule("images", "needs", "kind=nuswide kind=lists", "it is the folder of paths in lists"),
         Rule("class_list", "needs", "kind=imagenet", "it lists classes of ImageNet"),
@@ -91,21 +98,71 @@ RULES: dict[str, tuple[Rule, ...]] = {
 
 
 class Checked(TyperCommand):
-    """A command that keeps its rules."""
+    """A command that keeps its rules, whose help has panels, and whose errors call options as they are typed."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.params = arrange(self.params)
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Read the arguments, or raise ``ValueError`` with one line about an option that is given twice."""
+        given = self.make_parser(ctx).parse_args(args=[*args])[2]
+        for one in given:
+            flag = getattr(one, "is_flag", False) and not one.secondary_opts
+            if given.count(one) > 1 and not one.multiple and not flag:
+                raise ValueError(f"{_as_typed(one)} is given twice; give it once")
+        return super().parse_args(ctx, args)
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command, or raise ``ValueError`` with one line about the first rule that is broken."""
-        for rule in RULES.get(_command(ctx), ()):
+        for rule in RULES.get(words_of(ctx), ()):
             if line := _Typed(ctx).broken(rule):
                 raise ValueError(line)
-        return super().invoke(ctx)
+        try:
+            return super().invoke(ctx)
+        except (TypeError, ValueError) as error:
+            if (line := in_words_of(self.params, str(error))) != str(error):
+                error.args = (line,)
+            raise
 
 
-def _command(context: Any) -> str:
+def words_of(context: Any) -> str:
     """Return the words that name a command, without the program's own, which are its path or ``python -m lbhash``."""
-    if context.parent is None:
+    if context is None or context.parent is None:
         return ""
-    return f"{_command(context.parent)} {context.info_name}".strip()
+    return f"{words_of(context.parent)} {context.info_name}".strip()
+
+
+def _as_typed(option: Any) -> str:
+    """Return what a user types: ``--label-column``, ``-k``, or DATA of an argument without a name."""
+    name = max(option.opts, key=len)
+    return name if name.startswith("-") else name.upper()
+
+
+_ARGUMENT = re.compile(
+    r"(?<![\w'/.-])(?:"
+    r"(?P<given>\w+)=(?:True\b|'(?P<value>\w+)')"  # overwrite=True, damaged='skip'
+    r"|(?P<known>[a-z]+_\w+)(?![\w'.])"  # label_column, wherever it stands
+    r"|(?:(?<=^)|(?<=; )|(?<=\band ))(?P<subject>[a-z][\w-]*)(?= (?:is|has|holds|names|gives) ))"  # out is …
+)
+
+
+def in_words_of(options: Iterable[Any], said: str) -> str:
+    """Return a message about arguments of Python with a command's options in their place.
+
+    ``options`` are the command's. An argument of several values may be called as its option with an s, and what a
+    command writes is a ``path`` in Python.
+    """
+    typed = {one.name: _as_typed(one) for one in options if max(one.opts, key=len).startswith("-")}
+    if "out" in typed:
+        typed["path"] = typed["out"]
+
+    def word(match: re.Match[str]) -> str:
+        name = (match["given"] or match["known"] or match["subject"]).replace("-", "_")
+        option = typed.get(name) or typed.get(name.removesuffix("s"))
+        return match[0] if option is None else f"{option} {match['value']}" if match["value"] else option
+
+    return _ARGUMENT.sub(word, said)
 
 
 class App(typer.Typer):
@@ -123,7 +180,7 @@ class _Typed:
         self._values = {name: value for name, value in context.params.items() if name != "as_json"}
         sources = {name: context.get_parameter_source(name) for name in self._values}
         self.names = [name for name, source in sources.items() if source is not None and source.name == "COMMANDLINE"]
-        self._shown = {one.name: max(one.opts, key=len).lstrip("-") for one in context.command.params}
+        self._shown = {one.name: _as_typed(one) for one in context.command.params}
 
     def broken(self, rule: Rule) -> str:
         """Return the line about what breaks a rule; "" if nothing does."""
@@ -134,7 +191,9 @@ class _Typed:
             if given or not missing:
                 return ""
             wanted = " and ".join(map(self._name, others))
-            return f"{self._name(missing[0])} is missing; {rule.why}: give {wanted}, or {self._name(rule.options)}"
+            instead = " or ".join(map(self._name, rule.options.split()))
+            said = f"{self._name(missing[0])} is missing; {rule.why}: give {wanted}, or {instead}"
+            return f"{said}; {COME}" if missing[0] == "data" else said
         if not given:
             return ""
         if rule.how == "needs":
@@ -142,7 +201,8 @@ class _Typed:
                 return ""
             wanted = " or ".join(self._name(name).replace("=", " ") for name in others)
             said = f"{self._said(given[0])}, and {self._said(others[0])}; {rule.why}"
-            return f"{said}: give {wanted}, or leave {self._name(given[0])} out"
+            said += f": give {wanted}, or leave {self._name(given[0])} out"
+            return f"{said}; {COME}" if others == ["data"] else said
         if rule.how == "takes only":
             others = [name for name in self.names if name not in others and name not in given]
         against = [name for name in others if self._holds(name)]
@@ -159,8 +219,10 @@ class _Typed:
 
     def _name(self, name: str) -> str:
         name, equals, value = name.partition("=")
-        no = "no-" if name in self.names and self._values[name] is False else ""
-        return f"{no}{self._shown[name]}{equals}{value}"
+        shown = self._shown[name]
+        if name in self.names and self._values[name] is False:
+            shown = f"--no-{shown.removeprefix('--')}"
+        return f"{shown}{equals}{value}"
 
     def _said(self, name: str) -> str:
         """Return "k is 3" as a message says it; of a flag that it is given."""

@@ -11,7 +11,7 @@ from rich import console
 from rich.box import SIMPLE_HEAD
 from rich.table import Column, Table
 
-from lbhash.utils.formatting import number
+from lbhash.utils.formatting import number, some_names
 
 if TYPE_CHECKING:
     from lbhash.evaluation.neighbors import NeighborReport
@@ -271,8 +271,8 @@ def print_neighbors(found: Mapping[str, Any]) -> None:
     Console().print(table)
 
 
-def print_index(facts: Mapping[str, Any]) -> None:
-    """Print what an index holds."""
+def print_facts(facts: Mapping[str, Any]) -> None:
+    """Print the facts about an index, a model or codes, one a line."""
     from lbhash.index.probes import Probes
 
     table = Table(show_header=False, box=SIMPLE_HEAD)
@@ -281,6 +281,10 @@ def print_index(facts: Mapping[str, Any]) -> None:
             continue
         if isinstance(value, Mapping):
             value = ", ".join(f"{key} {item}" for key, item in value.items())
+        elif isinstance(value, list):
+            value = some_names(map(str, value))
+        elif isinstance(value, bool):
+            value = "yes" if value else "no"
         shown = f"{value:,}" if isinstance(value, int) else str(value if value not in (None, "") else "–")
         table.add_row(name.replace("_", " "), shown)
     Console().print(table)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from lbhash.cli.rules import COME
 from lbhash.utils.fields import wrong_field
 from lbhash.utils.validation import did_you_mean
 
@@ -14,7 +15,9 @@ _TREC = "docs/howto/other-codes.md makes runs for ir_measures in a few lines"
 _TOKENS = "set LBHASH_READ_TOKEN and LBHASH_WRITE_TOKEN in the environment"
 FORMER = {
     "--accumulate": "more processes make a larger batch; --precision bf16 saves memory",
+    "--baselines": "they are measured unless --no-baselines is given",
     "--batch-norm": "in Python, batch_norm='train'",
+    "--columns": "--metadata names the columns that go with codes",
     "--class-list": "'lbhash prepare imagenet FOLDER --class-list FILE --out FILE.parquet' takes it",
     "--config": "type the options, or put them into the command of the service's unit or container",
     "--crop-scale": "in Python, augment=Augmentation(…) sets it",
@@ -43,17 +46,29 @@ FORMER = {
     "--validation": "--monitor holds out a tenth; in Python, validation=SHARE",
     "--verify": "ask /ready, which answers 503 until the index is compared with its checksums",
     "--warmup": "--schedule and --lr set the learning rate",
+    "reproduce --methods": "--method names them, such as csq,dch",
     "reproduce --runs": "the trainings are kept in the folder runs of --out",
     "tune --resume": "a search goes on with the trials in the folder --out",
     "centers --compare": "docs/centers.md compares the kinds",
     "centers --data": "give the number of --classes",
+    "index info": "'lbhash info PATH' says what an index, a model or a file of codes is",
     "index bench": "'lbhash index build --kind ivf' prints what it finds",
     "index size": "docs/deploy.md has the bytes of a row",
 }
 """What takes the place of options and commands that are gone; after the command's name if another still has it."""
+_NAMED = {
+    "--data": ("compare", "train", "tune", "encode", "index build", "index add"),
+    "--index": (*(f"index {name}" for name in ("add", "remove", "compact", "verify", "export")), "search", "serve"),
+    "--model": ("export",),
+}
+for _option, _commands in _NAMED.items():
+    FORMER |= {
+        f"{name} {_option}": f"it stands without a name: lbhash {name} {_option[2:].upper()}" for name in _commands
+    }
 
 _GONE = re.compile(r"No such (?:option: |command ')([\w-]+).*")
-_WRONG = re.compile(r"Invalid value for '(?:-\w / )?-{0,2}([\w-]+).*?': (.*?)\.?")
+_MISSING = re.compile(r"Missing (\w+) '(.*?)'\..*")
+_WRONG = re.compile(r"Invalid value for '(?:-\w / )?\[?(-{0,2}[\w-]+).*?': (.*?)\.?")
 _EXTRA = re.compile(r"Got unexpected extra argument(?:s|\(s\))? \((.*)\)")
 _CHOICE = re.compile(r"('.*') is not one of (.*)")
 _KIND = re.compile(r"('.*') is not a valid (\w+).*")
@@ -63,10 +78,10 @@ _KINDS = {"int": "an integer", "integer": "an integer", "float": "a number", "bo
 def usage_line(said: str, cause: Any, command: str = "") -> str:
     """Return one line for an error in the arguments; ``said`` is Typer's own.
 
-    ``cause`` is what it was raised from, and ``command`` the name of the command, if that is known.
+    ``cause`` is what it was raised from, and ``command`` the words of the command, such as ``index build``.
 
     >>> usage_line("Invalid value for '--recipe': 'papre' is not one of 'tuned', 'paper'.", None)
-    "recipe is 'papre'; it must be one of tuned, paper; did you mean paper?"
+    "--recipe is 'papre'; it must be one of tuned, paper; did you mean paper?"
     >>> usage_line("No such option: --nodes", None).partition(";")[0]
     '--nodes is gone'
     """
@@ -76,6 +91,10 @@ def usage_line(said: str, cause: Any, command: str = "") -> str:
         return f"{gone[1]} is gone; {place}" if place else said
     if extra := _EXTRA.fullmatch(said):
         return f"{extra[1]} stands without an option; write its name before it, and one value after each name"
+    if missing := _MISSING.fullmatch(said):
+        kind, name = missing[1], missing[2] if missing[1] == "option" else missing[2].upper()
+        how = f"'lbhash {command} --help' says what it is" if kind == "option" else f"give it: lbhash {command} {name}"
+        return f"{name} is missing; {how}" + (f"; {COME}" if name == "DATA" else "")
     wrong = _WRONG.fullmatch(said)
     if wrong is None:
         return said

@@ -107,7 +107,7 @@ def write_codes(path: str | Path, table: CodeTable) -> None:
     ...     read_codes(f"{folder}/codes.parquet").bits
     2
     """
-    file = check_suffix(path)
+    file = check_suffix(path, "path")
     check_table(table)
     if file.suffix == ".npz":
         arrays = {"codes": table.codes, "bits": table.bits, "rows": table.rows, "model": table.model}

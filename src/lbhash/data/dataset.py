@@ -77,7 +77,7 @@ class Dataset(Generic[SplitT_co]):
             name = self.class_names[classes[0]]
             raise ValueError(
                 f"every training row of {self.name} has the label {name}; there is nothing to learn from one class: "
-                "give the right column by --label-column"
+                "give the right one as label_column"
             )
 
     def trained_base(self) -> npt.NDArray[np.bool_]:

@@ -221,14 +221,14 @@ def check_embeddings(
     damaged = _damaged_rows(embeddings)
     if len(damaged):
         said = _damage(embeddings, damaged, name, rows)
-        how = " (damaged 'skip')" if name.startswith("embeddings of") else f": {name}[isfinite({name}).all(axis=1)]"
+        how = " (damaged='skip')" if name.startswith("embeddings of") else f": {name}[isfinite({name}).all(axis=1)]"
         raise ValueError(f"{said}; every number must be finite: mend them, or leave them out{how}")
 
 
 def check_texts(embeddings: EmbeddedTexts, name: str) -> None:
     """Raise ``ValueError`` if a text is missing, or has nothing but spaces."""
     if len(blank := embeddings.blank()):
-        raise ValueError(f"{_damage(embeddings, blank, name)}; mend such rows, or leave them out (damaged 'skip')")
+        raise ValueError(f"{_damage(embeddings, blank, name)}; mend such rows, or leave them out (damaged='skip')")
 
 
 def _damaged_rows(embeddings: npt.NDArray | EmbeddedTexts) -> npt.NDArray[np.int64]:

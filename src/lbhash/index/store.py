@@ -519,11 +519,12 @@ class Index(BaseIndex):
 
 def check_free(folder: Path, overwrite: bool) -> None:
     """Raise ``ValueError`` if a folder is a file, holds a model, or holds an index that is not to be replaced."""
-    check_folder(folder, "out")
+    check_folder(folder, "path")
     if (folder / "config.json").exists() and not (folder / NAME).exists():
-        raise ValueError(f"out is {str(folder)!r}, which holds the config.json of a model; give another folder")
+        raise ValueError(f"path is {str(folder)!r}, which holds the config.json of a model; give another folder")
     if (folder / NAME).exists() and not overwrite:
-        raise ValueError(f"out is {str(folder)!r}, which already holds an index; give another folder, or --overwrite")
+        what = "which already holds an index; give another folder, or overwrite=True"
+        raise ValueError(f"path is {str(folder)!r}, {what}")
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Extra columns: columns of the data that go with the codes into their file, and from there into an index."""
+"""Metadata: columns of the data that go with the codes into their file, and from there into an index."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class ImagePaths:
 
     def __init__(self, table: ImageTable) -> None:
         if not isinstance(table.store, FileImages):
-            raise ValueError(f"columns is {PATH}, and the images of {table.name} are not in files of their own")
+            raise ValueError(f"metadata is {PATH}, and the images of {table.name} are not in files of their own")
         self._files = table.store.files
 
     def take(self, rows: npt.NDArray[np.int64]) -> pa.Table:
@@ -44,13 +44,13 @@ class ImagePaths:
 
 
 def column_schema(
-    data: str | Path, names: Sequence[str], *, one_file: bool = True, option: str = "columns"
+    data: str | Path, names: Sequence[str], *, one_file: bool = True, option: str = "metadata"
 ) -> pa.Schema:
-    """Return the names and types of extra columns, each once; messages call them ``option``.
+    """Return the names and types of columns of metadata, each once; messages call them ``option``.
 
     The data are a table with these columns (a Parquet, CSV, JSON lines, Arrow or Feather file, or a folder that is one
-    table), or images in files, which have ``path``. Of several files, for splits, ``one_file`` is false, and there are
-    no extra columns.
+    table), or images in files, which have ``path``. Of several files, for splits, ``one_file`` is false, and there is
+    no metadata.
     """
     import pyarrow as pa
 
@@ -66,8 +66,8 @@ def column_schema(
     for name in names:
         if name in OWN_COLUMNS or name not in known:
             others = [column for column in known if column not in OWN_COLUMNS]
-            hint = "; one name at a time" if "," in name else did_you_mean(name, others)
-            raise ValueError(f"{option} has {name!r}; it must name columns of the data ({some_names(others)}){hint}")
+            known_names = f"columns of the data ({some_names(others)}){did_you_mean(name, others)}"
+            raise ValueError(f"{option} has {name!r}; it must name {known_names}")
     return TableColumns(file, names).schema
 
 
@@ -84,7 +84,7 @@ def _has_columns(file: Path) -> bool:
 
 
 class TableColumns:
-    """Extra columns of a table: of Parquet read as they are needed, of other files in memory.
+    """Metadata of a table: of Parquet read as they are needed, of other files in memory.
 
     Texts that many rows have are held once until rows are taken.
     """
@@ -115,7 +115,7 @@ class TableColumns:
 def open_columns(
     data: str | Path, names: Sequence[str], images: ImageTable | None = None
 ) -> ImagePaths | TableColumns | None:
-    """Open the extra columns of data, or of its images, to ``take`` rows of them; return None if none is named."""
+    """Open the metadata of data, or of its images, to ``take`` rows of them; return None if none is named."""
     if not names:
         return None
     if images is not None and suffix_of(data) != ".parquet":

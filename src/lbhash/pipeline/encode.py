@@ -48,8 +48,8 @@ def encode_file(job: EncodingJob, out: str | Path, *, overwrite: bool = False) -
         if file is not None and Path(file).exists() and Path(out).exists() and Path(out).samefile(file):
             raise ValueError(f"out is {str(out)!r}, which is {name} itself; give another file")
     check_new(out, "out", overwrite)
-    if job.columns and Path(out).suffix != ".parquet":
-        raise ValueError(f"columns is given and out is {str(out)!r}; only a .parquet file holds extra columns")
+    if job.metadata and Path(out).suffix != ".parquet":
+        raise ValueError(f"metadata is given and out is {str(out)!r}; only a .parquet file holds metadata")
     source = open_source(job, stream=False, progress=True)
     table = source.encode_all(progress=source.unit == "images").table
     write_codes(out, table)

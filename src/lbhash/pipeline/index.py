@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import re
 import sys
 from collections.abc import Sequence
@@ -44,7 +43,7 @@ def build(
     """Build an index from a file or folder of codes, or from what a model makes of data (``EncodingJob``).
 
     The options are those of ``lbhash index build``; ``options`` are those of the kind. The ids are what ``ids_of``
-    says, and ``next`` counts from 0; their column is no metadata besides, unless it is one of ``columns``. Without a
+    says, and ``next`` counts from 0; their column is no metadata besides, unless it is one of ``metadata``. Without a
     split, the index takes the base rows of data that have splits of their own, and says how many rows it leaves out; of
     other data it takes all rows.
     """
@@ -87,16 +86,16 @@ def ids_of(table: CodeTable, which: str | None) -> npt.NDArray | None:
         return table.rows if which == "row" else None
     column = columns[which]
     if column.null_count:
-        raise ValueError(f"id-column is {which!r}, a column with missing values; every code must have an id")
+        raise ValueError(f"id_column is {which!r}, a column with missing values; every code must have an id")
     return np.asarray(column)
 
 
 def _metadata(table: CodeTable, id_column: str | None, data: dict[str, Any]) -> pa.Table:
     """Return the metadata of a table's codes, without the column of the ids unless it was asked for as one."""
-    metadata = metadata_of_codes(table)
-    if id_column in (None, "row", "next") or id_column in data.get("columns", ()):
-        return metadata
-    return metadata.drop_columns([id_column] if id_column in metadata.column_names else [])
+    columns = metadata_of_codes(table)
+    if id_column in (None, "row", "next") or id_column in data.get("metadata", ()):
+        return columns
+    return columns.drop_columns([id_column] if id_column in columns.column_names else [])
 
 
 def _read_or_encode(
@@ -122,13 +121,13 @@ def _read_or_encode(
             check_model(index, table.model, table.bits, "codes")
         return table, None, None
     job = EncodingJob(**{"split": None, **given})
-    columns = [name for name in dict.fromkeys(job.columns) if name != "id"]
+    given_names = [name for name in dict.fromkeys(job.metadata) if name != "id"]
     chosen = id_column or "row"
-    own = [] if chosen in ("row", "next", *job.columns) else [chosen]
+    own = [] if chosen in ("row", "next", *job.metadata) else [chosen]
     one_file = job.base is None and job.query is None
-    column_schema(job.data, own, one_file=one_file, option="id-column")
-    job = replace(job, columns=(*job.columns, *own))
-    schema = column_schema(job.data, job.columns, one_file=one_file)
+    column_schema(job.data, own, one_file=one_file, option="id_column")
+    job = replace(job, metadata=(*job.metadata, *own))
+    schema = column_schema(job.data, job.metadata, one_file=one_file)
     which = _check_ids(schema, id_column)
     hasher = load_hasher(job.model)
     if index is not None:
@@ -136,8 +135,8 @@ def _read_or_encode(
         index.state.check_kind(np.empty(1, object if texts else np.int64))
         metadata = index.metadata_of([]).column_names[1:]
         wanted = [name for name in metadata if name not in ("row", "label", "labels")]
-        if metadata and set(columns) != set(wanted):  # without any, the index has never had a code
-            what = f"columns is {', '.join(columns) or 'not given'}; the index has {', '.join(metadata)}"
+        if metadata and set(given_names) != set(wanted):  # without any, the index has never had a code
+            what = f"metadata is {', '.join(given_names) or 'not given'}; the index has {', '.join(metadata)}"
             raise ValueError(f"{what}, so that it must be {', '.join(wanted) or 'left out'}")
         check_model(index, hasher.model_.fingerprint(), hasher.bits)
     source = open_source(job, hasher, stream=False, progress=progress)
@@ -181,31 +180,30 @@ def _left_out(source: Source, *, named: bool) -> str:
 
 
 def _check_ids(schema: pa.Schema | None, which: str | None) -> str:
-    """Return what the ids are, of codes with these extra columns: ``row``, ``next`` or a column."""
+    """Return what the ids are, of codes with this metadata: ``row``, ``next`` or a column."""
     import pyarrow as pa
 
     columns = {} if schema is None else {field.name: field.type for field in schema}
     which = which or ("id" if "id" in columns else "row")
     if which != "id" and not pa.types.is_integer(kind := columns.get("id", pa.int64())):
-        raise TypeError(f"the column 'id' holds {kind}, and id-column is {which!r}; rename it to keep it as well")
+        raise TypeError(f"the column 'id' holds {kind}, and id_column is {which!r}; rename it to keep it as well")
     if which in ("row", "next"):
         return which
     if which not in columns:
         listed = ", ".join(columns) or "none"
-        raise ValueError(f"id-column is {which!r}; it must be row, next, or a column of the codes ({listed})")
+        raise ValueError(f"id_column is {which!r}; it must be row, next, or a column of the codes ({listed})")
     kind = columns[which]
     text = kind.value_type if pa.types.is_dictionary(kind) else kind
     if not any(fits(text) for fits in (pa.types.is_integer, pa.types.is_string, pa.types.is_large_string)):
-        raise TypeError(f"id-column is {which!r}, a column of {kind}; it must hold integers or texts")
+        raise TypeError(f"id_column is {which!r}, a column of {kind}; it must hold integers or texts")
     return which
 
 
-def parse_ids(lines: Sequence[str], index: BaseIndex) -> list[int] | list[str]:
-    """Read ids of an index as they are typed, ``3`` or ``1,2,3``; a text with a comma is in quotes."""
-    words = [word.strip() for line in csv.reader(lines, skipinitialspace=True) for word in line]
+def parse_ids(words: Sequence[str], index: BaseIndex) -> list[int] | list[str]:
+    """Read ids of an index as they are typed: integers, unless the index has texts as ids."""
     if index.state.texts:
-        return words
+        return list(words)
     for word in words:
         if not re.fullmatch(r"-?\d+", word, re.ASCII):
-            raise ValueError(f"ids is {word!r}; it must be integers, such as 3 or 1,2,3")
+            raise ValueError(f"ids is {word!r}; it must be an integer, as the ids of the index are")
     return [int(word) for word in words]

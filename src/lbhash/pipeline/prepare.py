@@ -119,7 +119,7 @@ def _columns(
         paths = [_path(table.store.folder / table.store.files[row], home) for row in rows]
         kind = pa.struct({"bytes": pa.null(), "path": pa.string()})
         columns["image"] = pa.array([{"path": path} for path in paths], kind)
-        columns["path"] = pa.array(paths, pa.string())  # as a column that --columns can name
+        columns["path"] = pa.array(paths, pa.string())  # as metadata, by --metadata path
     else:
         kind = pa.struct({"bytes": pa.binary(), "path": pa.string()})
         columns["image"] = pa.array([{"bytes": _png(table, row)} for row in rows.tolist()], kind)

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from lbhash.codes import code_from_hex, pack_outputs
 from lbhash.codes.io import READABLE, check_suffix, read_codes
-from lbhash.data import DATASETS, Split, load_table
+from lbhash.data import Split, load_table
 from lbhash.data.images import holds_images, load_images
 from lbhash.data.images.folders import read_image_files
 from lbhash.data.table import Table
@@ -59,18 +59,17 @@ def search(
     k: int | None = None,
     radius: int | None = None,
     where: Sequence[str] = (),
-    by: By | None = None,
+    rerank: By | None = None,
     candidates: int | None = None,
     asymmetric: bool = False,
     out: str | Path | None = None,
 ) -> dict[str, Any]:
     """Search an index, or a file of codes, for the codes that are nearest to rows of data, images, texts or codes.
 
-    The options are those of ``lbhash search``: rows of ``data`` (``_parse_rows``; row 0 if there is no query; the data
-    of the training if it came with lbhash), or ``images`` (files, folders, or "-" for standard input) or ``texts``,
-    which ``model`` encodes; or ``codes`` in hexadecimal digits; the ``k``
-    nearest (10), or all within ``radius``; filters, all of which must hold (``lbhash.index.where``); what to rank so
-    many ``candidates`` (100) ``by`` again (``lbhash.index.rerank``), or whether all codes are compared with the rows'
+    The options are those of ``lbhash search``: ``rows`` of ``data`` (``_parse_rows``), or ``images`` (files, folders,
+    or "-" for standard input) or ``texts``, which ``model`` encodes; or ``codes`` in hexadecimal digits; the ``k``
+    nearest (10), or all within ``radius``; filters, all of which must hold (``lbhash.index.where``); by what to
+    ``rerank`` so many ``candidates`` (100; ``lbhash.index.rerank``), or whether all codes are compared with the rows'
     real outputs (``lbhash.index.asymmetric``); and a file for the neighbors. Return the ``index``, its ``codes`` and
     ``bits``, and the ``queries``' neighbors.
     """
@@ -84,8 +83,8 @@ def search(
         assert model is not None
         hasher = load_hasher(model)
         index = _open(path, hasher)
-        queries = _encode_given(hasher, images, texts) if images or texts else _encode_rows(hasher, data, rows or ["0"])
-    found = _find(index, queries, k, radius, " and ".join(where) or None, by, candidates, asymmetric)
+        queries = _encode_given(hasher, images, texts) if images or texts else _encode_rows(hasher, data, rows)
+    found = _find(index, queries, k, radius, " and ".join(where) or None, rerank, candidates, asymmetric)
     answers = []
     asked = zip(queries.rows, queries.codes, queries.labels, queries.names, found, strict=True)
     for row, code, label, name, neighbors in asked:
@@ -111,10 +110,7 @@ def _open(path: str, hasher: Hasher | None = None) -> BaseIndex:
 
 def _encode_rows(hasher: Hasher, data: str | None, asked: Sequence[str]) -> Queries:
     """Encode rows of a data file, of embeddings or of images, as queries."""
-    if data is None:
-        data = hasher.model_.metadata.get("data")
-        if data not in DATASETS:
-            raise ValueError("data is missing; name the file whose row is searched for")
+    assert data is not None
     data = str(fetched(data, "data"))
     if holds_images(data):
         table: Table[Any] = load_images(data)
@@ -163,13 +159,13 @@ def _queries(
     return Queries(pack_outputs(outputs), rows, labels, names, embeddings, hasher.model_.soft(outputs), outputs)
 
 
-def _parse_rows(texts: Sequence[str], count: int, damaged: npt.NDArray[np.bool_] | None = None) -> list[int]:
-    """Read rows as they are typed: ``3``, ``1,2``, ``0-5`` with both ends, ``0:6`` as Python has it, ``all``.
+def _parse_rows(words: Sequence[str], count: int, damaged: npt.NDArray[np.bool_] | None = None) -> list[int]:
+    """Read rows as they are typed: ``3``, ``0-5`` with both ends, ``0:6`` as Python has it, ``all``.
 
     A row that is true in ``damaged``, ``bool [count]``, is refused, and left out of a range.
     """
     rows: list[int] = []
-    for word in (word.strip() for text in texts for word in text.split(",")):
+    for word in words:
         match = _ROWS.fullmatch(word)
         if match is None:
             raise ValueError(
@@ -194,7 +190,7 @@ def _find(
     k: int | None,
     radius: int | None,
     where: str | None,
-    by: By | None,
+    rerank: By | None,
     candidates: int | None,
     asymmetric: bool,
 ) -> Iterator[list[dict[str, Any]]]:
@@ -208,13 +204,13 @@ def _find(
         return
     how: dict[str, Any] = {} if candidates is None else {"candidates": candidates}
     asked: dict[str, Any] = {"outputs": queries.soft} if asymmetric else {"codes": queries.codes}
-    if by == "outputs":
+    if rerank == "outputs":
         asked = {"outputs": queries.outputs}
-    if by is not None:
-        how |= {"rerank": by, "embeddings": queries.embeddings}
+    if rerank is not None:
+        how |= {"rerank": rerank, "embeddings": queries.embeddings}
     nearest = index.search(**asked, k=10 if k is None else k, where=where, **how)
     for place in range(len(queries.codes)):
-        yield describe_neighbors(index, nearest, place, scored=asymmetric or by is not None)
+        yield describe_neighbors(index, nearest, place, scored=asymmetric or rerank is not None)
 
 
 def _name(answer: Mapping[str, Any]) -> str | None:

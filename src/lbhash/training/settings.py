@@ -104,13 +104,13 @@ class Main:
     )
     head: Head | None = _choice(
         None,
-        "'bits': the signs of a network's outputs. 'joined': plus a linear model's class posterior times the centers, "
-        "if held-out rows are found better so; the default without method, images, unseen and 'paper'.",
+        "'bits': the signs of a network's outputs. 'joined': with a linear model's class posterior added, if held-out "
+        "rows are found better so; the default, unless method, unseen, backbone or the recipe 'paper' is given.",
         Head,
     )
     pull: Pull | None = _choice(
         None,
-        "A loss besides, which pulls codes onto the centers: 'surrogate' (the paper's guidance), 'bits' (a "
+        "A second loss, which pulls codes to the class centers: 'surrogate' (the paper's guidance), 'bits' (a "
         "cross-entropy of each) or 'none'. By default 'none' for embeddings and a method with centers, such as csq.",
         Pull,
     )

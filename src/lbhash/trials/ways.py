@@ -123,7 +123,7 @@ def network(train: EmbeddingSplit, bits: int, seed: int, epochs: int) -> Iterato
     hasher, began = Hasher(bits, head="bits", seed=seed, epochs=epochs), time.perf_counter()
     fit_split(hasher, train, classes)
     fitted = time.perf_counter() - began
-    name, take, centers = name_of(hasher), f"lbhash train --bits {bits}", hasher.centers_
+    name, take, centers = name_of(hasher), f"lbhash train DATA --bits {bits}", hasher.centers_
     yield codes(name, bits, f"{take} --head bits", hasher.model_, fitted)
     began, model = time.perf_counter(), HashModel.of(hasher.model_)
     join(model, Settings(bits, seed=seed, epochs=epochs), train, classes, centers)
@@ -137,7 +137,7 @@ def network(train: EmbeddingSplit, bits: int, seed: int, epochs: int) -> Iterato
 
 def hashed(train: EmbeddingSplit, hasher: Hasher, **more: Any) -> Iterator[Store]:
     """Yield the codes of a hasher that is fitted now; what else is given goes to ``codes``."""
-    take = f"lbhash train --bits {hasher.bits} --method {hasher.method}"
+    take = f"lbhash train DATA --bits {hasher.bits} --method {hasher.method}"
     yield codes(hasher.method or name_of(hasher), hasher.bits, take, *_fitted(train, hasher), **more)
 
 
@@ -147,7 +147,7 @@ def logistic(train: EmbeddingSplit, hasher: Hasher, *, class_number: bool, **mor
     from lbhash.training.class_posterior import predicted
 
     model, seconds = _fitted(train, hasher)
-    take, size = f"lbhash train --bits {hasher.bits} --method logistic", 1 if count_classes(train) <= 256 else 2
+    take, size = f"lbhash train DATA --bits {hasher.bits} --method logistic", 1 if count_classes(train) <= 256 else 2
     yield codes("logistic", hasher.bits, take, model, seconds, **more)
 
     def store(question: Question) -> Iterator[Stored]:

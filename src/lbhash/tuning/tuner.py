@@ -258,7 +258,7 @@ def _training_rows(data: Dataset | EmbeddingSplit, classes: int | None) -> tuple
     """Return the training split, the number of its classes, and their values if they were numbered anew."""
     rows = data.train if isinstance(data, Dataset) else data
     if isinstance(rows, EmbeddingSplit) and rows.labels is None:
-        advice = "give some (--labels FILE or --label-column NAME), or train without a search"
+        advice = "give a file of labels or a label_column, or train without a search"
         raise ValueError(f"data has no labels, which the trials of a search learn from; {advice}")
     missing = len(rows) - len(rows.labeled()) if isinstance(rows, EmbeddingSplit) else 0
     if missing:

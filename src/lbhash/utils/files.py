@@ -84,7 +84,7 @@ def check_replaceable(path: str | os.PathLike[str]) -> None:
 def check_new(path: str | os.PathLike[str], name: str, overwrite: bool) -> None:
     """Raise ``ValueError`` if a file is there that is not to be replaced."""
     if Path(path).is_file() and not overwrite:
-        raise ValueError(f"{name} is {str(path)!r}, which already exists; give another file, or --overwrite")
+        raise ValueError(f"{name} is {str(path)!r}, which already exists; give another file, or overwrite=True")
 
 
 @contextmanager

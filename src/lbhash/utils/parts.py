@@ -31,6 +31,7 @@ PART_ROWS = {"rows": 65_536, "images": 4_096, "texts": 4_096}
 _FORMAT, _VERSION = "lbhash parts", 2
 _LOCK = ".lock"
 _KEY = b"lbhash part"  # in the metadata of a part's file
+_AGAIN = "run its 'lbhash encode' again with --overwrite"
 _UNFINISHED = (".part-", f".{MANIFEST}.", f".{DAMAGED}.")  # files that a killed run left behind
 
 
@@ -114,7 +115,7 @@ class Parts:
         if overwrite or not any(self.folder.glob("part-*")):
             return self.anew()
         if what := difference(open_parts(self.folder, name).facts, self.facts):
-            raise ValueError(f"{said}, which was made otherwise ({what}); give another folder, or --overwrite")
+            raise ValueError(f"{said}, which was made otherwise ({what}); give another folder, or overwrite=True")
         return [part for part in self.ranges if self.find(part) is None]
 
     def anew(self) -> list[range]:
@@ -150,11 +151,11 @@ def open_parts(folder: Path, name: str) -> Parts:
     except FileNotFoundError:
         wanted = "a file of codes, or a folder that 'lbhash encode' wrote"
         raise ValueError(f"{source}, which is a folder without {MANIFEST}; it must be {wanted}") from None
-    manifest = read_versioned(content, _FORMAT, _VERSION, source, "encode again (--overwrite)")
+    manifest = read_versioned(content, _FORMAT, _VERSION, source, _AGAIN)
     try:
         facts = checked(manifest)
     except ValueError:
-        raise ValueError(f"{source}, whose {MANIFEST} is damaged; encode again (--overwrite)") from None
+        raise ValueError(f"{source}, whose {MANIFEST} is damaged; {_AGAIN}") from None
     return Parts(folder, {key: value for key, value in facts.items() if key not in ("format", "version")})
 
 

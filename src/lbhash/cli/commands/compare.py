@@ -7,13 +7,13 @@ from typing import Annotated, Any
 
 import typer
 
-from lbhash.cli.commands.options import Data, Json, integers, new_data, print_json, with_options
+from lbhash.cli.commands.options import Data, Json, integers, new_data, print_json, several, with_options
 
 
 @with_options(new_data)
 def compare(
-    data: Data = "characters",
-    bits: Annotated[str, typer.Option(help="Lengths of the codes, with commas between them.")] = "16,32,64,128",
+    data: Data,
+    bits: Annotated[list[str] | None, several("Lengths of the codes; 16,32,64,128 if not given.")] = None,
     out: Annotated[
         Path | None, typer.Option(help="Folder of the results; a comparison that was interrupted goes on there.")
     ] = None,
@@ -28,7 +28,7 @@ def compare(
     from lbhash.pipeline.splits import open_embedded
     from lbhash.utils.system import usable_cores
 
-    lengths = integers(bits, "bits", "16,32,64")
+    lengths = integers(bits or ("16", "32", "64", "128"), "bits", "16,32,64")
     dataset, _ = open_embedded(data, **source)
     how: dict[str, Any] = {"epochs": epochs, "workers": usable_cores(), "progress": not as_json}
     found = compare_dataset(dataset, lengths, out, seed=seed, **how)

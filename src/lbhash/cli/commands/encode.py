@@ -18,18 +18,22 @@ from lbhash.cli.commands.options import (
     print_json,
     with_options,
 )
+from lbhash.cli.panels import MACHINE
 
 
 @with_options(encoded_data)
 def encode(
+    data: Data,
     model: Model,
     out: Annotated[
         str, typer.Option(help="The file of codes, .parquet or .npz; or a folder, which is written part by part.")
     ],
-    data: Data = "digits",
     split: Annotated[SplitName, choice("Which rows: all of one file, or those of a split.")] = "all",
     batch_size: Annotated[
-        int | None, typer.Option(help="Folders only: images in a pass through the backbone; 32 if not given.")
+        int | None,
+        typer.Option(
+            help="Folders only: images in a pass through the backbone; 32 if not given.", rich_help_panel=MACHINE
+        ),
     ] = None,
     workers: Annotated[
         int | None,
@@ -52,8 +56,8 @@ def encode(
 ) -> None:
     """Encode embeddings, or images, into packed codes.
 
-    Into a folder any number of rows is encoded with the same memory, images included, and the same command again goes
-    on where it stopped.
+    A folder takes any number of rows, images too, in the same memory.
+    The same command again goes on where it stopped.
     """
     from lbhash.pipeline.encode import encode as run
     from lbhash.pipeline.encoding.job import EncodingJob

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
-from lbhash.cli.commands.options import Json, RayAddress, choice, data_option, integers, print_json
+from lbhash.cli.commands.options import Json, RayAddress, choice, data_option, integers, print_json, several
+from lbhash.cli.panels import MACHINE
+
+_NEIGHBORS: dict[str, Any] = {"rich_help_panel": "Neighbors, of codes without labels"}
+_UNSEEN: dict[str, Any] = {"rich_help_panel": "Methods, on classes that they never saw"}
 
 
 def evaluate(
@@ -20,9 +24,7 @@ def evaluate(
         int | None,
         typer.Option("--top-k", help="Evaluate mAP, NDCG, ACG and WAP @k; without it, over the whole base."),
     ] = None,
-    rank: Annotated[
-        list[int] | None, typer.Option(help="A K of precision, recall and F1 at K; may be given several times.")
-    ] = None,
+    rank: Annotated[list[str] | None, several("K of precision, recall and F1 at K, such as 1,10,100.")] = None,
     radius: Annotated[int, typer.Option(help="Hamming radius of precision and recall.")] = 2,
     k: Annotated[int | None, typer.Option("-k", help="How many codes vote in recognition; 100 by default.")] = None,
     ties: Annotated[
@@ -41,43 +43,40 @@ def evaluate(
     curves: Annotated[Path | None, typer.Option(help="Folder for the curves as images and CSV files.")] = None,
     engine: Annotated[
         Literal["local", "ray"] | None,
-        choice("Count in this process, or parts of the base on a Ray cluster."),
+        choice("Count in this process, or parts of the base on a Ray cluster.", rich_help_panel=MACHINE),
     ] = None,
     ray_address: RayAddress = None,
     neighbors: Annotated[
         list[Path] | None,
         typer.Option(
             help="A file of the embeddings that were encoded, for codes without labels: evaluate what they keep of "
-            "the nearest neighbors by cosine, --rank of them. Twice, for queries and base from a file each."
+            "the nearest neighbors by cosine, --rank of them. Twice, for queries and base from a file each.",
+            **_NEIGHBORS,
         ),
     ] = None,
     rerank: Annotated[
-        str | None,
-        typer.Option(
-            help="Of --neighbors: numbers of nearest codes that are ranked again by cosine, such as 50,100,200."
-        ),
+        list[str] | None,
+        several("Numbers of nearest codes that are ranked again by cosine, such as 50,100,200.", **_NEIGHBORS),
     ] = None,
     protocol: Annotated[
         Literal["unseen"] | None,
-        choice("Evaluate methods and no codes: train them on some of the classes of --data, ask about all."),
+        choice("Evaluate methods and no codes: train them on some of the classes of --data, ask about all.", **_UNSEEN),
     ] = None,
-    data: Annotated[str | None, data_option("Embeddings with labels, as 'lbhash train' takes them.")] = None,
+    data: Annotated[str | None, data_option("Embeddings with labels, as 'lbhash train' takes them.", **_UNSEEN)] = None,
     method: Annotated[
         list[str] | None,
-        typer.Option(help="A method of --protocol; may be given several times. By default the one of train, and itq."),
+        several("Methods to train, such as csq,itq; by default the one of train, and itq.", **_UNSEEN),
     ] = None,
-    draws: Annotated[int, typer.Option(help="How often --protocol draws classes and trains anew.")] = 3,
+    draws: Annotated[int, typer.Option(help="How often classes are drawn and methods trained anew.", **_UNSEEN)] = 3,
     share: Annotated[
-        float, typer.Option(help="The share of the classes that --protocol leaves out of the training.")
+        float, typer.Option(help="The share of the classes that is left out of the training.", **_UNSEEN)
     ] = 0.5,
-    epochs: Annotated[int | None, typer.Option(help="Epochs of each training of --protocol.")] = None,
-    head: Annotated[str | None, typer.Option(help="--head of 'lbhash train', for the networks of --protocol.")] = None,
-    unseen: Annotated[
-        float | None, typer.Option(help="--unseen of 'lbhash train', for the networks of --protocol.")
-    ] = None,
+    epochs: Annotated[int | None, typer.Option(help="Epochs of each training.", **_UNSEEN)] = None,
+    head: Annotated[str | None, typer.Option(help="As for 'lbhash train'.", **_UNSEEN)] = None,
+    unseen: Annotated[float | None, typer.Option(help="As for 'lbhash train'.", **_UNSEEN)] = None,
     as_json: Json = False,
 ) -> None:
-    """Evaluate codes: mAP with its range over ties, precision, recall, recognition and the bound."""
+    """Say how good codes are: mAP with its range over ties, precision, recall, recognition."""
     from lbhash.cli import tables
 
     if protocol:
@@ -102,11 +101,12 @@ def evaluate(
         return
     assert queries is not None
     assert base is not None
+    ranks = integers(rank, "rank", "1,10,100") if rank else None
     if neighbors:
         from lbhash.pipeline.evaluate import evaluate_file_neighbors
 
-        counts = integers(rerank, "rerank", "50,100,200") if rerank else ()
-        found = evaluate_file_neighbors(queries, base, neighbors, k=rank or None, bits=bits, rerank=counts)
+        counts = integers(rerank or (), "rerank", "50,100,200")
+        found = evaluate_file_neighbors(queries, base, neighbors, k=ranks, bits=bits, rerank=counts)
         if as_json:
             print_json(found.as_dict())
         else:
@@ -121,7 +121,7 @@ def evaluate(
         base_labels=base_labels,
         bits=bits,
         top_k=top_k,
-        ranks=rank or None,
+        ranks=ranks,
         radius=radius,
         k=k,
         ties=ties,

@@ -7,11 +7,11 @@ from typing import Annotated
 
 import typer
 
-from lbhash.cli.commands.options import Json, Model, print_json
+from lbhash.cli.commands.options import Json, print_json
 
 
 def export(
-    model: Model,
+    model: Annotated[Path, typer.Argument(help="A folder that 'lbhash train' wrote.")],
     out: Annotated[Path, typer.Option(help="The file, which must end in .onnx.")],
     backbone: Annotated[
         str | None,

@@ -1,4 +1,4 @@
-"""``lbhash index``: build an index of codes, change it, and show what it holds."""
+"""``lbhash index``: build an index of codes, change it, check it and export it."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from lbhash.cli.commands.options import (
     encoded_data,
     method_options,
     print_json,
+    several,
     with_options,
 )
 from lbhash.cli.rules import App
@@ -22,28 +23,32 @@ from lbhash.cli.rules import App
 if TYPE_CHECKING:
     from lbhash.index import BaseIndex
 
-_HELP = "Build an index of codes, change it, and show what it holds."
+_HELP = "Build an index of codes, change it, check it and export it."
 index_app = App(name="index", help=_HELP, no_args_is_help=True)
 
-IndexPath = Annotated[str, typer.Option("--index", help="A folder that 'lbhash index build' wrote, or milvus+URL.")]
+IndexPath = Annotated[str, typer.Argument(help="A folder that 'lbhash index build' wrote, or milvus+URL.")]
 
 
 def chosen_codes(
-    model: Annotated[Path | None, typer.Option(help="A folder that 'lbhash train' wrote; with --data.")] = None,
     data: Annotated[
         str | None,
-        data_option("What the model encodes, as in training: a name, a file of embeddings, or a folder of splits."),
+        data_option(
+            "What the model encodes, as in training: a file of embeddings or images, a folder, or a name.",
+            typer.Argument,
+        ),
     ] = None,
+    model: Annotated[Path | None, typer.Option(help="A folder that 'lbhash train' wrote; with DATA.")] = None,
     split: Annotated[
-        SplitName | None, choice("Which rows of --data; without it, all, or base if the data have splits.")
+        SplitName | None, choice("Which rows of DATA: by default all, or base if the data have splits.")
     ] = None,
     codes: Annotated[
-        Path | None, typer.Option(help="Codes, .parquet, .npz, .npy or a folder, in the place of --model and --data.")
+        Path | None, typer.Option(help="Codes, .parquet, .npz, .npy or a folder, in the place of DATA and --model.")
     ] = None,
     id_column: Annotated[
         str | None,
         typer.Option(
-            help="The column with the ids, integers or texts; or row, or next (count on). If not given, id or row."
+            help="The column with the ids, integers or texts; 'row', a row's number; or 'next', which counts on. By "
+            "default the column id, else 'row'."
         ),
     ] = None,
 ) -> dict[str, Any]:
@@ -95,8 +100,7 @@ def add(index: IndexPath, as_json: Json = False, **options: Any) -> None:
 def remove(
     index: IndexPath,
     ids: Annotated[
-        list[str],
-        typer.Option("--ids", help="Ids of codes to remove: 3, 1,2,3 or sku-7; may be given several times."),
+        list[str], several("Ids of codes to remove, such as 3,7 or sku-7; an id with a comma is in quotes.", "--ids")
     ],
     as_json: Json = False,
 ) -> None:
@@ -121,17 +125,6 @@ def compact(index: IndexPath, as_json: Json = False) -> None:
 
 
 @index_app.command()
-def info(
-    path: Annotated[str | None, typer.Argument(help="The same as --index.")] = None,
-    index: Annotated[str | None, typer.Option("--index", help="A folder, or milvus+URL.")] = None,
-    as_json: Json = False,
-) -> None:
-    """Show what an index holds."""
-    given = path or index or ""
-    _print(_open(given), given, as_json)
-
-
-@index_app.command()
 def verify(index: IndexPath, as_json: Json = False) -> None:
     """Read all of an index and compare every checksum."""
     opened = _open(index)
@@ -145,7 +138,7 @@ def export(
     out: Annotated[Path, typer.Option(help="The file: .parquet, .sql (its name is the table's), .npz or .ndjson.")],
     to: Annotated[
         str,
-        typer.Option(metavar="format", help="Who loads it, such as pgvector; parquet is a file of codes."),
+        typer.Option(metavar="FORMAT", help="Who loads it, such as pgvector; parquet is a file of codes."),
     ] = "parquet",
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the file OUT.")] = False,
     as_json: Json = False,
@@ -177,6 +170,6 @@ def _print(index: BaseIndex, path: str, as_json: bool, line: str = "", **facts: 
     elif line:
         typer.echo(line.format(**facts))
     else:
-        from lbhash.cli.tables import print_index
+        from lbhash.cli.tables import print_facts
 
-        print_index(facts)
+        print_facts(facts)

@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
+import csv
 import inspect
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial, wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_type_hints
 
 import typer
 
-from lbhash.training.settings import OF_TRAINING, Settings, arguments
+from lbhash.training.settings import Settings, arguments
 
 if TYPE_CHECKING:
     from lbhash.pipeline.embeddings import ImageOptions, TextOptions
-
-FIRST = ("data", "labels", "bits", "method", "out")
-ADVANCED = "Advanced"
-"""The panel with the settings of ``TrainingArguments``, which most people leave as they are."""
-IMAGES, TEXTS = "Images", "Texts"
-"""The panels of the help with the options that are for images, or for texts, alone."""
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else on standard output.")]
 
@@ -33,28 +28,42 @@ def _known_name(data: str | None) -> Any:
     return known_name(data)
 
 
-def data_option(text: str) -> Any:
-    """Return an option of data, where a data set may be named in upper or lower case."""
-    return typer.Option(help=text, callback=_known_name)
+def data_option(text: str, kind: Any = typer.Option, **more: Any) -> Any:
+    """Return an option or an argument of data, where a data set may be named in upper or lower case."""
+    return kind(help=text, callback=_known_name, **more)
 
 
-def image_option(text: str, *names: str) -> Any:
-    """Return an option that is for images alone, in a panel of the help that only these have."""
-    return typer.Option(*names, help=text, rich_help_panel=IMAGES)
-
-
-def choice(text: str, *names: str) -> Any:
+def choice(text: str, *names: str, **more: Any) -> Any:
     """Return an option with a few values, which may be written in upper or lower case."""
-    return typer.Option(*names, help=text, case_sensitive=False)
+    return typer.Option(*names, help=text, case_sensitive=False, **more)
+
+
+def several(text: str, *names: str, **more: Any) -> Any:
+    """Return an option of several values: with commas between them, or one each time that it is given.
+
+    A value that holds a comma is in quotes: ``'"a, b",c'``.
+    """
+    return typer.Option(*names, help=text, callback=split_values, **more)
+
+
+def split_values(given: list[str] | None) -> list[str] | None:
+    """Return the values that an option of several was given.
+
+    >>> split_values(["1,2", '"a, b"'])
+    ['1', '2', 'a, b']
+    """
+    if given is None:
+        return None
+    return [word.strip() for line in csv.reader(given, skipinitialspace=True) for word in line]
 
 
 Data = Annotated[
     str,
     data_option(
-        "'digits' or 'characters'; a file of embeddings (Parquet, CSV, TSV, JSON, Arrow, .npz or .npy), a folder "
-        "of such tables, or an address; or a folder with the files train, base and query. "
-        "The labels of NAME.npy are in NAME_labels.npy beside it. With a backbone: images in Parquet or a folder, or "
-        "'cifar10' or 'cifar100', which are downloaded once."
+        "A file of embeddings (Parquet, CSV, TSV, JSON, Arrow, .npz or .npy), a folder of such tables, an address, or "
+        "a folder with the files train, base and query; with a backbone, images in Parquet or a folder. 'digits' and "
+        "'characters' come with lbhash; 'cifar10' and 'cifar100' are images, downloaded once.",
+        typer.Argument,
     ),
 ]
 EmbeddingColumn = Annotated[
@@ -67,14 +76,15 @@ LabelColumn = Annotated[
     str | None, typer.Option(help="The column of DATA with the labels, or 'none'; found by name if not given.")
 ]
 Labels = Annotated[
-    str | None, typer.Option(help="Labels of the file --data: an .npy, or a table with a --label-column.")
-]
-BaseFile = Annotated[str | None, typer.Option(help="A file of the base rows; --data then holds the training rows.")]
-QueryFile = Annotated[str | None, typer.Option(help="A file of the query rows, together with --base.")]
-TextColumn = Annotated[
     str | None,
-    typer.Option(help="The column of DATA with the texts; found by name if not given.", rich_help_panel=TEXTS),
+    typer.Option(
+        help="Labels in a file of their own: an .npy, or a table with a --label-column. By default NAME_labels.npy "
+        "beside NAME.npy."
+    ),
 ]
+BaseFile = Annotated[str | None, typer.Option(help="A file of the base rows; DATA then holds the training rows.")]
+QueryFile = Annotated[str | None, typer.Option(help="A file of the query rows, together with --base.")]
+TextColumn = Annotated[str | None, typer.Option(help="The column of DATA with the texts; found by name if not given.")]
 SplitName = Literal["train", "base", "query", "all"]
 Damaged = Annotated[
     Literal["refuse", "skip"],
@@ -83,7 +93,7 @@ Damaged = Annotated[
 TopK = Annotated[int | None, typer.Option("--top-k", help="Evaluate mAP@k; without it, mAP over the whole base.")]
 MethodOptions = Annotated[
     list[str] | None,
-    typer.Option("--option", help="An option of the method, NAME=VALUE, such as lam=0.01; may be given several times."),
+    typer.Option("--option", help="An option of the method, such as lam=0.01; may be given several times."),
 ]
 RayAddress = Annotated[
     str | None, typer.Option(help="Address of the Ray cluster; if not given, one is started on this machine.")
@@ -102,12 +112,10 @@ def new_data(
     ] = None,
     split_seed: Annotated[int, typer.Option(help="Seed of the split.", min=0)] = 0,
     backbone: Annotated[
-        str | None,
-        image_option("For images: a folder or Hub id of a vision model of transformers."),
+        str | None, typer.Option(help="For images: a folder or Hub id of a vision model of transformers.")
     ] = None,
     encoder: Annotated[
-        str | None,
-        typer.Option(help="A folder or Hub id of a model of sentence-transformers.", rich_help_panel=TEXTS),
+        str | None, typer.Option(help="For texts: a folder or Hub id of a model of sentence-transformers.")
     ] = None,
     text_column: TextColumn = None,
     damaged: Damaged = "refuse",
@@ -129,27 +137,22 @@ def encoded_data(
     split_seed: Annotated[
         int | None, typer.Option(min=0, help="Seed of the split; without it, as in training.")
     ] = None,
-    columns: Annotated[
+    metadata: Annotated[
         list[str] | None,
-        typer.Option(
-            "--columns",
-            help="A column of DATA, one table, that goes with the codes, or the 'path' of images in files; may be "
-            "given several times.",
-        ),
+        several("Columns of DATA, one table, that go with the codes, such as price,title; of image files, path."),
     ] = None,
     backbone: Annotated[
         str | None,
-        image_option("For images: a folder or Hub id of a vision model of transformers; a model knows its own."),
+        typer.Option(help="For images: a folder or Hub id of a vision model of transformers; a model knows its own."),
     ] = None,
     encoder: Annotated[
-        str | None,
-        typer.Option(help="The folder of the encoder of texts; a model knows its own.", rich_help_panel=TEXTS),
+        str | None, typer.Option(help="The folder of the encoder of texts; a model knows its own.")
     ] = None,
     text_column: TextColumn = None,
     damaged: Damaged = "refuse",
 ) -> dict[str, Any]:
     """Return the options that say what a trained model encodes, as arguments of ``EncodingJob``."""
-    files: dict[str, Any] = {"base": base, "query": query, "labels": labels, "columns": tuple(columns or ())}
+    files: dict[str, Any] = {"base": base, "query": query, "labels": labels, "metadata": tuple(metadata or ())}
     files |= {"embedding_column": embedding_column, "label_column": label_column}
     if damaged != "refuse":
         files["damaged"] = damaged
@@ -195,10 +198,7 @@ def with_options(group: Callable[..., dict[str, Any]]) -> Callable[[Callable[...
 
 
 def with_settings(*without: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Give a command, which takes ``**settings``, an option for each training setting but those that are named.
-
-    The options of ``FIRST`` stand first in its help.
-    """
+    """Give a command, which takes ``**settings``, an option for each training setting but those that are named."""
     hints = get_type_hints(Settings) | {"augment": bool}
     hints |= dict.fromkeys(("method", "backbone", "start"), str | None)
 
@@ -206,36 +206,25 @@ def with_settings(*without: str) -> Callable[[Callable[..., None]], Callable[...
         signature = inspect.signature(command, eval_str=True)
         signature_option = partial(inspect.Parameter, kind=inspect.Parameter.KEYWORD_ONLY)
         given = [one for one in signature.parameters.values() if one.kind is not one.VAR_KEYWORD]
-        own = [one.replace(kind=one.KEYWORD_ONLY) for one in given]  # so that any may come first
+        own = [one.replace(kind=one.KEYWORD_ONLY) for one in given]
         for one in arguments(python=False):
             if one.name not in without:
-                others = ADVANCED if one.name in OF_TRAINING else None if one.name in FIRST else "Settings"
-                panel = IMAGES if one.metadata.get("images") else others
-                option = typer.Option(help=one.metadata["help"], rich_help_panel=panel, case_sensitive=False)
+                option = typer.Option(help=one.metadata["help"], case_sensitive=False)
                 kind: Any = Annotated[hints[one.name], option]
                 own.append(signature_option(one.name, default=one.default, annotation=kind))
-        own.sort(key=_place)
         command.__signature__ = signature.replace(parameters=own)  # type: ignore[attr-defined]
         return command
 
     return decorated
 
 
-def _place(one: inspect.Parameter) -> int:
-    """Return where an option stands in the help: the first ones in their order, then a panel after the other."""
-    if one.name in FIRST:
-        return FIRST.index(one.name)
-    return len(FIRST) + [None, "Settings", ADVANCED, IMAGES, TEXTS].index(get_args(one.annotation)[1].rich_help_panel)
-
-
-def integers(text: str, name: str, example: str) -> list[int]:
-    """Return the integers of a text such as ``16,32``; ``ValueError`` with an example if it is none."""
+def integers(words: Sequence[str], name: str, example: str) -> list[int]:
+    """Return the integers of an option of several; ``ValueError`` with an example if one is none."""
     try:
-        return [int(one) for one in text.split(",")]
+        return [int(word) for word in words]
     except ValueError:
-        raise ValueError(
-            f"{name} is {text!r}; it must be integers with commas between them, such as {example}"
-        ) from None
+        said = f"{name} is {','.join(words)!r}; it must be integers with commas between them"
+        raise ValueError(f"{said}, such as {example}") from None
 
 
 def print_json(value: dict[str, Any]) -> None:

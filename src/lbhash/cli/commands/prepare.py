@@ -31,7 +31,7 @@ def prepare(
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the file OUT.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Write a published data set of images as Parquet, with the splits of the paper's protocol.
+    """Write a published data set of images as Parquet, with the paper's splits.
 
     Images in files stay there, and OUT has their paths.
     """

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lbhash.cli.commands.options import Json, print_json
+from lbhash.cli.commands.options import Json, integers, print_json, several
 
 if TYPE_CHECKING:
     from lbhash.reproduce import Settings
@@ -34,8 +34,8 @@ def reproduce(
     ] = None,
     epochs: Annotated[int | None, typer.Option(help="Epochs of each training; 30 by default.")] = None,
     lr: Annotated[float | None, typer.Option(help="Learning rate at the start; 0.001 by default.")] = None,
-    bits: Annotated[list[int] | None, typer.Option(help="A number of bits; may be given often.")] = None,
-    methods: Annotated[list[str] | None, typer.Option(help="A host method; may be given often.")] = None,
+    bits: Annotated[list[str] | None, several("Numbers of bits, such as 16,32.")] = None,
+    method: Annotated[list[str] | None, several("Host methods, such as csq,dch.")] = None,
     workers: Annotated[
         int | None, typer.Option(help="Trainings at a time, with one thread each; all cores by default.")
     ] = None,
@@ -55,8 +55,8 @@ def reproduce(
         sources=tuple(Source.of(given) for given in data or ()),
         epochs=epochs,
         lr=lr,
-        bits=tuple(bits or ()),
-        methods=tuple(methods or ()),
+        bits=tuple(integers(bits or (), "bits", "16,32")),
+        methods=tuple(method or ()),
         workers=workers,
         runs=out / "runs",
     )

@@ -7,21 +7,18 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from lbhash.cli.commands.options import Json, choice, data_option, print_json
+from lbhash.cli.commands.options import Json, choice, data_option, print_json, several
 
 
 def search(
-    base: Annotated[str, typer.Option("--index", help="An index (a folder, or milvus+URL), or a file of codes.")],
+    index: Annotated[str, typer.Argument(help="An index (a folder, or milvus+URL), or a file of codes.")],
     model: Annotated[Path | None, typer.Option(help="A folder that 'lbhash train' wrote; for rows as queries.")] = None,
     data: Annotated[
         str | None,
-        data_option(
-            "'digits', 'characters', a file of embeddings, or images; without it, that of the training if it was "
-            "one of the first two."
-        ),
+        data_option("The file that --row counts in: embeddings or images, 'digits' or 'characters'."),
     ] = None,
     row: Annotated[
-        list[str] | None, typer.Option(help="Queries: rows of DATA, counted from 0, such as 3, 0-5, 0:100 or all.")
+        list[str] | None, several("Queries: rows of --data, counted from 0, such as 3,7, 0-5, 0:100 or all.")
     ] = None,
     image: Annotated[
         list[str] | None, typer.Option(help="Queries: an image file, a folder of them, or - for standard input.")
@@ -29,7 +26,7 @@ def search(
     text: Annotated[
         list[str] | None, typer.Option(help="A query: a text, for a model that was trained on texts.")
     ] = None,
-    code: Annotated[list[str] | None, typer.Option(help="A query: the hexadecimal digits of a code.")] = None,
+    code: Annotated[list[str] | None, several("Queries: the hexadecimal digits of codes.")] = None,
     k: Annotated[
         int | None, typer.Option("-k", help="How many neighbors; 10 if not given.", show_default=False)
     ] = None,
@@ -61,18 +58,16 @@ def search(
     query: dict[str, Any] = {"model": model, "data": data, "rows": row or (), "codes": code or ()}
     query |= {"images": image or (), "texts": text or ()}
     found = searches.search(
-        base,
+        index,
         **query,
         k=k,
         radius=radius,
         where=where or (),
-        by=rerank,
+        rerank=rerank,
         candidates=candidates,
         asymmetric=asymmetric,
         out=out,
     )
-    if not any((row, code, image, text)):
-        typer.echo("no query is given: row 0 of the data is searched for", err=True)
     if as_json:
         from lbhash.utils.serialization import json_value
 

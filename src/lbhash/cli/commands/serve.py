@@ -8,12 +8,12 @@ from typing import Annotated
 
 import typer
 
-from lbhash.cli.commands.options import Model, data_option
+from lbhash.cli.commands.options import Model, data_option, several
 
 
 def serve(
+    index: Annotated[str, typer.Argument(help="An index that 'lbhash index build' wrote, or milvus+URL.")],
     model: Model,
-    index: Annotated[str, typer.Option(help="An index that 'lbhash index build' wrote, or its URL.")],
     data: Annotated[
         str | None, data_option("'digits', 'characters' or a file with the rows, their images and the queries.")
     ] = None,
@@ -28,7 +28,7 @@ def serve(
     no_token: Annotated[bool, typer.Option("--no-token", help="Allow other machines to read without a token.")] = False,
     allow_host: Annotated[
         list[str] | None,
-        typer.Option(help="Another name of the service besides localhost; may be given several times. '*' for any."),
+        several("Other names of the service besides localhost; '*' for any."),
     ] = None,
     concurrency: Annotated[
         int | None,

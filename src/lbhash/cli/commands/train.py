@@ -14,7 +14,6 @@ from lbhash.cli.commands.options import (
     Json,
     MethodOptions,
     TopK,
-    image_option,
     method_options,
     new_data,
     print_json,
@@ -29,11 +28,10 @@ if TYPE_CHECKING:
 @with_settings("backbone", "encoder")
 @with_options(new_data)
 def train(
+    data: Data,
     out: Annotated[Path, typer.Option(help="Folder of the model; it must not hold one yet.")],
-    data: Data = "digits",
     freeze: Annotated[
-        bool,
-        image_option("Leave the backbone as it is: embed once, train the head alone.", "--freeze"),
+        bool, typer.Option("--freeze", help="Leave the backbone as it is: embed once, train the head alone.")
     ] = False,
     guidance_weight: Annotated[
         str | None,
@@ -43,9 +41,9 @@ def train(
     top_k: TopK = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on from OUT's checkpoint.")] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the model in OUT.")] = False,
-    baselines: Annotated[
-        bool, typer.Option(help="Say what else could be stored of a row, such as the embedding or ITQ's bits.")
-    ] = True,
+    no_baselines: Annotated[
+        bool, typer.Option("--no-baselines", help="Do not measure what else could be stored of a row.")
+    ] = False,
     as_json: Json = False,
     **options: Any,
 ) -> None:
@@ -62,7 +60,7 @@ def train(
         "top_k": top_k,
         "resume": resume,
         "overwrite": overwrite,
-        "baselines": baselines,
+        "baselines": not no_baselines,
     }
     metrics = train_files(data, out, **run, **options)
     if not metrics:  # not the first of several processes
@@ -82,7 +80,7 @@ def train(
     else:
         typer.echo(f"model, metrics.json and logs are in {out}")
         print_training(metrics["training"])
-    given = {"--model": out, "--data": data} | {
+    given = {"--model": out} | {
         f"--{name.replace('_', '-')}": options[name]
         for name in ("base", "query", "labels", "embedding_column", "label_column")
     }
@@ -91,12 +89,12 @@ def train(
     if options["texts"] is not None:
         from lbhash.models.encoder import load_encoder
 
-        given["--columns"] = load_encoder(out).metadata["text_column"]  # so that a search shows the texts
+        given["--metadata"] = load_encoder(out).metadata["text_column"]  # so that a search shows the texts
     given |= {"--damaged": None if options["damaged"] == "refuse" else options["damaged"]}
     files = shlex.join(word for option, value in given.items() if value is not None for word in (option, str(value)))
     # Of one file all rows, queries too: they were held out for the evaluation, not from the collection.
     one = options["base"] is None and options["query"] is None and (images is not None or not is_split_folder(data))
-    typer.echo(f"next: lbhash index build {files}{' --split all' if one else ''} --out index")
+    typer.echo(f"next: lbhash index build {shlex.quote(data)} {files}{' --split all' if one else ''} --out index")
 
 
 def guidance_options(weight: str | None) -> dict[str, float | str] | None:

@@ -28,12 +28,13 @@ By = Literal["ratio", "map"]
 
 @with_options(new_data)
 def tune(
+    data: Data,
     out: Annotated[
-        Path, typer.Option(help="Folder of the trials, of which none is made again, the best settings and their model.")
+        Path,
+        typer.Option(help="Folder of the trials, the best settings and their model; a search goes on there."),
     ],
-    data: Data = "digits",
     method: Annotated[str, typer.Option(help="The host method (see 'lbhash methods').")] = "csq",
-    pull: Annotated[Pull | None, choice("The pull onto the centers: as of 'lbhash train'.")] = None,
+    pull: Annotated[Pull | None, choice("As for 'lbhash train'.")] = None,
     option: MethodOptions = None,
     bits: Annotated[int, typer.Option(help="Length of a code, 1 to 1,024.")] = 64,
     trials: Annotated[int, typer.Option(help="How many settings to try; the first are the defaults.")] = 20,
@@ -44,7 +45,7 @@ def tune(
     compare: Annotated[bool, typer.Option("--compare", help="Compute every trial's mAP too, and plot it.")] = False,
     held_out: Annotated[float, typer.Option(help="Share of each class's training rows used for validation.")] = 0.2,
     epochs: Annotated[int, typer.Option(help="Passes over the training rows.")] = 30,
-    recipe: Annotated[Recipe | None, choice("What is not searched, and the start: as of 'lbhash train'.")] = None,
+    recipe: Annotated[Recipe | None, choice("Settings that are not searched: as for 'lbhash train'.")] = None,
     prune: Annotated[bool, typer.Option(help="End a trial that is below the median of the trials before.")] = True,
     seed: Annotated[int, typer.Option(help="Seed of the search: the same seed gives the same trials.")] = 0,
     space: Annotated[Path | None, typer.Option(help="A JSON file of what to search instead of the default.")] = None,
@@ -52,7 +53,7 @@ def tune(
     as_json: Json = False,
     **source: Any,
 ) -> None:
-    """Search hyper-parameters by the lower bound of validation rows, and train with the best.
+    """Search for settings by the lower bound of validation rows, and train with the best.
 
     Images are embedded once, by a backbone that is not fine-tuned.
     """

@@ -63,7 +63,7 @@ def report_damaged(table: ImageTable, faults: Mapping[int, str], damaged: Damage
 
 def _report(said: str, damaged: Damaged) -> None:
     if damaged == "refuse":
-        raise ValueError(f"{said}; mend or remove them, or skip them (damaged 'skip')")
+        raise ValueError(f"{said}; mend or remove them, or skip them (damaged='skip')")
     print(f"{said}; they are skipped", file=sys.stderr)
 
 

@@ -334,7 +334,9 @@ class MilvusIndex(BaseIndex):
         rows = self._call("query", ids=[_STATE_ID], output_fields=[FIELD])
         state = rows[0][FIELD].get(_STATE) if rows else None
         if state is None:
-            raise ValueError(f"index is {self.address.shown!r}, which was never finished; build it again (--overwrite)")
+            raise ValueError(
+                f"index is {self.address.shown!r}, which was never finished; build it again with overwrite=True"
+            )
         return MilvusState(**state | {"schema": schema_from_text(state["schema"])})
 
     def _write_state(self, state: MilvusState) -> None:
@@ -388,11 +390,12 @@ def build_milvus(
     names = check_ids(ids, len(table.codes))
     check_schema(as_table(metadata, names, MilvusState()).schema)
     if address.file is not None and not address.file.resolve().parent.is_dir():
-        raise ValueError(f"out is {address.shown!r}, and there is no such folder")
+        raise ValueError(f"path is {address.shown!r}, and there is no such folder")
     client = connect(address)
     if read_settings(client, address) is not None:
         if not overwrite:
-            raise ValueError(f"out is {address.shown!r}, which already holds an index; give another, or --overwrite")
+            what = "which already holds an index; give another, or overwrite=True"
+            raise ValueError(f"path is {address.shown!r}, {what}")
         with connection_errors(address):
             client.drop_collection(address.collection, timeout=SECONDS)
     settings = {"bits": table.bits, "model": table.model, "kind": kind, "options": chosen}

@@ -29,7 +29,7 @@ def open_source(
     If ``stream``, rows are read while they are encoded, so that any number of them takes the same memory. If not,
     embeddings are read at once, and images are embedded into the cache. ``check`` looks for missing images first.
     """
-    column_schema(job.data, job.columns, one_file=job.base is None and job.query is None)
+    column_schema(job.data, job.metadata, one_file=job.base is None and job.query is None)
     hasher = load_hasher(job.model) if hasher is None else hasher
     images = job.images
     if images is None and holds_images(job.data):

@@ -22,7 +22,7 @@ class EncodingJob:
         split_seed: the seed of the split. If None, that of the training.
         images: how images are embedded. If None, by the model's own backbone.
         texts: how texts are embedded. If None, by the model's own encoder, if it has one.
-        columns: extra columns of the data that go with the codes.
+        metadata: columns of the data that go with the codes.
         batch_size: images in a pass through the backbone. If None, 32.
         precision: of the backbone. If None, 32.
         workers: processes that decode images beside the model. If None, as ``workers_of`` says.
@@ -41,7 +41,7 @@ class EncodingJob:
     split_seed: int | None = None
     images: ImageOptions | None = None
     texts: TextOptions | None = None
-    columns: tuple[str, ...] = ()
+    metadata: tuple[str, ...] = ()
     batch_size: int | None = None
     precision: Literal["32", "bf16"] | None = None
     workers: int | None = None

@@ -59,7 +59,7 @@ class Source:
         self.backbone, self.model, self.class_names = backbone, hasher.model_.fingerprint(), class_names
         self._content = split.embeddings if backbone is None else split.images.store
         self.unit = getattr(self._content, "unit", "rows")
-        self._columns = open_columns(job.data, job.columns, images)
+        self._columns = open_columns(job.data, job.metadata, images)
 
     def encode(
         self, parts: Sequence[range], advance: Callable[[int], None] = lambda rows: None, vectors: str = ""
@@ -102,7 +102,7 @@ class Source:
             **of_images,
             "data": Path(self.job.data).name,
             "split": self.job.split,
-            "columns": list(self.job.columns),
+            "metadata": list(self.job.metadata),
             "rows": len(self.rows),
             "files": fingerprint(*self._files()),
             "rows_and_labels": fingerprint(*content, *map(str, self.class_names)),

@@ -105,7 +105,7 @@ def command_line(name: str, settings: Settings) -> str:
         "--epochs": [settings.epochs],
         "--lr": [None if settings.lr is None else f"{settings.lr:g}"],
         "--bits": settings.bits,
-        "--methods": settings.methods,
+        "--method": settings.methods,
     }
     given = [(option, str(value)) for option, values in options.items() for value in values if value is not None]
     return shlex.join(["lbhash", "reproduce", name, *chain.from_iterable(given)])
