@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from threading import Lock
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -128,7 +128,8 @@ class Engine:
         index = self.index  # a search ends with the index that it began with
         queries = self._encode(index, given, images)
         searching = time.perf_counter()
-        found = _neighbors(index, queries, given)
+        by = _ranked_by(index, queries, given)
+        found = _neighbors(index, queries, given, by)
         items = iter(_items(index, np.concatenate([nearest.ids[0] for nearest, _ in found])))
         answers = []
         for (code, vectors, facts), (nearest, within) in zip(queries, found, strict=True):
@@ -144,7 +145,7 @@ class Engine:
         seconds = {"encode": searching - started, "search": ended - searching, "total": ended - started}
         return schemas.SearchAnswer(
             answers=answers,
-            ranking=given.ranked_by,
+            ranking=given.rerank or by,
             generation=index.generation,
             milliseconds=schemas.Milliseconds(**{name: round(1e3 * value, 3) for name, value in seconds.items()}),
         )
@@ -418,36 +419,49 @@ def _items(index: BaseIndex, ids: npt.ArrayLike) -> list[dict[str, Any]]:
     return items
 
 
+def _ranked_by(index: BaseIndex, queries: Sequence[_Encoded], options: schemas.Options) -> Literal["hamming", "real"]:
+    """Return what ranks codes: real outputs, if nothing else is asked for and all queries have them."""
+    if options.ranking is not None:
+        return options.ranking
+    has = isinstance(index, Index) and all("soft" in query.vectors for query in queries)
+    return "real" if has and options.radius is None else "hamming"
+
+
 def _neighbors(
-    index: BaseIndex, queries: Sequence[_Encoded], options: schemas.Options
+    index: BaseIndex, queries: Sequence[_Encoded], options: schemas.Options, by: Literal["hamming", "real"]
 ) -> list[tuple[SearchResult, int | None]]:
     """Return for each query what is found, and how many codes are within the radius (None if k is given)."""
-    radius, by, k = options.radius, options.ranked_by, options.most
+    radius, k = options.radius, options.most
 
     def known(field: str, name: str) -> npt.NDArray:
         for place, query in enumerate(queries):
             if name not in query.vectors:
                 why = f"which needs the real numbers of a query; queries.{place} has only a code"
-                raise ServiceError(422, f"{field} is {by!r}, {why}: give its embedding, text or image")
+                raise ServiceError(
+                    422, f"{field} is {getattr(options, field)!r}, {why}: give its embedding, text or image"
+                )
         return np.array([query.vectors[name] for query in queries])
 
     if options.rerank not in (None, index.vectors):
-        raise ServiceError(422, f"rerank is {by!r}, and the index stores {index.vectors or 'no vectors'}")
+        raise ServiceError(422, f"rerank is {options.rerank!r}, and the index stores {index.vectors or 'no vectors'}")
     if by == "real" and not isinstance(index, Index):
         raise ServiceError(422, f"ranking is 'real', and an index of kind {index.kind} compares codes only")
     codes = np.array([query.code for query in queries])
-    most = k if by == "hamming" else max(k, options.candidates or CANDIDATES)
+    again = options.rerank is not None
+    most = max(k, options.candidates or CANDIDATES) if again or radius is not None and by == "real" else k
     how: dict[str, Any] = {"codes": codes}
-    if options.ranking == "real":
+    if by == "real":
         how = {"outputs": known("ranking", "soft")}
     if options.rerank is not None:
         held = {options.rerank: known("rerank", options.rerank)}
-        how = (how if options.rerank == "embeddings" else {}) | held | {"rerank": by, "candidates": most}
+        how = (how if options.rerank == "embeddings" else {}) | held | {"rerank": options.rerank, "candidates": most}
     with blame_request():
         options.check_size(len(queries))
         if radius is not None:
             check_int(radius, "radius", 0, index.bits, "the length of a code")
-        if options.k is None and radius is not None and by == "hamming":  # one at a time, as each may find all codes
+        if (
+            options.k is None and radius is not None and by == "hamming" and not again
+        ):  # one at a time, as each may find all codes
             each = (index.range_search(code[None], radius, where=options.where).of(0) for code in codes)
             return [(Neighbors(distances[None, :k], ids[None, :k]).result(), len(ids)) for distances, ids in each]
         found = index.search(**how, k=most, where=options.where)

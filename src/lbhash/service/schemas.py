@@ -187,8 +187,9 @@ class Options(BaseModel, extra="forbid"):
     )
     ranking: Literal["hamming", "real"] | None = Field(
         None,
-        description="Rank by how many bits differ (hamming, the default), or by how well codes agree with the query's "
-        "real outputs, which a query by code or id does not have.",
+        description="Rank by how many bits differ (hamming), or by how far codes are from the query's real outputs "
+        "(real), which a query by code or id does not have. By default real if all queries have them and there is no "
+        "radius.",
     )
     rerank: Literal["outputs", "embeddings"] | None = Field(
         None, description="Rank the first candidates again by the vectors that the index stores."
@@ -202,12 +203,8 @@ class Options(BaseModel, extra="forbid"):
     @property
     def most(self) -> int:
         """How many neighbors a query gets at most."""
-        return self.k or (MAX_K if self.radius is not None and self.ranked_by == "hamming" else 10)
-
-    @property
-    def ranked_by(self) -> Literal["hamming", "real", "outputs", "embeddings"]:
-        """What orders the neighbors."""
-        return self.rerank or self.ranking or "hamming"
+        by_bits = self.rerank is None and self.ranking != "real"
+        return self.k or (MAX_K if self.radius is not None and by_bits else 10)
 
     def check_size(self, queries: int) -> None:
         """Raise ``ValueError`` if the answer to so many queries would be too large."""
@@ -344,8 +341,8 @@ class SearchAnswer(BaseModel):
 
     answers: list[Found] = Field(description="For each query, in their order.")
     ranking: Literal["hamming", "real", "outputs", "embeddings"] = Field(
-        description="What the distances are: Hamming distances, minus the agreement with the real outputs, or what the "
-        "stored outputs or embeddings rank by."
+        description="What the distances are: Hamming distances; the sum of the absolute real outputs over the bits that "
+        "differ; or what the stored outputs or embeddings rank by."
     )
     generation: int = Field(description="The generation of the index that was searched.")
     milliseconds: Milliseconds

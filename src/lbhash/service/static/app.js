@@ -11,7 +11,7 @@ const SAMPLES = 8;
 const TINY = 64; // pixels; smaller images are shown enlarged, with sharp pixels
 const NEIGHBORS = 12;
 const DOUBTFUL = 0.99; // of the rows, one of a hundred is as unlike the others
-const RANKINGS = { hamming: "bits that differ", real: "the query's outputs", outputs: "stored outputs", embeddings: "stored embeddings" };
+const RANKINGS = { real: "the query's outputs", hamming: "bits that differ", outputs: "stored outputs", embeddings: "stored embeddings" };
 const PATIENCE = 150; // milliseconds before the page shows that it waits
 
 let info = null;
@@ -49,7 +49,7 @@ function options() {
 
 function ranking() {
   const by = $("ranking").value;
-  return by === "hamming" ? {} : by === "real" ? { ranking: by } : { rerank: by };
+  return by === "real" ? {} : by === "hamming" ? { ranking: by } : { rerank: by }; // an item has no outputs: its bits count
 }
 
 // The row of the data that an item was made from, or null: the metadata have its number, or else it is the id.
@@ -121,7 +121,7 @@ function show(found) {
   const loosen = tight ? ` within ${counted(Number($("radius").value), "bit")} of this query` : "";
   const filtered = $("value").value.trim() ? ` where ${$("column").value} is ${$("value").value.trim()}` : "";
   $("empty-words").textContent = neighbors.length ? "" : `No code is${loosen}${filtered}.${tight ? " Choose a larger radius to find more." : ""}`;
-  const order = $("ranking").value === "hamming" ? "" : `, ranked by ${RANKINGS[$("ranking").value]}`;
+  const order = `, ranked by ${RANKINGS[found.ranking]}`;
   $("status").textContent = `${counted(neighbors.length, "neighbor")} in ${found.milliseconds.total.toFixed(1)} ms${filtered}${order}`;
   const main = longest([asked, ...neighbors]);
   $("cards").classList.toggle("wide", main !== null && !info.images);
@@ -203,7 +203,7 @@ function setUpOptions() {
   choices($("column"), columns.map((name) => [name, name]));
   // The query's outputs are known of a row or an image, or if the index has them.
   const able = info.rows !== null || info.takes_images || info.takes_texts;
-  const rankings = [...info.ranking.filter((name) => able || name !== "real"), ...info.rerank];
+  const rankings = [...Object.keys(RANKINGS).filter((name) => info.ranking.includes(name) && (able || name !== "real")), ...info.rerank];
   $("rankings").hidden = rankings.length < 2;
   choices($("ranking"), rankings.map((name) => [name, RANKINGS[name]]));
 }
@@ -253,7 +253,7 @@ function recallOptions() {
   if (known) $("column").value = given.get("column");
   $("value").value = (known && given.get("value")) || "";
   const by = given.get("rerank") ?? given.get("ranking");
-  $("ranking").value = [...$("ranking").options].some((option) => option.value === by) ? by : "hamming";
+  $("ranking").value = [...$("ranking").options].some((option) => option.value === by) ? by : $("ranking").options[0]?.value;
   saySliders();
 }
 
