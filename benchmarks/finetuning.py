@@ -36,7 +36,8 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader
 
 from lbhash.centers import class_centers
-from lbhash.losses import Task, build_objective
+from lbhash.losses import Task
+from lbhash.losses.registry import build_objective
 from lbhash.models.backbone import Backbone, pooled_output
 from lbhash.models.hash_model import HashModel
 from lbhash.training import Settings, train

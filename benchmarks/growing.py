@@ -21,7 +21,8 @@ from pathlib import Path
 import numpy as np
 
 from lbhash.codes.io import CodeTable
-from lbhash.index import Index, build_index
+from lbhash.index import Index
+from lbhash.index.factory import build_index
 from side_by_side import print_head, print_row
 
 READER = """

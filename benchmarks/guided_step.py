@@ -18,7 +18,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from lbhash.centers import class_centers
-from lbhash.losses import METHODS, Objective, Task, build_objective
+from lbhash.losses import Objective, Task
+from lbhash.losses.registry import METHODS, build_objective
 from lbhash.models.hash_model import HashModel
 from lbhash.models.surrogate import Surrogate
 from side_by_side import in_turns, options, print_head, print_row, seconds_of

@@ -27,7 +27,7 @@ from lbhash.codes.io import CodeTable
 from lbhash.data import load_table
 from lbhash.evaluation.neighbors import nearest_by_cosine, unit_rows
 from lbhash.hasher import name_of
-from lbhash.index import build_index
+from lbhash.index.factory import build_index
 from lbhash.reproduce.runs import Source
 from side_by_side import print_head, print_row, seconds_of
 

@@ -27,7 +27,8 @@ import numpy as np
 
 from lbhash.codes import pack_outputs
 from lbhash.codes.io import CodeTable
-from lbhash.index import Index, build_index
+from lbhash.index import Index
+from lbhash.index.factory import build_index
 from side_by_side import (
     in_turns,
     median_ratio,

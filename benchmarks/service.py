@@ -171,7 +171,7 @@ def prepare(folder: Path) -> None:
     from lbhash import Hasher
     from lbhash.codes.io import CodeTable
     from lbhash.data import load_dataset
-    from lbhash.index import build_index
+    from lbhash.index.factory import build_index
 
     dataset = load_dataset("digits")
     hasher = fit_split(Hasher(BITS, epochs=2, training=TrainingArguments(hidden=64, batch_size=16)), dataset.train, 10)

@@ -20,7 +20,7 @@ def digits_service(tmp_path_factory):
     from lbhash import Hasher
     from lbhash.codes.io import CodeTable
     from lbhash.data import load_dataset
-    from lbhash.index import build_index
+    from lbhash.index.factory import build_index
     from lbhash.service import Settings
 
     folder = tmp_path_factory.mktemp("service")

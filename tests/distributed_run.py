@@ -11,7 +11,7 @@ import torch.distributed as dist
 
 from conftest import Blobs
 from lbhash import TrainingArguments
-from lbhash.data import EmbeddingSplit
+from lbhash.data.split import EmbeddingSplit
 from lbhash.hasher import Hasher, fit_split
 from lbhash.training import Watcher, prepare, trainer
 from lbhash.training.settings import grouped

@@ -17,7 +17,8 @@ from lbhash.codes.io import CodeTable
 from lbhash.data import load_dataset, load_table
 from lbhash.evaluation.report import evaluate
 from lbhash.hasher import encode_split
-from lbhash.index import Index, build_index
+from lbhash.index import Index
+from lbhash.index.factory import build_index
 from lbhash.service import Settings, background, create_app
 from lbhash.service.rows import GrayRows, Usual, open_rows
 from lbhash.service.settings import MAX_BATCH

@@ -14,7 +14,8 @@ import pytest
 
 from app_answers import assert_refused, asynchronous, found, only, search, until, until_told
 from lbhash.codes.io import CodeTable
-from lbhash.index import DamagedIndexError, Index, build_index
+from lbhash.index import DamagedIndexError, Index
+from lbhash.index.factory import build_index
 from lbhash.service import Settings, create_app, engine
 
 pytestmark = pytest.mark.usefixtures("quiet")

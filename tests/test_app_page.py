@@ -15,7 +15,8 @@ from app_answers import only, search
 from app_service import barriers, until
 from lbhash.codes.io import CodeTable
 from lbhash.data import load_table
-from lbhash.index import Index, build_index
+from lbhash.index import Index
+from lbhash.index.factory import build_index
 from lbhash.service import Settings
 
 
@@ -333,7 +334,7 @@ def sentences(tmp_path_factory, serving):
 
     from lbhash import Hasher
     from lbhash.codes.io import CodeTable
-    from lbhash.index import build_index
+    from lbhash.index.factory import build_index
 
     folder = tmp_path_factory.mktemp("sentences")
     rng = np.random.default_rng(0)

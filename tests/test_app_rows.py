@@ -13,7 +13,7 @@ from PIL import Image
 from app_answers import HOME, assert_refused, only, png, search
 from lbhash import Hasher, TrainingArguments
 from lbhash.codes.io import CodeTable
-from lbhash.index import build_index
+from lbhash.index.factory import build_index
 from lbhash.service import Settings, background, create_app, engine
 from lbhash.service.rows import ImageRows, Rows, open_rows
 

@@ -18,7 +18,8 @@ from app_answers import HOME, assert_refused, only, search
 from lbhash import Hasher
 from lbhash.codes.io import CodeTable
 from lbhash.data import load_table
-from lbhash.index import Index, build_index, store
+from lbhash.index import Index, store
+from lbhash.index.factory import build_index
 from lbhash.service import Settings, create_app
 
 pytestmark = pytest.mark.usefixtures("quiet")

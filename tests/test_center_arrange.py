@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lbhash.centers import arrange_centers, class_centers, confused_distance, minimum_distance
-from lbhash.centers.arrange import SLACK
+from lbhash.centers import class_centers
+from lbhash.centers.arrange import SLACK, arrange_centers, confused_distance
+from lbhash.centers.distance import minimum_distance
 
 
 def distance(a, b):

@@ -15,17 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lbhash.centers import best as best_module
-from lbhash.centers import (
-    center_kinds,
-    class_centers,
-    describe,
-    design,
-    design_centers,
-    mean_distance,
-    minimum_distance,
-    store,
-)
-from lbhash.centers.distance import maximum_distance
+from lbhash.centers import center_kinds, class_centers, design, design_centers, store
+from lbhash.centers.distance import describe, maximum_distance, mean_distance, minimum_distance
 
 REACHED = {
     # Smallest distances of commit 719e62a that are above the best linear code's, by classes and bits.

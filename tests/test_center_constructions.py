@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lbhash.centers import minimum_distance
 from lbhash.centers.choose import choose_balanced, choose_one_sided, farthest_first
 from lbhash.centers.constructions.bch import bch_codes
 from lbhash.centers.constructions.bch import generator_matrix as bch_generator
@@ -23,6 +22,7 @@ from lbhash.centers.constructions.levenshtein import hadamard_code, levenshtein_
 from lbhash.centers.constructions.linear import best_words, span
 from lbhash.centers.constructions.reed_solomon import generator_matrix as rs_generator
 from lbhash.centers.constructions.stored import _stored, linear_codes, shortened_words, stored_blocks
+from lbhash.centers.distance import minimum_distance
 from lbhash.codes import unpack
 
 

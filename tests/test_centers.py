@@ -9,15 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lbhash.centers import (
-    bit_balance,
-    center_kinds,
-    class_centers,
-    describe,
-    mean_distance,
-    minimum_distance,
-    pairwise_distances,
-)
+from lbhash.centers import center_kinds, class_centers
+from lbhash.centers.distance import bit_balance, describe, mean_distance, minimum_distance, pairwise_distances
 
 KINDS = ["hadamard", "bch", "reed-solomon", "random"]
 """The paper's, which make any number of words."""

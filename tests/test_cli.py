@@ -19,8 +19,9 @@ from lbhash.codes import hamming_distances
 from lbhash.codes.io import CodeTable, read_codes
 from lbhash.data import load_dataset
 from lbhash.hasher import encode_split
-from lbhash.index import Index, build_index
-from lbhash.losses import METHODS
+from lbhash.index import Index
+from lbhash.index.factory import build_index
+from lbhash.losses.registry import METHODS
 from lbhash.models.encoder import load_encoder
 from lbhash.training.coders import CODERS
 from lbhash.training.loop import Training

@@ -22,7 +22,8 @@ from lbhash.cli.rules import in_words_of
 from lbhash.cli.usage import FORMER
 from lbhash.codes.io import CodeTable, read_codes, write_codes
 from lbhash.data import load_table
-from lbhash.index import Index, build_index
+from lbhash.index import Index
+from lbhash.index.factory import build_index
 from lbhash.tuning import tune
 
 FREE = {"where", "text", "image", "option", "neighbors"}

@@ -15,7 +15,8 @@ import lbhash
 from lbhash.cli.app import app
 from lbhash.comparison import study
 from lbhash.comparison.result import Comparison, Line
-from lbhash.data import Dataset, EmbeddingSplit
+from lbhash.data import Dataset
+from lbhash.data.split import EmbeddingSplit
 from lbhash.trials import ways
 from lbhash.trials.questions import Question
 

@@ -11,16 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.datasets import load_digits
 
-from lbhash.data import (
-    PROTOCOLS,
-    SPLITS,
-    Dataset,
-    EmbeddingSplit,
-    Protocol,
-    load_dataset,
-    load_table,
-    validation_dataset,
-)
+from lbhash.data import Dataset, load_dataset, load_table
+from lbhash.data.dataset import SPLITS
+from lbhash.data.holdout import validation_dataset
+from lbhash.data.protocols import PROTOCOLS, Protocol
+from lbhash.data.split import EmbeddingSplit
 
 rng = np.random.default_rng(5)
 X = rng.integers(0, 200, (60, 6)).astype(np.float32)

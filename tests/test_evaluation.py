@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lbhash.codes import pack, unpack
-from lbhash.evaluation.bound import bound
+from lbhash.evaluation.lower_bound import bound
 from lbhash.evaluation.neighbors import evaluate_neighbors
 from lbhash.evaluation.ranking import RankHistogram
 from lbhash.evaluation.recognition import knn_predict, linear_probe_predict

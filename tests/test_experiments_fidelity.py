@@ -4,7 +4,9 @@ import pytest
 import torch
 from benchmarks.experiments import fidelity
 
-from lbhash.losses import DSDH, HashNet, Task
+from lbhash.losses import Task
+from lbhash.losses.dsdh import DSDH
+from lbhash.losses.hashnet import HashNet
 
 
 def task():

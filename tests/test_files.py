@@ -13,8 +13,8 @@ import pytest
 import torch
 
 from lbhash.codes.io import CodeTable, read_codes, write_codes
-from lbhash.index import build_index
 from lbhash.index.export import export_index
+from lbhash.index.factory import build_index
 from lbhash.models.hash_model import HashModel
 from lbhash.pipeline.encode import encode
 from lbhash.pipeline.encoding.job import EncodingJob

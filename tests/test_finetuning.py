@@ -15,7 +15,8 @@ from torch import nn
 
 from image_tools import model_of, stored, stripes, write_backbone, write_stripes
 from lbhash import Hasher
-from lbhash.centers import arrange_centers, class_centers
+from lbhash.centers import class_centers
+from lbhash.centers.arrange import arrange_centers
 from lbhash.data.images import load_images
 from lbhash.hasher import NoBackboneError, encode_split, fit_split
 from lbhash.models.backbone import Backbone

@@ -22,9 +22,11 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from lbhash import Hasher, TrainingArguments, evaluate
 from lbhash.codes import pack, unpack
-from lbhash.data import EmbeddingSplit
+from lbhash.data.split import EmbeddingSplit
 from lbhash.hasher import encode_split, fit_split, name_of
-from lbhash.losses import CSQ, METHODS, Objective
+from lbhash.losses import Objective
+from lbhash.losses.csq import CSQ
+from lbhash.losses.registry import METHODS
 from lbhash.training.settings import grouped, side_by_side
 from lbhash.utils.labels import UNLABELED
 

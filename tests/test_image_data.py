@@ -11,9 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from image_tools import put, shade, shades
-from lbhash.data import PROTOCOLS, SPLITS, TRAIN_TEST_PROTOCOLS
+from lbhash.data.dataset import SPLITS
 from lbhash.data.images import FileImages, holds_images, load_images
 from lbhash.data.images.folders import read_image_files
+from lbhash.data.protocols import PROTOCOLS, TRAIN_TEST_PROTOCOLS
 from lbhash.pipeline.columns import ImagePaths
 
 

@@ -17,7 +17,7 @@ from PIL import Image
 from image_tools import stored, write_small_resnet
 from lbhash import Hasher
 from lbhash.codes.io import read_codes
-from lbhash.data import SPLITS
+from lbhash.data.dataset import SPLITS
 from lbhash.data.images import load_images
 from lbhash.hasher import encode_split
 from lbhash.pipeline.embeddings import embed_dataset, embedding_fingerprint

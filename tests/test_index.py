@@ -14,9 +14,11 @@ from lbhash.codes import hamming_distances, pack, unpack
 from lbhash.codes.io import CodeTable, read_codes, write_codes
 from lbhash.codes.real import Asked, signs_of
 from lbhash.data import load_dataset
-from lbhash.index import Index, build_index, check_model, metadata_of_codes
+from lbhash.index import Index
 from lbhash.index import store as store_module
+from lbhash.index.base import check_model
 from lbhash.index.export import export_index
+from lbhash.index.factory import build_index, metadata_of_codes
 from lbhash.index.kinds import KINDS
 from lbhash.pipeline.index import ids_of
 

@@ -19,7 +19,8 @@ from lbhash.codes import hamming_distances, unpack
 from lbhash.codes.io import CodeTable, read_codes, write_codes
 from lbhash.data import load_dataset
 from lbhash.hasher import encode_split, fit_split
-from lbhash.index import Index, build_index
+from lbhash.index import Index
+from lbhash.index.factory import build_index
 from lbhash.index.rerank import DISTANCE_WEIGHT
 
 

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from lbhash.codes.io import CodeTable
-from lbhash.index import Index, build_index
+from lbhash.index import Index
+from lbhash.index.factory import build_index
 
 
 def numbered(start, stop):

@@ -12,8 +12,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from lbhash.codes.io import CodeTable
-from lbhash.index import DamagedIndexError, Index, build_index
+from lbhash.index import DamagedIndexError, Index
 from lbhash.index.export import export_index
+from lbhash.index.factory import build_index
 from lbhash.index.files import BLOCK, Stored, StoredArray, write_array
 from lbhash.index.manifest import checksum
 from lbhash.index.store import MERGE

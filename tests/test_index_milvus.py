@@ -19,7 +19,9 @@ from hypothesis import strategies as st
 
 from lbhash.codes import hamming_distances
 from lbhash.codes.io import CodeTable, write_codes
-from lbhash.index import Index, build_index, check_model
+from lbhash.index import Index
+from lbhash.index.base import check_model
+from lbhash.index.factory import build_index
 from lbhash.index.milvus import collection as milvus_module
 from lbhash.index.milvus import connection as connection_module
 from lbhash.index.milvus.address import parse_address
@@ -54,7 +56,7 @@ def table_of(rng, count, bits, model="0a1b"):
 
 
 def flat_of(table, ids=None):
-    from lbhash.index import metadata_of_codes
+    from lbhash.index.factory import metadata_of_codes
 
     index = Index(table.bits, model=table.model)
     index.add(table.codes, table.rows if ids is None else ids, metadata_of_codes(table))

@@ -8,7 +8,8 @@ import pytest
 
 from lbhash.codes import hamming_distances, unpack
 from lbhash.codes.io import CodeTable
-from lbhash.index import Index, build_index
+from lbhash.index import Index
+from lbhash.index.factory import build_index
 from lbhash.index.lists import Lists
 from lbhash.index.probes import FOUND, choose
 

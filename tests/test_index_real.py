@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from lbhash.codes import hamming_distances, pack, unpack
 from lbhash.codes.io import CodeTable
 from lbhash.codes.real import signs_of
-from lbhash.index import Index, build_index
+from lbhash.index import Index
 from lbhash.index.blocks import Blocks, quantizer
+from lbhash.index.factory import build_index
 
 
 def slow(outputs, codes, ids, k):

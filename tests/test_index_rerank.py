@@ -8,7 +8,8 @@ from sklearn.metrics.pairwise import cosine_distances
 
 from lbhash.codes import pack
 from lbhash.codes.io import CodeTable
-from lbhash.index import Index, build_index
+from lbhash.index import Index
+from lbhash.index.factory import build_index
 from lbhash.index.rerank import DISTANCE_WEIGHT, reranked
 
 

@@ -14,8 +14,9 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from lbhash.codes import hamming_distances
 from lbhash.codes.io import CodeTable
-from lbhash.index import Index, build_index
+from lbhash.index import Index
 from lbhash.index import store as store_module
+from lbhash.index.factory import build_index
 from lbhash.index.kinds import KINDS
 
 BITS = 10

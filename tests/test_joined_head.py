@@ -9,7 +9,7 @@ from sklearn.linear_model import LogisticRegression
 
 from lbhash import Hasher, evaluate
 from lbhash.codes import pack
-from lbhash.data import EmbeddingSplit
+from lbhash.data.split import EmbeddingSplit
 from lbhash.models.hash_model import HashModel
 from lbhash.training import class_posterior
 from lbhash.training.class_posterior import STRENGTHS, WEIGHTS, _fits, choose

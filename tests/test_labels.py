@@ -11,13 +11,15 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lbhash import Hasher, TrainingArguments, bound, compare, evaluate
+from lbhash import Hasher, TrainingArguments, compare, evaluate
 from lbhash.codes import as_packed, pack
 from lbhash.codes.io import CodeTable, read_codes, write_codes
-from lbhash.data import check_embeddings, load_table
+from lbhash.data import load_table
+from lbhash.data.readers import check_embeddings
+from lbhash.evaluation import bound
 from lbhash.evaluation.recognition import knn_predict, linear_probe_predict
 from lbhash.evaluation.report import evaluate_parts
-from lbhash.index import build_index
+from lbhash.index.factory import build_index
 from lbhash.utils.labels import Labels, check_numbers, class_array, in_one_order, label_value, one_hot, read_labels
 
 LARGE = 2**53  # from which on float64 does not hold every whole number

@@ -12,7 +12,7 @@ from sklearn.datasets import load_digits
 from sklearn.linear_model import Ridge
 
 import lbhash.training.confusion as module
-from lbhash.data import EmbeddingSplit
+from lbhash.data.split import EmbeddingSplit
 from lbhash.training.confusion import PENALTIES, confusion
 
 

@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import lbhash.evaluation.bound
+import lbhash.evaluation.lower_bound
 from lbhash.codes import pack
-from lbhash.evaluation.bound import bound, quotient
+from lbhash.evaluation.lower_bound import bound, quotient
 from lbhash.evaluation.metrics import average_precision
 from lbhash.evaluation.ranking import RankHistogram
 from lbhash.utils.labels import one_hot
@@ -67,7 +67,7 @@ def test_bound_is_that_of_a_slow_one(seed, bits, multi, percentile, inter_percen
     if multi:
         hot |= rng.random(hot.shape) < 0.3
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(lbhash.evaluation.bound, "_CHUNK", chunk)
+        patch.setattr(lbhash.evaluation.lower_bound, "_CHUNK", chunk)
         found = bound(
             pack(signs), hot if multi else labels, percentile, inter_percentile=inter_percentile, classes=5, bits=bits
         )

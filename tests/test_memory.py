@@ -7,11 +7,12 @@ import pyarrow.parquet as pq
 import pytest
 import torch
 
-from lbhash import Hasher, bound
+from lbhash import Hasher
 from lbhash.codes.io import read_codes
 from lbhash.data import load_table
 from lbhash.data.images import FileImages
 from lbhash.data.readers import read_table
+from lbhash.evaluation import bound
 from lbhash.utils import memory
 from lbhash.utils.labels import read_labels
 from lbhash.utils.memory import check_memory, gibibytes, shortage

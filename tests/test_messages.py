@@ -10,15 +10,18 @@ import numpy as np
 import pytest
 import typer
 
-from lbhash import Hasher, bound, class_centers, compare, evaluate
+from lbhash import Hasher, compare, evaluate
+from lbhash.centers import class_centers
 from lbhash.cli.app import app
 from lbhash.cli.rules import RULES
 from lbhash.codes import as_packed, convert, pack
 from lbhash.codes.io import CodeTable, read_codes, write_codes
 from lbhash.data import load_dataset, load_table
+from lbhash.evaluation import bound
 from lbhash.evaluation.neighbors import evaluate_neighbors
 from lbhash.evaluation.recognition import knn_predict
-from lbhash.index import Index, build_index
+from lbhash.index import Index
+from lbhash.index.factory import build_index
 from lbhash.training.settings import arguments, grouped
 
 SMALL = {"bits": 8, "epochs": 1, "hidden": 0}

@@ -14,20 +14,16 @@ from tests.slow_objectives import CLASSES, ROWS, SLOW, label_sets
 
 from lbhash.codes import pack
 from lbhash.evaluation.report import evaluate
-from lbhash.losses import (
-    CSQ,
-    DBDH,
-    DCH,
-    DSDH,
-    METHODS,
-    GreedyHash,
-    HashNet,
-    SurrogatePull,
-    Task,
-    build_objective,
-    recommended,
-)
+from lbhash.losses import Task
 from lbhash.losses.classes import majority
+from lbhash.losses.csq import CSQ
+from lbhash.losses.dbdh import DBDH
+from lbhash.losses.dch import DCH
+from lbhash.losses.dsdh import DSDH
+from lbhash.losses.greedyhash import GreedyHash
+from lbhash.losses.hashnet import HashNet
+from lbhash.losses.pulls import SurrogatePull
+from lbhash.losses.registry import METHODS, build_objective, recommended
 
 BITS = 6
 

@@ -11,7 +11,9 @@ from torch import nn
 
 from lbhash import Hasher
 from lbhash.hasher import name_of
-from lbhash.losses import CSQ, METHODS, Objective, build_objective, find_method, method_name, stored_method
+from lbhash.losses import Objective
+from lbhash.losses.csq import CSQ
+from lbhash.losses.registry import METHODS, build_objective, find_method, method_name, stored_method
 from lbhash.training.settings import grouped
 from lbhash.tuning.space import default_space
 

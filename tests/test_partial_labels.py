@@ -13,14 +13,16 @@ from sklearn.linear_model import LogisticRegression
 
 from lbhash import Hasher
 from lbhash.codes.io import CodeTable, read_codes, write_codes
-from lbhash.data import EmbeddingSplit, hold_out, load_dataset, load_table
+from lbhash.data import load_dataset, load_table
+from lbhash.data.holdout import hold_out
+from lbhash.data.split import EmbeddingSplit
 from lbhash.hasher import fit_split
 from lbhash.losses import Objective
 from lbhash.training.class_posterior import GUESSING
 from lbhash.training.coders.sne import neighbor_loss
 from lbhash.training.partial import WEIGHT, WithNeighbors, with_guesses
 from lbhash.training.settings import grouped
-from lbhash.tuning import search
+from lbhash.tuning.tuner import search
 from lbhash.utils.labels import UNLABELED, Labels, has_label, read_labels
 from training_tools import Stop
 

@@ -28,12 +28,13 @@ from image_tools import (
     write_lists,
     write_nuswide,
 )
-from lbhash.data import SPLITS, TRAIN_TEST_PROTOCOLS
+from lbhash.data.dataset import SPLITS
 from lbhash.data.images import FileImages, holds_images, load_images
 from lbhash.data.images.cifar import read_cifar, read_pickle
 from lbhash.data.images.imagenet import read_imagenet
 from lbhash.data.images.list_files import read_image_lists
 from lbhash.data.images.nuswide import read_nuswide
+from lbhash.data.protocols import TRAIN_TEST_PROTOCOLS
 from lbhash.pipeline.columns import ImagePaths, open_columns
 from lbhash.pipeline.prepare import prepare
 from lbhash.utils.checksums import check_file

@@ -5,7 +5,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from lbhash.losses import CSQ, METHODS, BitsPull, Objective, SurrogatePull, Task
+from lbhash.losses import Objective, Task
+from lbhash.losses.csq import CSQ
+from lbhash.losses.pulls import BitsPull, SurrogatePull
+from lbhash.losses.registry import METHODS
 from lbhash.models.surrogate import Surrogate
 
 BITS = 20  # blocks of 8, 8 and 4

@@ -14,7 +14,7 @@ from PIL import Image
 from image_tools import put, shade, shades, stored, stripes, write_backbone
 from lbhash import Hasher, TrainingArguments, evaluate
 from lbhash.codes import pack
-from lbhash.data import SPLITS
+from lbhash.data.dataset import SPLITS
 from lbhash.data.images import ListedImages, load_images
 from lbhash.data.images.decoding import as_image, decode_image
 from lbhash.evaluation.neighbors import evaluate_neighbors

@@ -11,7 +11,7 @@ from importlib.resources import files
 import numpy as np
 import pytest
 
-from lbhash.data import EmbeddingSplit
+from lbhash.data.split import EmbeddingSplit
 from lbhash.evaluation.metrics import lowest_average_precision
 from lbhash.reproduce import Settings, experiments, posterior_2bits, posterior_8, posterior_16, run_experiment, theory
 from lbhash.reproduce.distributions import (

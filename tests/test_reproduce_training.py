@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 
 from lbhash import TrainingArguments, evaluate
-from lbhash.centers import class_centers, minimum_distance
-from lbhash.data import EmbeddingSplit
-from lbhash.evaluation.bound import bound
+from lbhash.centers import class_centers
+from lbhash.centers.distance import minimum_distance
+from lbhash.data.split import EmbeddingSplit
+from lbhash.evaluation.lower_bound import bound
 from lbhash.evaluation.recognition import classifier_predict
 from lbhash.hasher import Hasher, encode_split, fit_split
 from lbhash.reproduce import Settings, curves, experiments, paper, tsne

@@ -6,11 +6,13 @@ import numpy as np
 import pytest
 
 from lbhash import Hasher
-from lbhash.centers import arrange_centers, center_kinds, class_centers
+from lbhash.centers import center_kinds, class_centers
+from lbhash.centers.arrange import arrange_centers
 from lbhash.centers.targets import ARRANGED, check_center_kind, task_center_kinds, task_centers
-from lbhash.data import EmbeddingSplit
+from lbhash.data.split import EmbeddingSplit
 from lbhash.hasher import fit_split
-from lbhash.losses import METHODS, Objective, uses_centers
+from lbhash.losses import Objective
+from lbhash.losses.registry import METHODS, uses_centers
 from lbhash.training.confusion import confusion
 from lbhash.training.settings import grouped
 

@@ -9,10 +9,13 @@ import pytest
 import torch
 
 from lbhash.codes import pack
-from lbhash.data import EmbeddingSplit, load_dataset
-from lbhash.evaluation.bound import bound
+from lbhash.data import load_dataset
+from lbhash.data.split import EmbeddingSplit
+from lbhash.evaluation.lower_bound import bound
 from lbhash.hasher import Hasher, fit_split
-from lbhash.losses import CSQ, Task, build_objective
+from lbhash.losses import Task
+from lbhash.losses.csq import CSQ
+from lbhash.losses.registry import build_objective
 from lbhash.models.hash_model import HashModel
 from lbhash.pipeline.train import train_model
 from lbhash.training import Settings, Watcher, train

@@ -14,10 +14,10 @@ from hypothesis.extra import numpy as npst
 
 from lbhash import evaluate
 from lbhash.codes import pack
-from lbhash.data import hold_out
-from lbhash.evaluation.bound import bound
+from lbhash.data.holdout import hold_out
+from lbhash.evaluation.lower_bound import bound
 from lbhash.hasher import Hasher, fit_split
-from lbhash.losses import CSQ
+from lbhash.losses.csq import CSQ
 from lbhash.training.checkpoints import write_checkpoint
 from lbhash.training.epoch_metrics import EncodedRows, evaluate_epoch, packed
 from lbhash.training.settings import grouped

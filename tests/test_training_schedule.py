@@ -9,7 +9,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lbhash.losses import Task, build_objective
+from lbhash.losses import Task
+from lbhash.losses.registry import build_objective
 from lbhash.models.hash_model import HashModel
 from lbhash.training import Settings, train
 from lbhash.training.batches import DistributedBatchSampler, ShuffledBatches

@@ -9,8 +9,9 @@ import pytest
 import torch
 from torch import nn
 
-from lbhash.data import EmbeddingSplit
-from lbhash.losses import Objective, Task, build_objective
+from lbhash.data.split import EmbeddingSplit
+from lbhash.losses import Objective, Task
+from lbhash.losses.registry import build_objective
 from lbhash.training import Settings, TrainingRows, train
 from lbhash.training.schedule import Schedule
 from training_tools import Recorder, Stop, part_of

@@ -16,19 +16,22 @@ from optuna.distributions import CategoricalDistribution, FloatDistribution, Int
 from optuna.trial import create_trial
 
 from image_tools import write_backbone, write_stripes
-from lbhash import Hasher, TrainingArguments, bound, evaluate
+from lbhash import Hasher, TrainingArguments, evaluate
 from lbhash.codes import pack
-from lbhash.data import EmbeddingSplit, hold_out
 from lbhash.data.dataset import Dataset
+from lbhash.data.holdout import hold_out
+from lbhash.data.split import EmbeddingSplit
+from lbhash.evaluation import bound
 from lbhash.evaluation.diagnostics import FEW_ROWS, diagnose_rows, diagnose_values
 from lbhash.evaluation.held_out import leave_one_out_map, score_codes
 from lbhash.hasher import encode_split, fit_split
-from lbhash.losses import METHODS
+from lbhash.losses.registry import METHODS
 from lbhash.training.confusion import confusion
 from lbhash.training.settings import grouped
-from lbhash.tuning import default_space, read_space, search, tune
+from lbhash.tuning import tune
 from lbhash.tuning.found import as_dict, best_trial, score_of, state_of
-from lbhash.tuning.space import checked_space, from_entry, starting_point, with_params
+from lbhash.tuning.space import checked_space, default_space, from_entry, read_space, starting_point, with_params
+from lbhash.tuning.tuner import search
 
 SMALL = {
     "lr": FloatDistribution(1e-4, 1e-1, log=True),

@@ -11,8 +11,9 @@ from sklearn.linear_model import LogisticRegression
 
 from lbhash import Hasher
 from lbhash.codes import hamming_distances, pack, unpack
-from lbhash.data import Dataset, EmbeddingSplit, load_dataset
+from lbhash.data import Dataset, load_dataset
 from lbhash.data.protocols import PROTOCOLS, trained_classes
+from lbhash.data.split import EmbeddingSplit
 from lbhash.pipeline.unseen import evaluate_unseen
 from lbhash.training.settings import grouped
 from lbhash.trials import questions

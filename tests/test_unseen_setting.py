@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from lbhash import Hasher
-from lbhash.data import EmbeddingSplit
 from lbhash.data.images import ImageSplit, ImageTable, ListedImages
+from lbhash.data.split import EmbeddingSplit
 from lbhash.hasher import fit_split
 from lbhash.training.settings import grouped
 from lbhash.tuning import tune

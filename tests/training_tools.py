@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from lbhash.data import EmbeddingSplit
+from lbhash.data.split import EmbeddingSplit
 from lbhash.training import Watcher
 
 PROCESSES = multiprocessing.get_context("forkserver")

@@ -26,7 +26,7 @@ from scipy.optimize import minimize
 
 from lbhash.centers import arrange, class_centers
 from lbhash.centers.distance import mean_distance, minimum_distance, pairwise_distances
-from lbhash.data import hold_out
+from lbhash.data.holdout import hold_out
 from lbhash.reproduce.runs.sources import Source
 from lbhash.training.confusion import confusion
 

@@ -14,9 +14,9 @@ from itertools import product
 import pandas as pd
 from benchmarks.experiments.shared import markdown, options, show, write_csv
 
-from lbhash.centers import minimum_distance
 from lbhash.centers.best import best_centers
 from lbhash.centers.bounds import proof
+from lbhash.centers.distance import minimum_distance
 
 PART = "distances"
 CLASSES = (2, 10, 21, 100, 150, 200, 365, 1000, 10000, 21841)

@@ -23,8 +23,8 @@ import pandas as pd
 import seaborn as sns
 from benchmarks.experiments.shared import fitted, markdown, options, run, save, show, write_csv
 
-from lbhash.data import EmbeddingSplit
 from lbhash.data.holdout import validation_dataset
+from lbhash.data.split import EmbeddingSplit
 from lbhash.hasher import Hasher, fit_split
 from lbhash.models.hash_model import HashModel
 from lbhash.reproduce.runs.sources import Source

@@ -22,9 +22,16 @@ from benchmarks.experiments.shared import fitted, held_out, markdown, options, r
 from torch import Tensor
 
 from lbhash.hasher import Hasher
-from lbhash.losses import CSQ, DBDH, DCH, DSDH, GreedyHash, HashNet, Objective, SurrogatePull, Task
+from lbhash.losses import Objective, Task
 from lbhash.losses.classes import one_hot
+from lbhash.losses.csq import CSQ
+from lbhash.losses.dbdh import DBDH
+from lbhash.losses.dch import DCH
+from lbhash.losses.dsdh import DSDH
+from lbhash.losses.greedyhash import GreedyHash
+from lbhash.losses.hashnet import HashNet
 from lbhash.losses.pairs import likelihood_loss, pair_mean, similar
+from lbhash.losses.pulls import SurrogatePull
 from lbhash.training.schedule import Schedule
 from lbhash.trials.trial import Trial
 

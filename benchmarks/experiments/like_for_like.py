@@ -28,8 +28,8 @@ import seaborn as sns
 from benchmarks.experiments.shared import asked, markdown, missing, options, read_csv, run, save, show, write_csv
 
 from lbhash.hasher import Hasher
-from lbhash.losses import METHODS as LOSSES
-from lbhash.losses import recommended
+from lbhash.losses.registry import METHODS as LOSSES
+from lbhash.losses.registry import recommended
 from lbhash.reproduce.runs.experiment_settings import METHODS
 from lbhash.reproduce.runs.sources import Source
 from lbhash.training.settings import grouped

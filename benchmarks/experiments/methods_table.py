@@ -38,7 +38,7 @@ from benchmarks.experiments.shared import (
 from lbhash.data import Dataset, load_dataset
 from lbhash.evaluation.report import evaluate
 from lbhash.hasher import Hasher
-from lbhash.losses import METHODS
+from lbhash.losses.registry import METHODS
 from lbhash.reproduce.runs.sources import Source
 from lbhash.training.coders import CODERS
 from lbhash.training.settings import LABEL_FREE, grouped

@@ -19,8 +19,9 @@ import numpy as np
 import pandas as pd
 from benchmarks.experiments.shared import markdown, options, run, show
 
-from lbhash.data import EmbeddingSplit, hold_out
+from lbhash.data.holdout import hold_out
 from lbhash.data.protocols import trained_classes
+from lbhash.data.split import EmbeddingSplit
 from lbhash.hasher import Hasher, fit_split, name_of
 from lbhash.reproduce.runs.sources import Source
 from lbhash.training.coders import learns_classes

@@ -43,10 +43,11 @@ from torch import Tensor
 from lbhash.centers import class_centers
 from lbhash.centers.arrange import arrange_centers, confused_distance
 from lbhash.centers.distance import minimum_distance, pairwise_distances
-from lbhash.data import EmbeddingSplit
+from lbhash.data.split import EmbeddingSplit
 from lbhash.hasher import Hasher, fit_split
-from lbhash.losses import Task, recommended
+from lbhash.losses import Task
 from lbhash.losses.csq import CSQ
+from lbhash.losses.registry import recommended
 from lbhash.training.confusion import confusion
 from lbhash.training.settings import grouped
 from lbhash.trials.intervals import Interval

@@ -18,7 +18,8 @@ import pandas as pd
 import seaborn as sns
 from pandas.api.typing import SeriesGroupBy
 
-from lbhash.data import EmbeddingSplit, hold_out
+from lbhash.data.holdout import hold_out
+from lbhash.data.split import EmbeddingSplit
 from lbhash.evaluation.held_out import leave_one_out_map
 from lbhash.hasher import Hasher, fit_split, name_of
 from lbhash.reproduce.runs.sources import Source

@@ -1,6 +1,6 @@
 """Learning to hash, guided by a lower bound of the codes' performance.
 
-``Hasher`` learns codes, ``evaluate`` and ``bound`` tell how good they are, ``class_centers`` puts the classes apart.
+``Hasher`` learns codes, ``Index`` searches them, ``evaluate`` tells how good they are, ``compare`` what else to take.
 Heavy libraries are loaded where they are first used, so that importing this package costs next to nothing.
 """
 
@@ -13,13 +13,11 @@ from lbhash.utils.lazy import lazy_names
 from lbhash.utils.version import __version__
 
 if TYPE_CHECKING:
-    from lbhash.centers import class_centers
     from lbhash.codes import convert, hamming_distances, pack, unpack
     from lbhash.codes.io import CodeTable, read_codes, write_codes
     from lbhash.comparison.result import Comparison
     from lbhash.comparison.study import compare
     from lbhash.data import load_dataset
-    from lbhash.evaluation.bound import Bound, bound
     from lbhash.evaluation.report import Report, evaluate
     from lbhash.hasher import Hasher
     from lbhash.index import Index, SearchResult
@@ -29,7 +27,6 @@ if TYPE_CHECKING:
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 __all__ = [
-    "Bound",
     "CodeTable",
     "Comparison",
     "Hasher",
@@ -38,8 +35,6 @@ __all__ = [
     "SearchResult",
     "TrainingArguments",
     "__version__",
-    "bound",
-    "class_centers",
     "compare",
     "convert",
     "evaluate",
@@ -55,7 +50,6 @@ __all__ = [
 __getattr__ = lazy_names(
     __name__,
     {
-        "Bound": "evaluation.bound",
         "CodeTable": "codes.io",
         "Comparison": "comparison.result",
         "Hasher": "hasher",
@@ -63,8 +57,6 @@ __getattr__ = lazy_names(
         "Report": "evaluation.report",
         "SearchResult": "index",
         "TrainingArguments": "training.settings",
-        "bound": "evaluation.bound",
-        "class_centers": "centers",
         "compare": "comparison.study",
         "convert": "codes",
         "evaluate": "evaluation.report",

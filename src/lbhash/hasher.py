@@ -16,9 +16,10 @@ import numpy as np
 import numpy.typing as npt
 
 from lbhash.codes import PackedCodes, code_bytes, unpack
-from lbhash.data import EmbeddingSplit, Split, check_embeddings
 from lbhash.data.given import EMBEDDING, check_images, check_texts, from_table, holds_images, items, matrix
 from lbhash.data.images import ImageSplit, ImageTable, ListedImages
+from lbhash.data.readers import check_embeddings
+from lbhash.data.split import EmbeddingSplit, Split
 from lbhash.models.encoder import Encoder, load_encoder
 from lbhash.models.folder import check_model_folder
 from lbhash.training.settings import (

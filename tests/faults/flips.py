@@ -236,7 +236,7 @@ def flip_index_add(run: Run) -> None:
 def _segments(folder: str) -> None:
     """Build an index of seven small segments; the next one merges them."""
     from lbhash.codes.io import CodeTable
-    from lbhash.index import build_index
+    from lbhash.index.factory import build_index
 
     rng = np.random.default_rng(3)
     codes = rng.integers(0, 256, (210, BITS // 8), dtype=np.uint8)

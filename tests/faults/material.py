@@ -75,7 +75,7 @@ class Material:
 
 def _build(folder: str, kind: str, vectors: bool) -> None:
     from lbhash.codes.io import CodeTable
-    from lbhash.index import build_index
+    from lbhash.index.factory import build_index
 
     rng, ids = np.random.default_rng(1), IDS
     codes = rng.integers(0, 256, (1700, BITS // 8), dtype=np.uint8)

@@ -46,7 +46,7 @@ def writers(run: Run) -> None:
 
 def _begin(folder: str) -> None:
     from lbhash.codes.io import CodeTable
-    from lbhash.index import build_index
+    from lbhash.index.factory import build_index
 
     build_index(CodeTable(_codes(np.arange(100)), 32, np.arange(100)), folder)
 

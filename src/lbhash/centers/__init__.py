@@ -7,44 +7,13 @@ how far apart they are, and whether that is proven to be the largest possible di
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from lbhash.centers.bounds import proof
 from lbhash.centers.design import KINDS, CenterDesign, make_centers
-from lbhash.centers.distance import (
-    Centers,
-    bit_balance,
-    check_centers,
-    check_size,
-    describe,
-    mean_distance,
-    minimum_distance,
-    pairwise_distances,
-)
-from lbhash.utils.lazy import lazy_names
+from lbhash.centers.distance import Centers, check_size, minimum_distance
 from lbhash.utils.memory import check_memory
 from lbhash.utils.validation import check_choice, check_int
 
-if TYPE_CHECKING:
-    from lbhash.centers.arrange import arrange_centers, confused_distance
-
-__all__ = [
-    "CenterDesign",
-    "Centers",
-    "arrange_centers",
-    "bit_balance",
-    "center_kinds",
-    "check_centers",
-    "class_centers",
-    "confused_distance",
-    "describe",
-    "design_centers",
-    "mean_distance",
-    "minimum_distance",
-    "pairwise_distances",
-]
-
-__getattr__ = lazy_names(__name__, {"arrange_centers": "arrange", "confused_distance": "arrange"})  # which takes Numba
+__all__ = ["class_centers", "design_centers"]
 
 
 def center_kinds() -> list[str]:
@@ -53,7 +22,7 @@ def center_kinds() -> list[str]:
 
 
 def class_centers(classes: int, bits: int, kind: str = "best", seed: int = 0) -> Centers:
-    """Make class centers.
+    """Make class centers that are far apart.
 
     Args:
         classes: number of classes C, from 1 to ``2**bits``.

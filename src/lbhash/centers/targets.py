@@ -9,7 +9,8 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 
-from lbhash.centers import Centers, center_kinds, class_centers
+from lbhash.centers import center_kinds, class_centers
+from lbhash.centers.distance import Centers
 from lbhash.utils.validation import check_choice
 
 ARRANGED = "arranged"

@@ -19,7 +19,8 @@ from lbhash.comparison.study import compare_dataset
 from lbhash.data import Dataset, load_dataset
 from lbhash.evaluation.report import evaluate
 from lbhash.hasher import Hasher, encode_split, fit_split
-from lbhash.index import BaseIndex, build_index
+from lbhash.index.base import BaseIndex
+from lbhash.index.factory import build_index
 from lbhash.pipeline.unseen import evaluate_unseen
 from lbhash.training.coders import coder_of
 from lbhash.training.settings import grouped

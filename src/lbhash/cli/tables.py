@@ -313,7 +313,7 @@ def method_rows() -> list[dict[str, Any]]:
 
     Settings are for 32 and for 64 bits. The hosts come first, then the coders, which have no pull.
     """
-    from lbhash.losses import METHODS, PULLS, recommended
+    from lbhash.losses.registry import METHODS, PULLS, recommended
     from lbhash.training.coders import CODERS
 
     kinds: dict[str, Any] = {**METHODS, **CODERS}

@@ -13,8 +13,12 @@ import numpy.typing as npt
 
 from lbhash.codes.packing import MAX_BITS
 from lbhash.comparison.result import Comparison, Line
-from lbhash.data import Dataset, EmbeddingSplit, EmbeddingTable, check_embeddings, hold_out
+from lbhash.data import Dataset
+from lbhash.data.holdout import hold_out
 from lbhash.data.protocols import trained_classes
+from lbhash.data.readers import check_embeddings
+from lbhash.data.split import EmbeddingSplit
+from lbhash.data.table import EmbeddingTable
 from lbhash.hasher import Hasher
 from lbhash.training.settings import grouped
 from lbhash.trials import ways

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from lbhash.codes import PackedCodes, hamming_distances, pack
-from lbhash.evaluation.bound import Bound
+from lbhash.evaluation.lower_bound import Bound
 from lbhash.utils.labels import Numbers, one_hot
 
 FEW_ROWS = 5

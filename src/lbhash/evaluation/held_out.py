@@ -1,7 +1,7 @@
 """The score of validation rows' codes, by the lower bound and by their mean average precision.
 
-The ratio is that of the codes against the centers of these same codes (``lbhash.evaluation.bound``), not against those
-that were designed: it then holds for methods without designed centers, and sees classes that have fallen together.
+The ratio is that of the codes against the centers of these same codes (``lbhash.evaluation.lower_bound``), not against
+those that were designed: it then holds for methods without designed centers, and sees classes that fell together.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from lbhash.codes import PackedCodes, check_codes, check_width
-from lbhash.evaluation.bound import bound_of_parts, quotient
 from lbhash.evaluation.diagnostics import Diagnostic, diagnose_codes
+from lbhash.evaluation.lower_bound import bound_of_parts, quotient
 from lbhash.evaluation.metrics import average_precision
 from lbhash.evaluation.parts import Part, in_turn
 from lbhash.evaluation.ranking import RankHistogram, Ranking

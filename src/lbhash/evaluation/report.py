@@ -15,7 +15,7 @@ import numpy.typing as npt
 from lbhash.codes import PackedCodes, as_packed_alike, check_codes, check_same_width, check_width
 from lbhash.codes.real import check_outputs, outputs_bits
 from lbhash.evaluation import metrics
-from lbhash.evaluation.bound import Bound, bound_of_parts
+from lbhash.evaluation.lower_bound import Bound, bound_of_parts
 from lbhash.evaluation.metrics import Curve, Empty, Normalize, curves
 from lbhash.evaluation.metrics.common import EMPTY, NORMALIZE, Floats
 from lbhash.evaluation.parts import Classes, Part, Share, class_numbers, in_turn, positions

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from lbhash.index.base import BaseIndex, check_model
-from lbhash.index.factory import build_index, check_build, metadata_of_codes
+from typing import TYPE_CHECKING
+
+import lbhash.index.factory  # noqa: F401  # which opens addresses of Milvus, too
 from lbhash.index.files import DamagedIndexError
 from lbhash.index.ids import UnknownIdError
 from lbhash.index.results import SearchResult
 from lbhash.index.store import Index
+from lbhash.utils.lazy import lazy_names
 
-__all__ = [
-    "BaseIndex",
-    "DamagedIndexError",
-    "Index",
-    "SearchResult",
-    "UnknownIdError",
-    "build_index",
-    "check_build",
-    "check_model",
-    "metadata_of_codes",
-]
+if TYPE_CHECKING:
+    from lbhash.index.export import export_index
+
+__all__ = ["DamagedIndexError", "Index", "SearchResult", "UnknownIdError", "export_index"]
+
+__getattr__ = lazy_names(__name__, {"export_index": "export"})  # which takes pyarrow.parquet

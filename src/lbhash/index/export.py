@@ -37,6 +37,14 @@ def export_index(index: BaseIndex, out: str | Path, to: str = "parquet") -> dict
     Raises:
         ValueError: ``to`` is none of the formats, ``out`` has another suffix, or a text of a column holds the
             character 0, which SQL cannot hold.
+
+    >>> import tempfile
+    >>> from lbhash import Index, pack
+    >>> index = Index(bits=2)
+    >>> ids = index.add(pack([[-1, 1], [1, 1]]))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     export_index(index, f"{folder}/codes.parquet")["codes"]
+    2
     """
     to = check_choice(to, "to", tuple(FORMATS))
     suffix, write = FORMATS[to]

@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from lbhash.data import Dataset, EmbeddingSplit
+from lbhash.data import Dataset
+from lbhash.data.split import EmbeddingSplit
 from lbhash.evaluation.report import class_means
 from lbhash.hasher import Hasher
 from lbhash.trials import ways

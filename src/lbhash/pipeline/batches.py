@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from lbhash.data import check_embeddings
 from lbhash.data.images import ImageStore
 from lbhash.data.images.loading import ImageReader, in_workers
+from lbhash.data.readers import check_embeddings
 from lbhash.models.backbone import Backbone, Precision
 from lbhash.utils.parts import Damage
 from lbhash.utils.system import usable_cores

@@ -15,9 +15,12 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lbhash.data import SPLITS, Dataset, EmbeddingSplit, EmbeddingTable
+from lbhash.data import Dataset
+from lbhash.data.dataset import SPLITS
 from lbhash.data.images import ImageStore, ImageTable, load_images
 from lbhash.data.images.corrupt import Damaged, find_unreadable, report_damaged, report_missing
+from lbhash.data.split import EmbeddingSplit
+from lbhash.data.table import EmbeddingTable
 from lbhash.data.texts import EmbeddedTexts
 from lbhash.pipeline.batches import Batch, embedding_batches, image_batches, joined
 from lbhash.utils.files import cache_folder

@@ -15,8 +15,8 @@ import numpy.typing as npt
 from lbhash.codes.io import CodeTable, read_codes
 from lbhash.data.images import ImageSplit
 from lbhash.hasher import load_hasher
-from lbhash.index import BaseIndex, build_index, check_build, check_model, metadata_of_codes
-from lbhash.index.base import Options
+from lbhash.index.base import BaseIndex, Options, check_model
+from lbhash.index.factory import build_index, check_build, metadata_of_codes
 from lbhash.pipeline.columns import column_schema
 from lbhash.pipeline.encoding.factory import open_source
 from lbhash.pipeline.encoding.job import EncodingJob

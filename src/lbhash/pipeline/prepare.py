@@ -13,8 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from lbhash.codes.io import check_suffix, label_columns
-from lbhash.data import SPLITS
 from lbhash.data.choose import FLAGS
+from lbhash.data.dataset import SPLITS
 from lbhash.data.images import FileImages, ImageTable
 from lbhash.data.images.cifar import read_cifar
 from lbhash.data.images.corrupt import Damaged, report_missing

@@ -15,13 +15,15 @@ import numpy.typing as npt
 
 from lbhash.codes import code_from_hex, pack_outputs
 from lbhash.codes.io import READABLE, check_suffix, read_codes
-from lbhash.data import Split, load_table
+from lbhash.data import load_table
 from lbhash.data.images import holds_images, load_images
 from lbhash.data.images.folders import read_image_files
+from lbhash.data.split import Split
 from lbhash.data.table import Table
 from lbhash.hasher import Hasher, load_hasher
-from lbhash.index import BaseIndex, Index, check_model, metadata_of_codes
-from lbhash.index.base import describe_neighbors
+from lbhash.index import Index
+from lbhash.index.base import BaseIndex, check_model, describe_neighbors
+from lbhash.index.factory import metadata_of_codes
 from lbhash.index.results import By, Neighbors
 from lbhash.pipeline.index import ids_of
 from lbhash.utils.files import fetched, replacing

@@ -16,7 +16,7 @@ from lbhash.data import Dataset
 from lbhash.evaluation.neighbors import evaluate_neighbors
 from lbhash.evaluation.recognition import classifier_predict
 from lbhash.hasher import encode_split, fit_split, name_of
-from lbhash.losses import PAPER
+from lbhash.losses.registry import PAPER
 from lbhash.pipeline.columns import label_columns
 from lbhash.pipeline.embeddings import ImageOptions, TextOptions
 from lbhash.pipeline.figures import figures_of

@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from lbhash.data import Dataset, EmbeddingSplit
+from lbhash.data import Dataset
 from lbhash.data.protocols import trained_classes
+from lbhash.data.split import EmbeddingSplit
 from lbhash.hasher import Hasher, name_of
 from lbhash.pipeline.splits import open_embedded
 from lbhash.trials.questions import Question

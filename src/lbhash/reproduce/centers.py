@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from lbhash.centers import class_centers, minimum_distance
+from lbhash.centers import class_centers
+from lbhash.centers.distance import minimum_distance
 from lbhash.reproduce import paper
 from lbhash.reproduce.results import Record, Result, panels
 from lbhash.reproduce.runs import Settings

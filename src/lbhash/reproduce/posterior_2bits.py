@@ -9,7 +9,8 @@ import numpy.typing as npt
 import pandas as pd  # type: ignore[import-untyped]
 from matplotlib.figure import Figure
 
-from lbhash.data import Dataset, EmbeddingSplit
+from lbhash.data import Dataset
+from lbhash.data.split import EmbeddingSplit
 from lbhash.hasher import Hasher, fit_split
 from lbhash.reproduce.distributions import Joint, divergence, independent_bits, marginals
 from lbhash.reproduce.results import Record, Result, panels

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lbhash.codes import unpack
-from lbhash.data import EmbeddingSplit
+from lbhash.data.split import EmbeddingSplit
 from lbhash.reproduce.results import Record, Result, panels
 from lbhash.reproduce.runs import Settings
 from lbhash.reproduce.runs.trained import CODES, completed, grid, pairs, with_setting

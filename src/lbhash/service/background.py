@@ -14,8 +14,7 @@ import numpy as np
 
 from lbhash.codes import unpack
 from lbhash.data import load_dataset
-from lbhash.index import BaseIndex
-from lbhash.index.base import metadata_rows
+from lbhash.index.base import BaseIndex, metadata_rows
 from lbhash.service.engine import Engine
 from lbhash.service.rows import TextRows
 from lbhash.service.schemas import Map, Summary, Trained

@@ -19,7 +19,8 @@ from PIL.Image import Image
 from pydantic import BaseModel
 
 from lbhash.codes import PackedCodes, code_from_hex, pack_outputs
-from lbhash.index import BaseIndex, DamagedIndexError, Index, SearchResult, UnknownIdError, check_model
+from lbhash.index import DamagedIndexError, Index, SearchResult, UnknownIdError
+from lbhash.index.base import BaseIndex, check_model
 from lbhash.index.metadata import RESERVED
 from lbhash.index.results import Neighbors
 from lbhash.models.backbone_files import load_backbone
@@ -448,7 +449,7 @@ def _neighbors(
         raise ServiceError(422, f"ranking is 'real', and an index of kind {index.kind} compares codes only")
     codes = np.array([query.code for query in queries])
     again = options.rerank is not None
-    most = max(k, options.candidates or CANDIDATES) if again or radius is not None and by == "real" else k
+    most = max(k, options.candidates or CANDIDATES) if again or (radius is not None and by == "real") else k
     how: dict[str, Any] = {"codes": codes}
     if by == "real":
         how = {"outputs": known("ranking", "soft")}

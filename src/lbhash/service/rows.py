@@ -15,11 +15,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from PIL import Image
 
-from lbhash.data import EmbeddingTable, load_table
+from lbhash.data import load_table
 from lbhash.data.choose import EMBEDDINGS, first_of
 from lbhash.data.images import FileImages, ImageStore, ImageTable, holds_images, load_images
 from lbhash.data.images.decoding import read_file
 from lbhash.data.images.parquet import ParquetImages
+from lbhash.data.table import EmbeddingTable
 from lbhash.data.texts import EmbeddedTexts
 from lbhash.models.encoder import Encoder
 from lbhash.utils.labels import label_value

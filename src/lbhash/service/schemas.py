@@ -341,8 +341,8 @@ class SearchAnswer(BaseModel):
 
     answers: list[Found] = Field(description="For each query, in their order.")
     ranking: Literal["hamming", "real", "outputs", "embeddings"] = Field(
-        description="What the distances are: Hamming distances; the sum of the absolute real outputs over the bits that "
-        "differ; or what the stored outputs or embeddings rank by."
+        description="What the distances are: Hamming distances, sums of the query's absolute outputs over bits that "
+        "differ, or what the stored outputs or embeddings rank by."
     )
     generation: int = Field(description="The generation of the index that was searched.")
     milliseconds: Milliseconds

@@ -38,6 +38,9 @@ class Settings:
         hosts: the allowed names in the ``Host`` of a request; empty for any.
         concurrency: how many requests are computed at once. If None, it is the number of usable cores.
         writable: whether requests may add items to the index, replace and delete them; it must be in a folder.
+
+    >>> Settings(model="model", index="index", write_token="a secret").writable
+    False
     """
 
     model: str | Path

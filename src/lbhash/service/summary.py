@@ -48,7 +48,7 @@ def summarize(evidence: Evidence) -> bytes:
 
 def _of_classes(evidence: Evidence, labels: Any) -> dict[str, Any]:
     """Return the distances of the lower bound, for each class and for all."""
-    from lbhash.evaluation.bound import bound
+    from lbhash.evaluation.lower_bound import bound
 
     names, members = np.arange(labels.shape[-1]), labels
     if labels.ndim == 1:

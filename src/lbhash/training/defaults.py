@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from lbhash.losses import METHODS, PAPER, find_method, method_name, names_surrogate, recommended, uses_centers
+from lbhash.losses.registry import METHODS, PAPER, find_method, method_name, names_surrogate, recommended, uses_centers
 from lbhash.training.coders import CODERS, coder_of
 from lbhash.training.settings import LABEL_FREE, METHOD, PULL_MARKS, Pull, Settings
 from lbhash.utils.validation import did_you_mean

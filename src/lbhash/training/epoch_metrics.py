@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from lbhash.codes import PackedCodes
-from lbhash.evaluation.bound import bound
+from lbhash.evaluation.lower_bound import bound
 from lbhash.training.settings import Monitor
 from lbhash.utils.labels import Numbers
 

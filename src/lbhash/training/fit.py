@@ -12,8 +12,7 @@ import torch
 from threadpoolctl import threadpool_limits
 from torch import nn
 
-from lbhash.data import EmbeddingSplit, Split
-from lbhash.data.split import TrainingRows
+from lbhash.data.split import EmbeddingSplit, Split, TrainingRows
 from lbhash.models.encoder import Encoder
 from lbhash.training.choose_coder import FEWEST, Tried, compare_methods
 from lbhash.training.coders import coder_of

@@ -9,7 +9,8 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from lbhash.data import EmbeddingSplit, Split, hold_out
+from lbhash.data.holdout import hold_out
+from lbhash.data.split import EmbeddingSplit, Split
 from lbhash.models.encoder import Encoder
 from lbhash.models.hash_model import HashModel
 from lbhash.models.neighborhood import Neighborhood

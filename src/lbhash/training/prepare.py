@@ -12,14 +12,8 @@ import torch
 from lbhash.centers.targets import ARRANGED, DESIGNED, Confusion, task_centers
 from lbhash.data.holdout import validation_rows
 from lbhash.data.split import Split, SplitT
-from lbhash.losses import (
-    Objective,
-    Task,
-    build_objective,
-    check_method,
-    stored_method,
-    uses_centers,
-)
+from lbhash.losses import Objective, Task
+from lbhash.losses.registry import build_objective, check_method, stored_method, uses_centers
 from lbhash.models.backbone import Backbone
 from lbhash.models.encoder import Encoder, load_encoder
 from lbhash.models.hash_model import HashModel

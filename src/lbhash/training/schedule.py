@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, fields
 
-from lbhash.losses import PAPER
+from lbhash.losses.registry import PAPER
 from lbhash.training.settings import ScheduleName, Settings
 
 BACKBONE_SHARE = 0.1

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from lbhash.data import EmbeddingSplit
+from lbhash.data.split import EmbeddingSplit
 from lbhash.evaluation.metrics import average_precision
 from lbhash.evaluation.neighbors import expected_recall, nearest_by_cosine, unit_rows
 from lbhash.evaluation.ranking import ranking_of

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from lbhash.data import EmbeddingSplit
+from lbhash.data.split import EmbeddingSplit
 from lbhash.trials.questions import Question, Values
 from lbhash.trials.stored import Stored, Way
 from lbhash.trials.ways import Fit

@@ -11,7 +11,7 @@ import numpy as np
 
 from lbhash.codes import MAX_BITS, PackedCodes, code_bytes, hamming_distances, pack_outputs
 from lbhash.codes.real import Asked
-from lbhash.data import EmbeddingSplit
+from lbhash.data.split import EmbeddingSplit
 from lbhash.evaluation.neighbors import unit_rows
 from lbhash.hasher import Hasher, fit_split, name_of
 from lbhash.index import Index, SearchResult

@@ -3,8 +3,6 @@
 ``tune`` searches and fits; ``search`` only searches. Optuna, the extra ``tune``, is loaded when a search begins.
 """
 
-from lbhash.tuning.found import Tuning
-from lbhash.tuning.space import Space, default_space, read_space
-from lbhash.tuning.tuner import SearchOptions, search, tune
+from lbhash.tuning.tuner import SearchOptions, tune
 
-__all__ = ["SearchOptions", "Space", "Tuning", "default_space", "read_space", "search", "tune"]
+__all__ = ["SearchOptions", "tune"]

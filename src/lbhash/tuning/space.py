@@ -14,7 +14,8 @@ import torch
 from sklearn.base import clone
 
 from lbhash.hasher import Hasher
-from lbhash.losses import PULLS, Objective, Task, build_objective, find_method, method_name
+from lbhash.losses import Objective, Task
+from lbhash.losses.registry import PULLS, build_objective, find_method, method_name
 from lbhash.models.hash_model import HashModel
 from lbhash.training.defaults import completed, pull_of
 from lbhash.training.settings import param_name, side_by_side

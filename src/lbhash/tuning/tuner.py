@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any, cast, get_args
 import numpy as np
 from sklearn.base import clone
 
-from lbhash.data import Dataset, EmbeddingSplit, hold_out
+from lbhash.data import Dataset
+from lbhash.data.holdout import hold_out
+from lbhash.data.split import EmbeddingSplit
 from lbhash.evaluation.diagnostics import diagnose_rows, diagnose_values
 from lbhash.evaluation.held_out import INTER_PERCENTILE, PERCENTILE, By, Score, score_codes
 from lbhash.hasher import Hasher, fit_split
@@ -46,7 +48,7 @@ _NOT_OF_THE_SEARCH = ("recipe", "device", "threads", "workers", "progress", "tri
 
 @dataclass(frozen=True)
 class SearchOptions:
-    """How to search.
+    """How ``tune`` searches, and by what.
 
     Attributes:
         trials: how many settings to try; those in the folder count.
@@ -61,6 +63,12 @@ class SearchOptions:
         folder: keeps a file of each trial. A search that was interrupted goes on with those that are missing, and finds
             what it would have found. If None, nothing is kept.
         progress: show a progress bar.
+
+    Raises:
+        TypeError, ValueError: a value is not as above.
+
+    >>> SearchOptions(trials=5, by="map").held_out
+    0.2
     """
 
     trials: int = 20

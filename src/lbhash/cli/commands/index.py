@@ -21,7 +21,7 @@ from lbhash.cli.commands.options import (
 from lbhash.cli.rules import App
 
 if TYPE_CHECKING:
-    from lbhash.index import BaseIndex
+    from lbhash.index.base import BaseIndex
 
 _HELP = "Build an index of codes, change it, check it and export it."
 index_app = App(name="index", help=_HELP, no_args_is_help=True)

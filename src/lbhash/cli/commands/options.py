@@ -23,7 +23,7 @@ Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and no
 def _known_name(data: str | None) -> Any:
     if data is None:
         return None
-    from lbhash.data import known_name
+    from lbhash.data.loading import known_name
 
     return known_name(data)
 

@@ -48,7 +48,7 @@ def train(
     **options: Any,
 ) -> None:
     """Train a model, evaluate it, and leave both in a folder."""
-    from lbhash.data import is_split_folder
+    from lbhash.data.loading import is_split_folder
     from lbhash.pipeline.train import train_files
 
     images: ImageOptions | None = options["images"]

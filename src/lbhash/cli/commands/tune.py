@@ -21,7 +21,7 @@ from lbhash.cli.commands.options import (
 from lbhash.training.settings import Pull, Recipe, side_by_side
 
 if TYPE_CHECKING:
-    from lbhash.tuning import Tuning
+    from lbhash.tuning.found import Tuning
 
 By = Literal["ratio", "map"]
 
@@ -62,9 +62,9 @@ def tune(
     from lbhash.models.folder import check_replaces_ours
     from lbhash.pipeline.splits import open_embedded
     from lbhash.pipeline.train import train_model
-    from lbhash.tuning import read_space, search
     from lbhash.tuning.found import as_dict
-    from lbhash.tuning.space import import_optuna
+    from lbhash.tuning.space import import_optuna, read_space
+    from lbhash.tuning.tuner import search
     from lbhash.utils.files import check_folder
     from lbhash.utils.validation import check_int
 

@@ -8,9 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from lbhash.data import TRAIN_TEST_PROTOCOLS, Table, is_split_folder, load_files, load_table
+from lbhash.data import load_table
 from lbhash.data.images import ImageTable, holds_images, load_images
 from lbhash.data.images.corrupt import find_unreadable, report_damaged, report_missing
+from lbhash.data.loading import is_split_folder, load_files
+from lbhash.data.protocols import TRAIN_TEST_PROTOCOLS
+from lbhash.data.table import Table
 from lbhash.hasher import Hasher, load_hasher
 from lbhash.pipeline.batches import workers_of
 from lbhash.pipeline.columns import column_schema

@@ -11,9 +11,10 @@ import numpy as np
 import numpy.typing as npt
 
 from lbhash.codes.io import CodeTable, convert_arrow
-from lbhash.data import DATASETS, Split
 from lbhash.data.images import ImageTable
 from lbhash.data.images.stores import file_facts
+from lbhash.data.loading import DATASETS
+from lbhash.data.split import Split
 from lbhash.hasher import Hasher
 from lbhash.models.backbone import Backbone
 from lbhash.pipeline.batches import Batch, embedding_batches, image_batches, joined

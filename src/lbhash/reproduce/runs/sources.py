@@ -11,7 +11,8 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from lbhash.data import Dataset, EmbeddingSplit, load_dataset
+from lbhash.data import Dataset, load_dataset
+from lbhash.data.split import EmbeddingSplit
 
 TOP_K: dict[str, int | None] = {"cifar10": None, "nuswide": 5000, "imagenet100": 1000, "imagenet": 1000}
 """The k of the paper's mAP@k by its name of the data; ``None`` is the whole base."""

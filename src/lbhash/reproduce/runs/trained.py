@@ -16,13 +16,13 @@ import numpy.typing as npt
 
 from lbhash.centers.targets import centers_fingerprint
 from lbhash.data import Dataset
-from lbhash.evaluation.bound import bound
+from lbhash.evaluation.lower_bound import bound
 from lbhash.evaluation.metrics import average_precision, mean_over_queries
 from lbhash.evaluation.ranking import RankHistogram
 from lbhash.evaluation.recognition import classifier_predict
 from lbhash.evaluation.report import evaluate
 from lbhash.hasher import Hasher, encode_split, fit_split
-from lbhash.losses import uses_centers
+from lbhash.losses.registry import uses_centers
 from lbhash.models.encoder import Encoder
 from lbhash.models.hash_model import HashModel
 from lbhash.reproduce.runs.experiment_settings import EPOCHS, LR, METHOD_TITLES, METHODS, Settings
