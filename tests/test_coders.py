@@ -167,15 +167,15 @@ def test_the_normalization_of_sdc_becomes_part_of_the_last_layer(data):
     torch.testing.assert_close(model(x), coder.norm(before), rtol=1e-3, atol=1e-4)  # in training, by the rows' own
 
 
-def slow_neighbor_loss(x, b, sharpness):
-    """How far the neighbors by b are from those by cosine, a pair at a time."""
+def slow_neighbor_loss(x, a, b, sharpness):
+    """How far the neighbors by a and b are from those by cosine, a pair at a time."""
     n, cosines = len(x), [[cosine(p, q) for q in x] for p in x]
     tau = 0.2 * np.std([cosines[i][j] for i in range(n) for j in range(n) if i != j], ddof=1)
     total = 0.0
     for i in range(n):
         others = [j for j in range(n) if j != i]
         p = np.exp([cosines[i][j] / tau for j in others])
-        q = np.exp([math.exp(sharpness) * float(b[i] @ b[j]) / len(b[i]) for j in others])
+        q = np.exp([math.exp(sharpness) * float(a[i] @ b[j]) / len(b[i]) for j in others])
         total -= (p / p.sum() * np.log(q / q.sum())).sum() / n
     return total
 
@@ -189,7 +189,7 @@ def test_sne_wants_the_neighbors_of_the_embeddings(data):
     np.testing.assert_allclose(logits / logits[0, 0], itq / itq[0, 0], rtol=1e-3, atol=1e-3)  # it starts there
     assert np.abs(logits).mean() == pytest.approx(1, rel=1e-3)
     assert np.square(model.head.weight.detach().numpy()).mean() == pytest.approx(1, rel=1e-3)
-    total = slow_neighbor_loss(x[:6].tolist(), signs(logits[:6]), math.log(15))
+    total = slow_neighbor_loss(x[:6].tolist(), logits[:6], signs(logits[:6]), math.log(15))
     assert coder.loss(model, torch.from_numpy(x[:6])).item() == pytest.approx(total, rel=1e-3)
 
 
@@ -205,7 +205,7 @@ def test_batches_of_sne_are_in_turn_random_and_rows_with_their_nearest():
         assert set().union(*whole) == batch
 
 
-def test_the_gradient_of_sne_is_that_of_its_codes_through_a_tanh():
+def test_the_gradient_of_sne_is_that_of_its_outputs_and_of_its_codes_through_a_tanh():
     coder, logits, x = CODERS["sne"](5), batch(6).requires_grad_(), batch(6, 4, seed=1)
     coder.sharpness = torch.tensor(math.log(9), dtype=torch.float64, requires_grad=True)
     coder.loss(lambda rows: logits, x).backward()
@@ -219,9 +219,10 @@ def test_the_gradient_of_sne_is_that_of_its_codes_through_a_tanh():
     for row, bit in np.ndindex(b.shape):
         one = np.zeros_like(b)
         one[row, bit] = 1
-        wanted = slope(lambda by, one=one: (b + by * one, math.log(9))) / math.cosh(values[row, bit]) ** 2
+        wanted = slope(lambda by, one=one: (values + by * one, b, math.log(9)))
+        wanted += slope(lambda by, one=one: (values, b + by * one, math.log(9))) / math.cosh(values[row, bit]) ** 2
         assert logits.grad[row, bit].item() == pytest.approx(wanted, rel=1e-5, abs=1e-8)
-    assert coder.sharpness.grad.item() == pytest.approx(slope(lambda by: (b, math.log(9) + by)), rel=1e-5)
+    assert coder.sharpness.grad.item() == pytest.approx(slope(lambda by: (values, b, math.log(9) + by)), rel=1e-5)
     assert logits.grad.abs().min() > 1e-6
 
 
@@ -231,7 +232,8 @@ def test_sne_keeps_more_neighbors_than_itq():
     found = []
     for name in ("itq", "sne"):
         hasher = Hasher(bits=32, method=name).fit(base)
-        found.append(evaluate_neighbors(hasher.encode(query), query, hasher.train_codes_, base, [10]).recall[0])
+        asked = hasher.encode(query), query, hasher.train_codes_, base
+        found.append(evaluate_neighbors(*asked, [10], query_outputs=hasher.outputs(query)).real.recall[0])
     assert found[1] > found[0] + 0.01
 
 

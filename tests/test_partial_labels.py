@@ -152,7 +152,8 @@ def test_the_loss_adds_that_of_the_neighbors(blobs):
     labels = torch.from_numpy(split.labels)[index]
     logits = torch.randn(20, 8, generator=torch.Generator().manual_seed(0))
     x = torch.from_numpy(blobs.x[::-1][index.numpy()].copy())
-    wanted = Host()(logits, labels, index) + WEIGHT * neighbor_loss(logits, x, torch.tensor(math.log(15)))
+    bits = torch.where(logits >= 0, 1.0, -1.0)
+    wanted = Host()(logits, labels, index) + WEIGHT * neighbor_loss(bits, bits, x, torch.tensor(math.log(15)))
     torch.testing.assert_close(loss(logits, labels, index), wanted)
 
 

@@ -394,19 +394,28 @@ def fit_split(
 
 def encode_split(hasher: Hasher, split: Split) -> PackedCodes:
     """Return the codes of a split of a data set, ``uint8 [n, ceil(bits / 8)]``, with the memory of a chunk."""
-    model = _model_of(hasher)
+    none = np.empty((0, code_bytes(_model_of(hasher).bits)), np.uint8)
+    return np.concatenate([none, *map(hasher.model_.encode, _chunks(hasher, split))])
+
+
+def outputs_split(hasher: Hasher, split: Split) -> npt.NDArray[np.float32]:
+    """Return the real outputs of a split of a data set, ``float32 [n, bits]``; their signs are the codes."""
+    none = np.empty((0, _model_of(hasher).bits), np.float32)
+    return np.concatenate([none, *(_soft(hasher, rows) for rows in _chunks(hasher, split))])
+
+
+def _chunks(hasher: Hasher, split: Split) -> Iterator[npt.NDArray[Any]]:
+    """Yield the embeddings of a split, a chunk at a time."""
     backbone = hasher.backbone_ if split.needs_backbone else None
     dim = split.input_dim(backbone)
-    if dim != model.dim:
-        raise ValueError(f"embeddings have {dim} numbers a row; the model takes {model.dim}")
-    none = np.empty((0, code_bytes(model.bits)), np.uint8)
+    if dim != hasher.model_.dim:
+        raise ValueError(f"embeddings have {dim} numbers a row; the model takes {hasher.model_.dim}")
     bar = ""
     if hasher.progress:
         from lbhash.training.distributed import is_main_process
 
         bar = "encoding" if is_main_process() else ""
-    chunks = split.chunks(backbone, workers=side_by_side(hasher).workers, progress=bar)
-    return np.concatenate([none, *map(model.encode, chunks)])
+    yield from split.chunks(backbone, workers=side_by_side(hasher).workers, progress=bar)
 
 
 def name_of(hasher: Hasher) -> str:

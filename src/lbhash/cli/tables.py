@@ -35,7 +35,7 @@ def print_figures(metrics: Mapping[str, Any]) -> None:
         sep="\n",
     )
     table = Table("searched in", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
-    for name in ("mAP", "over ties", "macro mAP", "k-NN"):
+    for name in ("mAP", "by bits", "over ties", "macro mAP", "k-NN"):
         table.add_column(name, justify="right", no_wrap=True)
     found = {"new rows": metrics["new_rows"], "rows that were trained on": metrics["trained_rows"]}
     if split["new"] and split["trained_base"]:
@@ -45,7 +45,7 @@ def print_figures(metrics: Mapping[str, Any]) -> None:
             ties = f"{figures['map_worst']:.3f}–{figures['map_best']:.3f}"
             macro, votes = (number(figures[value], 3) for value in ("map_macro", "knn_accuracy"))
             style = "bold" if name == "new rows" else ""
-            table.add_row(name, f"{figures['map']:.3f}", ties, macro, votes, style=style)
+            table.add_row(name, f"{figures['map_real']:.3f}", f"{figures['map']:.3f}", ties, macro, votes, style=style)
     out.print(table)
     if metrics["posterior"] and metrics["posterior"]["weight"]:
         out.print(
@@ -147,18 +147,20 @@ def print_training(training: Mapping[str, Any]) -> None:
 
 def print_unlabeled(metrics: Mapping[str, Any]) -> None:
     """Say what was fitted to data without labels, what its codes keep of the neighbors, and what labels would add."""
-    compared = metrics["choice"]
+    compared, real = metrics["choice"], metrics["real"]
     print_choice(compared)
     why = ", the best of the codes above," if compared else ""
     lines = [
         f"{metrics['data']} has no labels: fitted {metrics['method']}{why} in {metrics['train_seconds']} s; its "
         f"{metrics['bits']} bits keep the neighbors of the embeddings",
         *(
-            f"of the {k:,} nearest by cosine, {recall:.1%} are among the {k:,} nearest codes "
-            f"({metrics['queries']:,} queries that were not fitted)"
-            for k, recall in zip(metrics["neighbors"], metrics["neighbor_recall"], strict=True)
+            f"of the {k:,} nearest by cosine, {recall:.1%} are among the {k:,} nearest codes, {by_bits:.1%} by the "
+            f"bits that differ ({metrics['queries']:,} queries that were not fitted)"
+            for k, recall, by_bits in zip(
+                metrics["neighbors"], real["neighbor_recall"], metrics["neighbor_recall"], strict=True
+            )
         ),
-        f"to find 95 % of the {metrics['neighbors'][0]} nearest, re-rank {metrics['neighbor_candidates'][0]:,} "
+        f"to find 95 % of the {metrics['neighbors'][0]} nearest, re-rank {real['neighbor_candidates'][0]:,} "
         "candidates: index build --vectors int8, and search --rerank embeddings",
         *(["more bits find more of them: --bits 256"] if metrics["bits"] < 256 else []),
         "with labels (--labels FILE or --label-column NAME) the codes would learn which rows belong together: "
@@ -247,8 +249,8 @@ def print_report(report: Report) -> None:
         )
 
 
-def print_neighbors(found: Mapping[str, Any]) -> None:
-    """Print the answer to one query."""
+def print_neighbors(found: Mapping[str, Any], ranking: str) -> None:
+    """Print the answer to one query, whose neighbors are ranked by Hamming distance or else."""
     label = "" if found["label"] is None else f", label {found['label']}"
     what = f"code {found['code']}" if found["row"] is None else f"row {found['row']}{label}"
     what = next((repr(found[name]) for name in ("image", "text") if name in found), what)
@@ -256,16 +258,17 @@ def print_neighbors(found: Mapping[str, Any]) -> None:
     if not neighbors:
         print(f"nothing is near to {what}: the index is empty, or no code is within the radius or passes the filter")
         return
-    scored = any(neighbor["score"] is not None for neighbor in neighbors)
+    by_bits = ranking == "hamming"
     further = [
         name for name in neighbors[0]["metadata"] if name not in ("row", "label", "labels")
     ]  # the row is the id as a rule
     labeled = any(neighbor["label"] is not None for neighbor in neighbors)
-    columns = ["rank", "id", "distance", *(["score"] if scored else []), *(["label"] if labeled else []), *further]
+    distances = ["bits that differ"] if by_bits else ["distance", "bits that differ"]
+    columns = ["rank", "id", *distances, *(["label"] if labeled else []), *further]
     table = Table(*columns, title=f"nearest to {what}", title_justify="left")
     for neighbor in neighbors:
-        cells = [neighbor["rank"], neighbor["id"], neighbor["distance"]]
-        cells += [number(neighbor["score"], 4)] if scored else []
+        cells = [neighbor["rank"], neighbor["id"]]
+        cells += [neighbor["hamming"]] if by_bits else [number(neighbor["distance"], 3), neighbor["hamming"]]
         cells += ["–" if neighbor["label"] is None else neighbor["label"]] if labeled else []
         table.add_row(*map(str, [*cells, *(neighbor["metadata"][name] for name in further)]))
     Console().print(table)

@@ -16,6 +16,7 @@ _TOKENS = "set LBHASH_READ_TOKEN and LBHASH_WRITE_TOKEN in the environment"
 FORMER = {
     "--accumulate": "more processes make a larger batch; --precision bf16 saves memory",
     "--baselines": "they are measured unless --no-baselines is given",
+    "--asymmetric": "rows, images and texts are ranked so; --hamming ranks by the bits that differ",
     "--batch-norm": "in Python, batch_norm='train'",
     "--columns": "--metadata names the columns that go with codes",
     "--class-list": "'lbhash prepare imagenet FOLDER --class-list FILE --out FILE.parquet' takes it",

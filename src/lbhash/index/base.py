@@ -106,6 +106,9 @@ class Rows(NamedTuple):
     vectors: npt.ArrayLike | None
 
 
+CANDIDATES, MORE = 100, 10
+"""Of an index that knows only distances: so many codes at least, and for each neighbor, are ranked by outputs."""
+
 _WORDS = {
     **dict.fromkeys(("load", "read_index"), "Index.open(path)"),
     **dict.fromkeys(("ntotal", "count"), "len(index)"),
@@ -331,7 +334,17 @@ class BaseIndex(ABC, metaclass=_Guessed):
     def _search(self, queries: PackedCodes, k: int, where: Filter) -> Neighbors: ...
 
     def _search_outputs(self, outputs: npt.NDArray[np.float32], k: int, where: Filter) -> SearchResult:
-        raise ValueError(f"outputs are given, and an index of kind {self.kind} compares codes only; give codes")
+        """Return what the outputs rank first among the nearest by distance: of an index that knows only distances."""
+        from lbhash.codes.real import Asked, differing
+
+        asked = Asked(outputs)
+        near = self._search(asked.codes, min(max(CANDIDATES, MORE * k), len(self)), where).ids
+        codes = self.codes_of(near.ravel()).reshape(*near.shape, -1)
+        places = np.broadcast_to(np.arange(near.shape[1]), near.shape)
+        found = asked.ordered(places, codes).first(k)
+        rows = np.arange(len(near))[:, None]
+        hamming = differing(asked.codes, codes[rows, found.ids])
+        return SearchResult(found.distances.astype(np.float32), near[rows, found.ids], hamming)
 
     @abstractmethod
     def _range_search(self, queries: PackedCodes, radius: int, where: Filter) -> Within: ...
@@ -416,22 +429,18 @@ def metadata_rows(index: BaseIndex, ids: npt.ArrayLike) -> list[dict[str, Any]]:
     return [{name: row[name] for name in row if name != "id"} for row in index.metadata_of(ids).to_pylist()]
 
 
-def describe_neighbors(index: BaseIndex, found: SearchResult, query: int, *, scored: bool) -> list[dict[str, Any]]:
-    """Return each neighbor of one query with its rank, id, distance, label and metadata.
-
-    ``distance`` is the Hamming distance; ``score`` what ordered the neighbors, if that is another number, or None.
-    """
+def describe_neighbors(index: BaseIndex, found: SearchResult, query: int) -> list[dict[str, Any]]:
+    """Return each neighbor of one query with its rank, id, distance, Hamming distance, label and metadata."""
     rows = metadata_rows(index, found.ids[query])
-    scores = found.distances[query].tolist() if scored else [None] * len(rows)
-    values = zip(found.ids[query].tolist(), found.hamming[query].tolist(), scores, rows, strict=True)
+    values = zip(*(part[query].tolist() for part in (found.ids, found.distances, found.hamming)), rows, strict=True)
     return [
         {
             "rank": rank,
             "id": name,
             "distance": distance,
-            "score": score,
+            "hamming": hamming,
             "label": held.get(index.label),
             "metadata": held,
         }
-        for rank, (name, distance, score, held) in enumerate(values, start=1)
+        for rank, (name, distance, hamming, held) in enumerate(values, start=1)
     ]

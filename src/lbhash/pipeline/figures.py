@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from lbhash.codes import PackedCodes
+from lbhash.codes import PackedCodes, pack_outputs
 from lbhash.data import Dataset
 from lbhash.data.split import classes_of
 from lbhash.evaluation.report import Report, evaluate
@@ -17,12 +17,16 @@ from lbhash.utils.labels import Numbers, has_label
 if TYPE_CHECKING:
     from lbhash.hasher import Hasher
 
-_KEPT = ("map", "map_worst", "map_best", "map_macro", "knn_accuracy", "k", "top_k", "base")
+_KEPT = ("map", "map_real", "map_worst", "map_best", "map_macro", "knn_accuracy", "k", "top_k", "base")
 """The figures of a report that are stored for new rows and for rows that were trained on."""
 
 
 def figures_of(
-    dataset: Dataset, new_base: npt.NDArray[np.bool_], hasher: Hasher, query: PackedCodes, top_k: int | None
+    dataset: Dataset,
+    new_base: npt.NDArray[np.bool_],
+    hasher: Hasher,
+    outputs: npt.NDArray[np.float32],
+    top_k: int | None,
 ) -> dict[str, Any]:
     """Evaluate the queries of labeled data against the base, its new rows, and the rows that were trained on.
 
@@ -30,7 +34,7 @@ def figures_of(
         dataset: what the model was trained on.
         new_base: which base rows were not trained on, ``bool [n]``.
         hasher: just fitted to its train split.
-        query: the codes of the queries that have a label.
+        outputs: the real outputs of the queries that have a label, ``[n, bits]``.
         top_k: mAP@k; over all rows if None, or if there are fewer.
 
     Returns:
@@ -40,13 +44,18 @@ def figures_of(
     """
     asked, held = dataset.query.labeled(), dataset.base.labeled()
     wanted, labels, codes = np.asarray(asked.labels), np.asarray(held.labels), encode_split(hasher, held)
-    trained = dataset.train.labeled()
+    query, trained = pack_outputs(outputs), dataset.train.labeled()
     known, train = (has_label(np.asarray(split.labels)) for split in (dataset.base, dataset.train))
     new = new_base[known]
 
     def report(codes: PackedCodes, labels: Numbers, top_k: int | None) -> Report:
         return evaluate(
-            query_codes=query, query_labels=wanted, base_codes=codes, base_labels=labels, top_k=top_k, bits=hasher.bits
+            query_codes=query,
+            query_labels=wanted,
+            base_codes=codes,
+            base_labels=labels,
+            top_k=top_k,
+            query_outputs=outputs,
         )
 
     def some(codes: PackedCodes, labels: Numbers) -> Report | None:

@@ -63,7 +63,7 @@ def search(
     where: Sequence[str] = (),
     rerank: By | None = None,
     candidates: int | None = None,
-    asymmetric: bool = False,
+    hamming: bool = False,
     out: str | Path | None = None,
 ) -> dict[str, Any]:
     """Search an index, or a file of codes, for the codes that are nearest to rows of data, images, texts or codes.
@@ -71,9 +71,9 @@ def search(
     The options are those of ``lbhash search``: ``rows`` of ``data`` (``_parse_rows``), or ``images`` (files, folders,
     or "-" for standard input) or ``texts``, which ``model`` encodes; or ``codes`` in hexadecimal digits; the ``k``
     nearest (10), or all within ``radius``; filters, all of which must hold (``lbhash.index.where``); by what to
-    ``rerank`` so many ``candidates`` (100; ``lbhash.index.rerank``), or whether all codes are compared with the rows'
-    real outputs (``lbhash.index.asymmetric``); and a file for the neighbors. Return the ``index``, its ``codes`` and
-    ``bits``, and the ``queries``' neighbors.
+    ``rerank`` so many ``candidates`` (100; ``lbhash.index.rerank``); and a file for the neighbors. What a model encodes
+    is looked for by its real outputs (``lbhash.codes.real``), unless ``hamming``. Return the ``index``, its ``codes``
+    and ``bits``, what the ``ranking`` is by, and the ``queries``' neighbors.
     """
     if out is not None:
         check_suffix(out, suffixes=(".parquet", ".csv"))
@@ -86,7 +86,8 @@ def search(
         hasher = load_hasher(model)
         index = _open(path, hasher)
         queries = _encode_given(hasher, images, texts) if images or texts else _encode_rows(hasher, data, rows)
-    found = _find(index, queries, k, radius, " and ".join(where) or None, rerank, candidates, asymmetric)
+    by_bits = hamming or queries.soft is None or radius is not None
+    found = _find(index, queries, k, radius, " and ".join(where) or None, rerank, candidates, by_bits)
     answers = []
     asked = zip(queries.rows, queries.codes, queries.labels, queries.names, found, strict=True)
     for row, code, label, name, neighbors in asked:
@@ -94,7 +95,8 @@ def search(
         answers.append({"row": row, "code": code.tobytes().hex(), "label": label, **named, "neighbors": neighbors})
     if out is not None:
         _write_neighbors(out, answers)
-    return {"index": path, "codes": len(index), "bits": index.bits, "queries": answers}
+    ranking = rerank or ("hamming" if by_bits else "real")
+    return {"index": path, "codes": len(index), "bits": index.bits, "ranking": ranking, "queries": answers}
 
 
 def _open(path: str, hasher: Hasher | None = None) -> BaseIndex:
@@ -194,25 +196,24 @@ def _find(
     where: str | None,
     rerank: By | None,
     candidates: int | None,
-    asymmetric: bool,
+    by_bits: bool,
 ) -> Iterator[list[dict[str, Any]]]:
     """Yield each query's neighbors, described."""
     if radius is not None:
         within = index.range_search(queries.codes, radius, where=where)
         for place in range(len(queries.codes)):
             distances, ids = within.of(place)
-            found = Neighbors(distances[None], ids[None]).result()
-            yield describe_neighbors(index, found, 0, scored=False)
+            yield describe_neighbors(index, Neighbors(distances[None], ids[None]).result(), 0)
         return
     how: dict[str, Any] = {} if candidates is None else {"candidates": candidates}
-    asked: dict[str, Any] = {"outputs": queries.soft} if asymmetric else {"codes": queries.codes}
+    asked: dict[str, Any] = {"codes": queries.codes} if by_bits else {"outputs": queries.soft}
     if rerank == "outputs":
         asked = {"outputs": queries.outputs}
     if rerank is not None:
         how |= {"rerank": rerank, "embeddings": queries.embeddings}
     nearest = index.search(**asked, k=10 if k is None else k, where=where, **how)
     for place in range(len(queries.codes)):
-        yield describe_neighbors(index, nearest, place, scored=asymmetric or rerank is not None)
+        yield describe_neighbors(index, nearest, place)
 
 
 def _name(answer: Mapping[str, Any]) -> str | None:
@@ -234,7 +235,7 @@ def _write_neighbors(out: str | Path, answers: Sequence[Mapping[str, Any]]) -> N
     if not any(map(_name, answers)):
         del own["query_name"]
     texts = bool(lines) and isinstance(lines[0]["id"], str)
-    own |= {"id": pa.string() if texts else pa.int64(), "distance": pa.int32(), "score": pa.float32()}
+    own |= {"id": pa.string() if texts else pa.int64(), "distance": pa.float32(), "hamming": pa.int32()}
     columns = {name: pa.array([line[name] for line in lines], kind) for name, kind in own.items()}
     for name in lines[0]["metadata"] if lines else ():
         columns[f"metadata_{name}" if name in own else name] = pa.array([line["metadata"][name] for line in lines])

@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from lbhash.codes import pack_outputs
 from lbhash.data import Dataset
 from lbhash.evaluation.neighbors import evaluate_neighbors
 from lbhash.evaluation.recognition import classifier_predict
-from lbhash.hasher import encode_split, fit_split, name_of
+from lbhash.hasher import encode_split, fit_split, name_of, outputs_split
 from lbhash.losses.registry import PAPER
 from lbhash.pipeline.columns import label_columns
 from lbhash.pipeline.embeddings import ImageOptions, TextOptions
@@ -204,14 +205,14 @@ def _figures(
         figures = _neighbors(dataset, hasher, bar)
     else:
         asked = dataset.query.labeled()
-        query = encode_split(hasher, asked)
+        outputs = outputs_split(hasher, asked)
         new_base = ~dataset.trained_base()
-        figures = figures_of(dataset, new_base, hasher, query, top_k)
+        figures = figures_of(dataset, new_base, hasher, outputs, top_k)
         if figures["new_rows"] is not None:
             new = new.where(new_base)
         new = new.labeled()
         if hasher.model_.classifier is not None and not dataset.multi_label and np.isin(asked.labels, classes).any():
-            found = classes[classifier_predict(query, hasher.model_.classifier)]
+            found = classes[classifier_predict(pack_outputs(outputs), hasher.model_.classifier)]
             recognized = float(np.mean(found == asked.labels))
     if seconds is not None and not new.needs_backbone:
         from lbhash.pipeline.alternatives import alternatives
@@ -256,9 +257,9 @@ def _neighbors(dataset: Dataset, hasher: Hasher, bar: str) -> dict[str, Any]:
     backbone = hasher.backbone_ if dataset.base.needs_backbone else None
     few, workers = dataset.query.subsample(MOST_QUERIES), side_by_side(hasher).workers
     asked, held = (part.embedded(backbone, workers=workers, progress=bar) for part in (few, dataset.base))
-    codes = [encode_split(hasher, part) for part in (asked, held)]
+    outputs, codes = outputs_split(hasher, asked), encode_split(hasher, held)
     rows = [part.take(slice(None)) for part in (asked, held)]
-    return evaluate_neighbors(codes[0], rows[0], codes[1], rows[1], bits=hasher.bits).as_dict()
+    return evaluate_neighbors(pack_outputs(outputs), rows[0], codes, rows[1], query_outputs=outputs).as_dict()
 
 
 def _of_images(rate: float | None) -> dict[str, Any]:

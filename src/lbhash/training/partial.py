@@ -9,7 +9,7 @@ from lbhash.data.split import EmbeddingSplit
 from lbhash.losses import Objective
 from lbhash.losses.base import Wrapped
 from lbhash.training.class_posterior import guessed_labels
-from lbhash.training.coders.sne import first_sharpness, neighbor_loss
+from lbhash.training.coders.sne import bits_of, first_sharpness, neighbor_loss
 from lbhash.utils.labels import has_label
 
 WEIGHT = 0.1
@@ -31,7 +31,8 @@ class WithNeighbors(Wrapped):
     def forward(self, logits: Tensor, labels: Tensor, index: Tensor) -> Tensor:
         """Return the loss of a batch, a scalar."""
         x = torch.from_numpy(self.rows.take(index.cpu().numpy())).to(logits.device)
-        return self.host_loss(logits, labels, index) + WEIGHT * neighbor_loss(logits, x, self.sharpness)
+        bits = bits_of(logits)
+        return self.host_loss(logits, labels, index) + WEIGHT * neighbor_loss(bits, bits, x, self.sharpness)
 
 
 def with_guesses(rows: EmbeddingSplit, classes: int) -> EmbeddingSplit:

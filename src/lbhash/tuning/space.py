@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 SETTINGS = ("lr", "dropout", "hidden", "centers", "batch_size")
 """Arguments of ``Hasher`` that may be searched, besides ``options.NAME`` of the method and ``guidance.NAME``."""
 
-Space = Mapping[str, "BaseDistribution"]
-"""What is searched, by name: one of ``SETTINGS``, ``options.NAME`` or ``guidance.NAME``."""
+Space = Mapping[str, Any]
+"""What is searched, Optuna's distributions by name: of ``SETTINGS``, ``options.NAME`` or ``guidance.NAME``."""
 
 _ENTRY = '{"low": …, "high": …, "log": true or false} or {"choices": [ … ]}'
 

@@ -37,17 +37,13 @@ def search(
     ] = None,
     rerank: Annotated[
         Literal["outputs", "embeddings"] | None,
-        choice("Rank candidates again, least scores first, by vectors that 'index build --vectors' stored."),
+        choice("Rank candidates again, by vectors that 'index build --vectors' stored."),
     ] = None,
     candidates: Annotated[
         int | None, typer.Option(help="How many to rank again; 100 if not given.", show_default=False)
     ] = None,
-    asymmetric: Annotated[
-        bool,
-        typer.Option(
-            "--asymmetric",
-            help="Compare all codes with the real outputs of the rows, not with their codes; least scores come first.",
-        ),
+    hamming: Annotated[
+        bool, typer.Option("--hamming", help="Rank by the bits that differ, not by the real outputs of the queries.")
     ] = False,
     out: Annotated[Path | None, typer.Option(help="Write the neighbors as .parquet or .csv.")] = None,
     as_json: Json = False,
@@ -65,7 +61,7 @@ def search(
         where=where or (),
         rerank=rerank,
         candidates=candidates,
-        asymmetric=asymmetric,
+        hamming=hamming,
         out=out,
     )
     if as_json:
@@ -78,4 +74,4 @@ def search(
         from lbhash.cli.tables import print_neighbors
 
         for answer in found["queries"]:
-            print_neighbors(answer)
+            print_neighbors(answer, found["ranking"])

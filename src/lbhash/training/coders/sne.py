@@ -26,13 +26,13 @@ MOST_GROUPS = 2_000
 
 
 class SNE(BatchCoder):
-    """A linear map, of ITQ at first, whose codes have the neighbors that the embeddings have in a batch.
+    """A linear map, of ITQ at first, whose outputs find the neighbors that the embeddings have in a batch.
 
     The loss is ``neighbor_loss``, whose β is learned. The paper has a temperature for each
     row, and places the rows in a plane.
     """
 
-    hidden, batch, steps, lr = 0, 512, 400, 3e-2
+    hidden, batch, steps, lr = 0, 512, 1000, 3e-2
 
     def picks(self, x: Tensor, size: int, steps: int) -> Iterator[Tensor]:
         """Yield the positions of the rows of each step's batch: in turn rows at random, and a few with their nearest.
@@ -64,8 +64,9 @@ class SNE(BatchCoder):
         return [*model.parameters(), self.sharpness]
 
     def loss(self, model: HashModel, x: Tensor) -> Tensor:
-        """Return the loss of a batch."""
-        return neighbor_loss(model(x), x, self.sharpness)
+        """Return the loss of a batch, whose queries are real outputs, as those of a search are."""
+        logits = model(x)
+        return neighbor_loss(logits, bits_of(logits), x, self.sharpness)
 
 
 def first_sharpness() -> nn.Parameter:
@@ -73,24 +74,28 @@ def first_sharpness() -> nn.Parameter:
     return nn.Parameter(torch.tensor(15.0).log())
 
 
-def neighbor_loss(logits: Tensor, rows: Tensor, sharpness: Tensor) -> Tensor:
+def bits_of(logits: Tensor) -> Tensor:
+    """Return b = sign ℓ, which has the gradient of tanh ℓ."""
+    return straight_through(torch.where(logits >= 0, 1.0, -1.0), logits.tanh())
+
+
+def neighbor_loss(queries: Tensor, bits: Tensor, rows: Tensor, sharpness: Tensor) -> Tensor:
     """Return how far the neighbors of a batch by code are from those by cosine, of rows without labels.
 
     L = −mean_i Σ_j p_ij log q_ij over i ≠ j, with p_i = softmax_j(cos(x_i, x_j) / τ),
-    q_i = softmax_j(β ⟨b_i, b_j⟩ / h), τ ``WIDTH`` standard deviations of the batch's cosines, and b = sign ℓ,
-    which has the gradient of tanh ℓ: stochastic neighbor embedding (Hinton and Roweis, NIPS 2002), with codes for the
-    embedding.
+    q_i = softmax_j(β ⟨a_i, b_j⟩ / h), and τ ``WIDTH`` standard deviations of the batch's cosines: stochastic neighbor
+    embedding (Hinton and Roweis, NIPS 2002), with codes for the embedding.
 
     Args:
-        logits: ℓ, ``[n, bits]``.
+        queries: a, what the codes are looked for by, ``[n, bits]``: real outputs ℓ, or the codes.
+        bits: the codes b (``bits_of``), ``[n, bits]``.
         rows: the embeddings x, ``[n, dim]``.
         sharpness: log β, a scalar.
     """
-    b = straight_through(torch.where(logits >= 0, 1.0, -1.0), logits.tanh())
     others = other_rows(rows)
     cosines = F.normalize(rows) @ F.normalize(rows).T
     tau = WIDTH * cosines[others].std().clamp(min=1e-6)
     p = (cosines / tau).masked_fill(~others, -torch.inf).softmax(dim=1)
-    products = sharpness.exp() * (b @ b.T) / b.shape[1]
+    products = sharpness.exp() * (queries @ bits.T) / bits.shape[1]
     log_q = products.masked_fill(~others, -torch.inf).log_softmax(dim=1)
     return -(p * log_q.masked_fill(~others, 0)).sum(dim=1).mean()
