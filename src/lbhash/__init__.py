@@ -67,6 +67,14 @@ __getattr__ = lazy_names(
         "unpack": "codes",
         "write_codes": "codes.io",
     },
+    {
+        **dict.fromkeys(("read_index", "load_index", "open_index"), "Index.open(path)"),
+        **dict.fromkeys(("index_factory", "IndexBinaryFlat", "FlatIndex"), "Index(bits, kind)"),
+        **dict.fromkeys(("quantize_embeddings", "encode"), "Hasher(bits).fit(X).encode(X)"),
+        **dict.fromkeys(("packbits", "unpackbits"), "pack(values) and unpack(codes, bits)"),
+        **dict.fromkeys(("bound", "Bound"), "lbhash.evaluation.bound"),
+        "class_centers": "lbhash.centers.class_centers",
+    },
 )
 
 

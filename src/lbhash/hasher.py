@@ -82,6 +82,7 @@ _WORDS = {
     **dict.fromkeys(("fit_images", "fit_texts", "train"), "fit"),
     **dict.fromkeys(("hash", "embed", "encode_images"), "encode"),
     **dict.fromkeys(("decision_function", "predict_proba"), "outputs"),
+    "similarity": "hamming_distances(codes, codes)",
     **dict.fromkeys(("add", "search", "index", "query"), "Index.from_hasher"),
 }
 """What users of other libraries call a setting or a method of ``Hasher``."""

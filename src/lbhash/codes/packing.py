@@ -59,7 +59,7 @@ def check_codes(codes: npt.ArrayLike, name: str = "codes") -> PackedCodes:
     if array.dtype != np.uint8:
         raise TypeError(
             f"{name} {'is' if array.ndim == 0 else 'holds'} {held(array)}; packed codes are uint8: "
-            "lbhash.codes.as_packed makes them of ±1 or 0/1"
+            "lbhash.pack makes them of ±1 or 0/1"
         )
     if array.ndim != 2 or not 1 <= array.shape[1] <= code_bytes(MAX_BITS):
         raise ValueError(f"{name} has shape {array.shape}; packed codes are [n, 1 to {code_bytes(MAX_BITS)} bytes]")

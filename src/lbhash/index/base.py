@@ -115,6 +115,8 @@ _WORDS = {
     **dict.fromkeys(("remove_ids", "delete"), "index.remove(ids)"),
     **dict.fromkeys(("query", "kneighbors"), "index.search(codes, k)"),
     "write_index": "index.save(path)",
+    **dict.fromkeys(("is_trained", "train"), "index.add(codes), which needs no training"),
+    **dict.fromkeys(("d", "dim"), "index.bits"),
     "reconstruct": "index.codes_of(ids)",
     "add_with_ids": "index.add(codes, ids=ids)",
 }

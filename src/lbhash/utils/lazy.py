@@ -7,13 +7,23 @@ from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Any
 
+from lbhash.utils.names import unknown_name
 
-def lazy_names(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
-    """Return a ``__getattr__`` for a package; ``homes`` has the module, below the package, of each name."""
+_NONE: Mapping[str, str] = {}
+
+
+def lazy_names(package: str, homes: Mapping[str, str], words: Mapping[str, str] = _NONE) -> Callable[[str], Any]:
+    """Return a ``__getattr__`` for a package.
+
+    Args:
+        package: its name.
+        homes: the module, below the package, of each name.
+        words: names of other libraries, and what each is here.
+    """
 
     def __getattr__(name: str) -> Any:
         if name not in homes:
-            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+            raise AttributeError(unknown_name(name, f"no attribute of {package}", homes, words))
         value = getattr(import_module(f"{package}.{homes[name]}"), name)
         setattr(sys.modules[package], name, value)  # so that this is called once
         return value
