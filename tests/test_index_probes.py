@@ -100,10 +100,10 @@ def test_what_people_see(tmp_path, monkeypatch, succeed, json_of):
     monkeypatch.chdir(tmp_path)
     np.savez("c.npz", codes=noisy(np.random.default_rng(0), 1500, 8), bits=64)
     out, _ = succeed("index", "build", "--codes", "c.npz", "--kind", "ivf", "--out", "i")
-    (probes,) = json_of("index", "info", "i")["probes"]
+    (probes,) = json_of("info", "i")["probes"]
     line = "ivf: {nprobe} of 38 lists are probed; on 256 of its own rows that finds {recall:.1%} of the nearest ten"
     assert line.format(**probes) in out
-    assert line.format(**probes) in succeed("index", "info", "i")[0]
+    assert line.format(**probes) in succeed("info", "i")[0]
     forced = json_of("index", "build", "--codes", "c.npz", "--kind", "ivf", "--out", "j", "--option", "nprobe=1")
     assert forced["probes"][0]["nprobe"] == 1
     assert forced["probes"][0]["recall"] < probes["recall"]

@@ -7,9 +7,9 @@ outputs are ±1. (A. Gordo et al., "Asymmetric distances for binary embeddings",
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any, NamedTuple
 
-import numba
 import numpy as np
 import numpy.typing as npt
 
@@ -20,7 +20,10 @@ from lbhash.utils.threads import in_threads
 Floats = npt.NDArray[np.float64]
 Positions = npt.NDArray[np.int64]
 
+FEW = 4_096
+"""Codes up to which no tables are made."""
 _TOGETHER = 64  # queries whose tables are in memory at a time
+_PAIRS = 1 << 22  # of a query and a code, whose distances are in memory at a time
 _BITS = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1).astype(np.float64)
 
 
@@ -56,6 +59,11 @@ class Asked:
         self.padded = np.zeros((len(outputs), 8 * self.codes.shape[1]), np.float32)
         self.padded[:, : outputs.shape[1]] = outputs
 
+    @cached_property
+    def weights(self) -> Floats:
+        """What each bit counts, ``float64 [n, 8 · bytes]``; padding counts nothing."""
+        return np.abs(self.padded, dtype=np.float64)
+
     def __len__(self) -> int:
         return len(self.outputs)
 
@@ -65,7 +73,7 @@ class Asked:
 
     def tables(self, start: int) -> Floats:
         """Return the distances that each byte of a code adds, ``[queries, bytes, 256]``, of the next few queries."""
-        weights = np.abs(self.padded[start : start + _TOGETHER]).astype(np.float64)
+        weights = self.weights[start : start + _TOGETHER]
         codes = self.codes[start : start + _TOGETHER]
         sums = weights.reshape(*codes.shape, 8) @ _BITS.T  # of the bytes in which a code differs
         return np.take_along_axis(sums, codes[:, :, None] ^ np.arange(256), 2)
@@ -73,10 +81,15 @@ class Asked:
     def distances(self, codes: PackedCodes) -> Floats:
         """Return the distances of all queries from all codes, ``[n, m]``; equal codes have equal distances."""
         found = np.empty((len(self), len(codes)))
+        if len(codes) <= FEW:
+            for row, each in enumerate(found):
+                each[:] = _between(self.weights[row], self.codes[row], codes)
+            return found
+        from lbhash.codes.real_kernel import sums  # Numba takes its time
 
         def compute(start: int) -> None:
             for row, table in enumerate(self.tables(start), start):
-                _sums(table, codes, found[row])
+                sums(table, codes, found[row])
 
         in_threads(compute, range(0, len(self), _TOGETHER))
         return found
@@ -85,16 +98,12 @@ class Asked:
         """Return the k nearest codes by a comparison with all, with their positions as ids."""
         found = Found(np.empty((len(self), k)), np.empty((len(self), k), np.int64))
 
-        def search(start: int) -> None:
-            distances = np.empty(len(codes))
-            for row, table in enumerate(self.tables(start), start):
-                _sums(table, codes, distances)
+        step = max(1, _PAIRS // max(1, len(codes)))
+        for start in range(0, len(self) if k else 0, step):
+            for row, distances in enumerate(self.some(slice(start, start + step)).distances(codes), start):
                 near = np.flatnonzero(distances <= np.partition(distances, k - 1)[k - 1])
                 near = near[np.argsort(distances[near], kind="stable")][:k]
                 found.distances[row], found.ids[row] = distances[near], near
-
-        if k:
-            in_threads(search, range(0, len(self), _TOGETHER))
         return found
 
     def ordered(self, candidates: Positions, codes: PackedCodes) -> Found:
@@ -102,10 +111,8 @@ class Asked:
 
         −1 stands for no candidate, and comes last, at an infinite distance.
         """
-        distances = np.empty(candidates.shape)
-        weights = np.abs(self.padded, dtype=np.float64)
-        _of_candidates(weights, self.codes, codes, distances)
-        distances[candidates < 0] = np.inf
+        distances = np.array([_between(*each) for each in zip(self.weights, self.codes, codes, strict=True)])
+        distances = np.where(candidates < 0, np.inf, distances.reshape(candidates.shape))
         return Found(distances, candidates).first(candidates.shape[1])
 
 
@@ -135,32 +142,7 @@ def differing(queries: PackedCodes, codes: PackedCodes) -> npt.NDArray[np.int32]
     return np.unpackbits(queries[:, None] ^ codes, axis=-1).sum(axis=-1, dtype=np.int32)
 
 
-@numba.njit(nogil=True, cache=True)
-def _sums(table: Floats, codes: PackedCodes, found: Floats) -> None:
-    """Write the sum of each code's entries of a table ``[bytes, 256]`` to ``found`` ``[n]``."""
-    for row in range(len(codes)):
-        total = 0.0
-        for byte in range(codes.shape[1]):
-            total += table[byte, codes[row, byte]]
-        found[row] = total
-
-
-@numba.njit(nogil=True, cache=True)
-def _of_candidates(weights: Floats, queries: PackedCodes, codes: PackedCodes, found: Floats) -> None:
-    """Write the distance of each query's codes, ``[n, c, bytes]``, by weights of the bits, to ``found`` ``[n, c]``."""
-    width = queries.shape[1]
-    table = np.empty((2 * width, 16))  # what four bits add that differ where a number has ones
-    for query in range(len(queries)):
-        for group in range(2 * width):
-            for differing in range(16):
-                total = 0.0
-                for bit in range(4):
-                    if differing >> (3 - bit) & 1:
-                        total += weights[query, 4 * group + bit]
-                table[group, differing] = total
-        for candidate in range(codes.shape[1]):
-            total = 0.0
-            for byte in range(width):
-                differing = codes[query, candidate, byte] ^ queries[query, byte]
-                total += table[2 * byte, differing >> 4] + table[2 * byte + 1, differing & 15]
-            found[query, candidate] = total
+def _between(weights: Floats, query: PackedCodes, codes: PackedCodes) -> Floats:
+    """Return the sum of the weights of the bits in which each of a few codes differs from a query."""
+    differ = np.unpackbits(query ^ codes, axis=1)
+    return np.where(differ, weights, 0.0).sum(axis=1)

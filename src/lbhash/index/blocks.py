@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numba
 import numpy as np
 import numpy.typing as npt
 
@@ -43,9 +42,11 @@ class Blocks:
         import faiss
 
         packed = faiss.rev_swig_ptr(self._index.codes.data(), self._index.codes.size())
-        found = np.empty((positions.size, self.width), np.uint8)
-        _gather(packed.reshape(-1, 2 * self.width, _BLOCK // 2), positions.ravel(), _PLACES, found)
-        return found.reshape(*positions.shape, self.width)
+        packed = packed.reshape(-1, 2 * self.width, _BLOCK // 2)
+        block, place = np.divmod(positions, _BLOCK)
+        half, at = np.divmod(place, _BLOCK // 2)
+        groups = packed[block, :, _PLACES[at]] >> (4 * half[..., None]).astype(np.uint8) & 15
+        return np.asarray(groups[..., 0::2] << 4 | groups[..., 1::2])
 
     def whole(self) -> PackedCodes:
         """Return all codes."""
@@ -104,14 +105,3 @@ def _error(padded: npt.NDArray[np.float32]) -> Floats:
     spans = 2 * np.abs(padded).reshape(len(padded), -1, 4).sum(axis=2, dtype=np.float64)
     rounded = spans.shape[1] * spans.max(axis=1) / 510
     return rounded + 1e-5 * spans.sum(axis=1)  # sums of single precision
-
-
-@numba.njit(nogil=True, cache=True)
-def _gather(packed: PackedCodes, positions: Positions, places: Positions, found: PackedCodes) -> None:
-    """Write the codes at some positions of blocks, ``[blocks, 2 · bytes, 16]``, to ``found`` ``[n, bytes]``."""
-    for row in range(len(positions)):
-        block, place = positions[row] // 32, positions[row] % 32
-        at, shift = places[place % 16], 4 * (place // 16)
-        for byte in range(found.shape[1]):
-            high = packed[block, 2 * byte, at] >> shift & 15
-            found[row, byte] = high << 4 | packed[block, 2 * byte + 1, at] >> shift & 15

@@ -165,10 +165,8 @@ class Segment:
     def load(self) -> None:
         """Read all files, and keep in memory what searches need; ``ValueError`` if one is damaged."""
         for name, array in self.arrays.items():
-            if name == "vectors" and isinstance(array, StoredArray):
-                array.check()
-            else:
-                whole(array)
+            if isinstance(array, StoredArray):
+                array.check() if name == "vectors" else array.whole()
         self.metadata()
         if self.structure is not None:
             self.structure.lists()

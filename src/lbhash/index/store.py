@@ -275,7 +275,7 @@ class Index(BaseIndex):
         return found._replace(ids=state.named(found.ids))
 
     def _search_outputs(self, outputs: npt.NDArray[np.float32], k: int, where: Filter) -> SearchResult:
-        from lbhash.codes.real import Asked  # Numba takes its time
+        from lbhash.codes.real import Asked
 
         state, asked = self.state, Asked(outputs)
         check_where(where, state.schema)
