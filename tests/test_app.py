@@ -91,8 +91,8 @@ def test_what_a_neighbor_is(client, digits_service):
         }
         for place, name in enumerate(ids)
     ]
-    assert set(body) == {"answers", "ranking", "generation", "milliseconds"}
-    assert body["ranking"] == "hamming"
+    assert set(body) == {"answers", "generation", "milliseconds"}
+    assert body["answers"][0]["ranking"] == "hamming"
     assert body["generation"] == index.generation
     spent = body["milliseconds"]
     assert 0 < spent["encode"] <= spent["total"]
@@ -150,7 +150,7 @@ def test_health_and_info(client, digits_service, hasher):
     assert facts.items() <= info.items()
     assert (info["dim"], info["rows"], info["images"], info["takes_images"]) == (64, 1797, True, True)
     assert (info["metadata"], info["label"]) == ({"row": "int64", "label": "int64"}, "label")
-    assert (info["ranking"], info["rerank"]) == (["hamming", "real"], [])
+    assert info["rerank"] == []
 
 
 def test_row_images(client):
@@ -317,7 +317,7 @@ def test_several_queries_are_as_many_searches(client, embeddings, options):
     mixed = [*packed[:2], *embeddings[ROWS[2:]].tolist()]
     for given in (embeddings[ROWS].tolist(), packed, mixed):
         body = client.post("/v1/search", json={"queries": [{"embedding": one} for one in given], **options}).json()
-        assert body["ranking"] == options.get("ranking", "hamming")
+        assert {one["ranking"] for one in body["answers"]} == {options.get("ranking", "hamming")}
         for answer, alone in zip(body["answers"], wanted, strict=True):
             for one, other in zip(answer["neighbors"], alone["neighbors"], strict=True):
                 assert one["distance"] == pytest.approx(other["distance"], rel=1e-4)
@@ -334,6 +334,7 @@ def test_queries_of_several_kinds_go_together(client, embeddings):
     body = client.post("/v1/search", json={"queries": queries, "k": 4}).json()
     assert body["answers"] == [only(search(client, **query, k=4)) for query in queries]
     assert body["answers"][0] == body["answers"][3]
+    assert [one["ranking"] for one in body["answers"]] == ["hamming", "real", "hamming", "hamming"]
     images = [client.get(f"/v1/items/{name}/image").content for name in (3, 5)]
     body = client.post("/v1/search", files=[("image", one) for one in images], data={"k": "4", "ranking": "real"})
     both = [only(client.post("/v1/search", files={"image": one}, data={"k": 4, "ranking": "real"})) for one in images]
@@ -391,10 +392,8 @@ def test_the_largest_batch_of_an_empty_index(digits_service, tmp_path):
     [
         (("--where", "label=3", "--where", "row in (3,13,23)"), {"where": {"label": 3, "row": [3, 13, 23]}}),
         (("--where", "20 <= row < 500, label in (3, 5)"), {"where": "20 <= row < 500 and label in (3, 5)"}),
-        (
-            ("--asymmetric", "-k", 4),
-            {"ranking": "real", "k": 4},
-        ),
+        (("-k", 4), {"k": 4}),
+        (("--hamming", "-k", 4), {"ranking": "hamming", "k": 4}),
     ],
 )
 def test_the_words_of_the_command_mean_the_same(client, command, digits_service, embeddings, typed, given):
@@ -405,8 +404,8 @@ def test_the_words_of_the_command_mean_the_same(client, command, digits_service,
     assert wanted
     found = only(search(client, embedding=embeddings[1790].tolist(), **given))["neighbors"]
     assert [(one["id"], one["metadata"]) for one in found] == [(one["id"], one["metadata"]) for one in wanted]
-    told = [one["score"] or one["distance"] for one in wanted]
-    assert [one["distance"] for one in found] == pytest.approx(told, rel=1e-4)
+    for name in ("distance", "hamming"):
+        assert [one[name] for one in found] == pytest.approx([one[name] for one in wanted], rel=1e-4)
 
 
 def tsne(signs):

@@ -248,7 +248,7 @@ def test_stored_vectors_are_added_too(digits_service, tmp_path, rows, kept):
         (best,) = nearest(client, rows[1790], rerank=kept)
         assert best["id"] == 50
         by_id = search(client, id=50, k=1, rerank=kept)
-        assert (by_id.json()["ranking"], only(by_id)["neighbors"][0]["id"]) == (kept, 50)
+        assert (only(by_id)["ranking"], only(by_id)["neighbors"][0]["id"]) == (kept, 50)
         refused = search(client, code="0000", rerank=kept)
         assert_refused(refused, 422, f"rerank is {kept!r}", "queries.0 has only a code: give its embedding")
         assert client.get("/v1/info").json()["rerank"] == [kept]

@@ -101,7 +101,7 @@ def test_search_by_rows_and_by_codes(inside, succeed, json_of):
         assert [hit["id"] for hit in query["neighbors"]] == base.rows[kept][order].tolist()
         assert [hit["distance"] for hit in query["neighbors"]] == distances[order].tolist()
         assert [hit["metadata"]["label"] for hit in query["neighbors"]] == base.labels[kept][order].tolist()
-        assert {hit["score"] for hit in query["neighbors"]} == {None}
+        assert {hit["distance"] for hit in query["neighbors"]} == {None}
     by_code = json_of("search", inside / "i", "--code", codes[0].tobytes().hex(), "--radius", 2)
     (query,) = by_code["queries"]
     near = hamming_distances(codes[:1], base.codes)[0] <= 2
@@ -117,7 +117,17 @@ def test_neighbors_as_a_file(inside, command, succeed, json_of):
     arguments = ("--model", "model", inside / "i", "--data", "digits", "--row", 4, "--row", 9, "-k", 3, "--out", out)
     found = json_of("search", *arguments)
     table = pq.read_table(out)
-    assert table.column_names == ["query", "query_row", "query_code", "rank", "id", "distance", "score", "row", "label"]
+    assert table.column_names == [
+        "query",
+        "query_row",
+        "query_code",
+        "rank",
+        "id",
+        "distance",
+        "hamming",
+        "row",
+        "label",
+    ]
     assert table["query"].to_pylist() == [0, 0, 0, 1, 1, 1]
     assert table["query_row"].to_pylist() == [4, 4, 4, 9, 9, 9]
     assert table["id"].to_pylist() == [hit["id"] for query in found["queries"] for hit in query["neighbors"]]
@@ -162,7 +172,7 @@ def test_the_second_stage(inside, refuse, json_of):
     scores = 1 - embeddings @ asked[0] / np.linalg.norm(embeddings, axis=1) / np.linalg.norm(asked)
     codes = read_codes("base.parquet").codes
     scores = scores + DISTANCE_WEIGHT * hamming_distances(hasher.encode(asked), codes)[0] / 12
-    np.testing.assert_allclose([hit["score"] for hit in query["neighbors"]], np.sort(scores)[:5], atol=2e-3)
+    np.testing.assert_allclose([hit["distance"] for hit in query["neighbors"]], np.sort(scores)[:5], atol=2e-3)
     assert "candidates is 4; it must be at least k (5)" in refuse("search", *arguments, "--candidates", 4)
 
 
@@ -175,21 +185,21 @@ def test_the_second_stage_of_codes_without_classes_is_by_the_cosine_alone(inside
     arguments += ("--rerank", "embeddings", "--candidates", 1597, "--json")
     (query,) = json_of("search", *arguments)["queries"]
     scores = 1 - base @ asked[0] / np.linalg.norm(base, axis=1) / np.linalg.norm(asked)
-    np.testing.assert_allclose([hit["score"] for hit in query["neighbors"]], np.sort(scores)[:5], atol=2e-3)
+    np.testing.assert_allclose([hit["distance"] for hit in query["neighbors"]], np.sort(scores)[:5], atol=2e-3)
 
 
 def test_real_outputs_of_a_row_against_all_codes(inside, json_of):
     build(json_of, inside / "i")
     for where in (inside / "i", "base.parquet"):  # an index, and a file of codes
-        arguments = ("--model", "model", where, "--data", "digits", "--row", 1500, "-k", 5, "--asymmetric")
+        arguments = ("--model", "model", where, "--data", "digits", "--row", 1500, "-k", 5)
         (query,) = json_of("search", *arguments)["queries"]
         hasher, table = Hasher.from_pretrained("model"), read_codes("base.parquet")
         asked = load_dataset("digits").base.embeddings[1500:1501].astype(np.float32)
         outputs = hasher.model_.outputs(asked)[0]  # joined, with tanh in them
         scores = (unpack(table.codes, 12) != np.where(outputs >= 0, 1, -1)) @ np.abs(outputs)
-        np.testing.assert_allclose([hit["score"] for hit in query["neighbors"]], np.sort(scores)[:5], rtol=1e-4)
+        np.testing.assert_allclose([hit["distance"] for hit in query["neighbors"]], np.sort(scores)[:5], rtol=1e-4)
         distances = dict(zip(table.rows, hamming_distances(hasher.encode(asked), table.codes)[0], strict=True))
-        assert [hit["distance"] for hit in query["neighbors"]] == [distances[hit["id"]] for hit in query["neighbors"]]
+        assert [hit["hamming"] for hit in query["neighbors"]] == [distances[hit["id"]] for hit in query["neighbors"]]
 
 
 def test_codes_made_elsewhere(inside, command, json_of):
@@ -251,7 +261,6 @@ def test_bad_searches(inside, refuse, json_of):
             (*row, "--candidates", 5),
             "candidates is 5, and --rerank is not given; it says how many codes are ranked again: give --rerank, or",
         ),
-        ((*row, "--asymmetric", "--candidates", 5), "asymmetric is given, and --candidates is 5; it ranks all codes"),
         ((*row, "-k", 0, "--rerank", "outputs"), "k is 0; it must be at least 1"),
         ((*row, "--where", "label"), "where is 'label'; it must be conditions such as price < 20"),
         ((*row, "--rerank", "outputs"), "rerank is 'outputs' and the index stores no vectors"),
@@ -259,7 +268,10 @@ def test_bad_searches(inside, refuse, json_of):
             (*here, "--code", "0000", "--rerank", "embeddings"),
             "rerank is 'embeddings', and --code is '0000'; a code has no real",
         ),
-        ((*here, "--code", "0000", "--asymmetric"), "asymmetric is given, and --code is '0000'; a code has no real"),
+        (
+            (*here, "--code", "0000", "--rerank", "outputs"),
+            "--rerank is 'outputs', and --code is '0000'; a code has no real",
+        ),
         ((*row, "--out", "n.txt"), "out is 'n.txt'; it must end in .parquet or .csv"),
         ((*row[:-1], 2000), "row is 2000; it must be from 0 to 1796"),
         ((*row[:-1], "5-3"), "row is 5-3; it must be from 0 to 1796, the lower end first"),

@@ -252,7 +252,7 @@ def flip_model(run: Run) -> None:
     material.program.must("index", "build", "--model", material.model, data, "--out", index)
     encode = ("encode", "--model", HERE, data, "--split", "base", "--overwrite", "--json")
     search = ("search", index, "--model", HERE, "--data", data / "query.npz", "--row", 3, "--json")
-    steps = ((*encode, "--out", f"{HERE}/out.parquet"), (*search, "--asymmetric"))
+    steps = ((*encode, "--out", f"{HERE}/out.parquet"), search)
     files = ("config.json", "model.safetensors")
     flip_all(run, material.program, [Reader(material.model, files, steps, exported)])
 

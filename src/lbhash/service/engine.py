@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from threading import Lock
 from types import MappingProxyType
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -129,11 +129,10 @@ class Engine:
         index = self.index  # a search ends with the index that it began with
         queries = self._encode(index, given, images)
         searching = time.perf_counter()
-        by = _ranked_by(index, queries, given)
-        found = _neighbors(index, queries, given, by)
-        items = iter(_items(index, np.concatenate([nearest.ids[0] for nearest, _ in found])))
+        found = _neighbors(index, queries, given)
+        items = iter(_items(index, np.concatenate([nearest.ids[0] for nearest, *_ in found])))
         answers = []
-        for (code, vectors, facts), (nearest, within) in zip(queries, found, strict=True):
+        for (code, vectors, facts), (nearest, within, by) in zip(queries, found, strict=True):
             judged = self._usual.judge(vectors["outputs"]) if self._usual and "outputs" in vectors else {}
             ranked = enumerate(zip(nearest.distances[0].tolist(), nearest.hamming[0].tolist(), strict=True), 1)
             neighbors = [
@@ -141,12 +140,11 @@ class Engine:
                 for rank, (distance, hamming) in ranked
             ]
             query = schemas.Query(code=code.tobytes().hex(), bits=index.bits, **facts, **judged)
-            answers.append(schemas.Found(query=query, neighbors=neighbors, within=within))
+            answers.append(schemas.Found(query=query, ranking=by, neighbors=neighbors, within=within))
         ended = time.perf_counter()
         seconds = {"encode": searching - started, "search": ended - searching, "total": ended - started}
         return schemas.SearchAnswer(
             answers=answers,
-            ranking=given.rerank or by,
             generation=index.generation,
             milliseconds=schemas.Milliseconds(**{name: round(1e3 * value, 3) for name, value in seconds.items()}),
         )
@@ -187,7 +185,6 @@ class Engine:
             ids=held["ids"],
             metadata=held["metadata"],
             label=index.label or None,
-            ranking=["hamming", "real"] if isinstance(index, Index) else ["hamming"],
             rerank=[index.vectors] if index.vectors else [],
             limits=schemas.Limits(
                 max_body=MAX_BODY,
@@ -420,54 +417,60 @@ def _items(index: BaseIndex, ids: npt.ArrayLike) -> list[dict[str, Any]]:
     return items
 
 
-def _ranked_by(index: BaseIndex, queries: Sequence[_Encoded], options: schemas.Options) -> Literal["hamming", "real"]:
-    """Return what ranks codes: real outputs, if nothing else is asked for and all queries have them."""
-    if options.ranking is not None:
-        return options.ranking
-    has = isinstance(index, Index) and all("soft" in query.vectors for query in queries)
-    return "real" if has and options.radius is None else "hamming"
-
-
 def _neighbors(
-    index: BaseIndex, queries: Sequence[_Encoded], options: schemas.Options, by: Literal["hamming", "real"]
-) -> list[tuple[SearchResult, int | None]]:
-    """Return for each query what is found, and how many codes are within the radius (None if k is given)."""
-    radius, k = options.radius, options.most
+    index: BaseIndex, queries: Sequence[_Encoded], options: schemas.Options
+) -> list[tuple[SearchResult, int | None, Any]]:
+    """Return for each query what is found, how many codes are within the radius (None if k is given), and by what."""
 
-    def known(field: str, name: str) -> npt.NDArray:
+    def check(field: str, name: str) -> None:
         for place, query in enumerate(queries):
             if name not in query.vectors:
-                why = f"which needs the real numbers of a query; queries.{place} has only a code"
-                raise ServiceError(
-                    422, f"{field} is {getattr(options, field)!r}, {why}: give its embedding, text or image"
-                )
-        return np.array([query.vectors[name] for query in queries])
+                said = f"{field} is {getattr(options, field)!r}, which needs the real numbers of a query"
+                told = f"queries.{place} has only a code: give its embedding, text or image"
+                raise ServiceError(422, f"{said}; {told}")
 
     if options.rerank not in (None, index.vectors):
         raise ServiceError(422, f"rerank is {options.rerank!r}, and the index stores {index.vectors or 'no vectors'}")
-    if by == "real" and not isinstance(index, Index):
-        raise ServiceError(422, f"ranking is 'real', and an index of kind {index.kind} compares codes only")
-    codes = np.array([query.code for query in queries])
-    again = options.rerank is not None
-    most = max(k, options.candidates or CANDIDATES) if again or (radius is not None and by == "real") else k
-    how: dict[str, Any] = {"codes": codes}
-    if by == "real":
-        how = {"outputs": known("ranking", "soft")}
+    if options.ranking == "real":
+        check("ranking", "soft")
     if options.rerank is not None:
-        held = {options.rerank: known("rerank", options.rerank)}
-        how = (how if options.rerank == "embeddings" else {}) | held | {"rerank": options.rerank, "candidates": most}
+        check("rerank", options.rerank)
+    usual = "real" if options.radius is None else "hamming"
+    ranked = [options.ranking or (usual if "soft" in query.vectors else "hamming") for query in queries]
+    found: dict[int, tuple[SearchResult, int | None, Any]] = {}
     with blame_request():
         options.check_size(len(queries))
-        if radius is not None:
-            check_int(radius, "radius", 0, index.bits, "the length of a code")
-        if (
-            options.k is None and radius is not None and by == "hamming" and not again
-        ):  # one at a time, as each may find all codes
-            each = (index.range_search(code[None], radius, where=options.where).of(0) for code in codes)
-            return [(Neighbors(distances[None, :k], ids[None, :k]).result(), len(ids)) for distances, ids in each]
-        found = index.search(**how, k=most, where=options.where)
-        limit = index.bits if radius is None else radius
-        return [(_within(found, place, limit, k), None) for place in range(len(codes))]
+        if options.radius is not None:
+            check_int(options.radius, "radius", 0, index.bits, "the length of a code")
+        for by in ("hamming", "real"):
+            places = [place for place, one in enumerate(ranked) if one == by]
+            if places:
+                some = _ranked(index, [queries[place] for place in places], options, by)
+                found |= {at: (*one, options.rerank or by) for at, one in zip(places, some, strict=True)}
+    return [found[place] for place in range(len(queries))]
+
+
+def _ranked(
+    index: BaseIndex, queries: Sequence[_Encoded], options: schemas.Options, by: str
+) -> list[tuple[SearchResult, int | None]]:
+    """Return what is found for queries that are ranked by Hamming distances or by real outputs."""
+    radius, k, rerank = options.radius, options.most, options.rerank
+    codes = np.array([query.code for query in queries])
+    if by == "hamming" and rerank is None and radius is not None and options.k is None:
+        each = (index.range_search(code[None], radius, where=options.where).of(0) for code in codes)  # may find all
+        return [(Neighbors(distances[None, :k], ids[None, :k]).result(), len(ids)) for distances, ids in each]
+
+    def held(name: str) -> npt.NDArray:
+        return np.array([query.vectors[name] for query in queries])
+
+    most = max(k, options.candidates or CANDIDATES) if rerank or (radius is not None and by == "real") else k
+    how: dict[str, Any] = {"codes": codes} if by == "hamming" else {"outputs": held("soft")}
+    if rerank is not None:
+        how = how if rerank == "embeddings" else {}
+        how |= {rerank: held(rerank), "rerank": rerank, "candidates": most}
+    found = index.search(**how, k=most, where=options.where)
+    limit = index.bits if radius is None else radius
+    return [(_within(found, place, limit, k), None) for place in range(len(codes))]
 
 
 def _within(found: SearchResult, query: int, radius: int, k: int) -> SearchResult:

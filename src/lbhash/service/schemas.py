@@ -188,7 +188,7 @@ class Options(BaseModel, extra="forbid"):
     ranking: Literal["hamming", "real"] | None = Field(
         None,
         description="Rank by how many bits differ (hamming), or by how far codes are from the query's real outputs "
-        "(real), which a query by code or id does not have. By default real if all queries have them and there is no "
+        "(real), which a query by code or id does not have. By default real for a query that has them, if there is no "
         "radius.",
     )
     rerank: Literal["outputs", "embeddings"] | None = Field(
@@ -332,6 +332,10 @@ class Found(BaseModel):
     """What was found for a query."""
 
     query: Query
+    ranking: Literal["hamming", "real", "outputs", "embeddings"] = Field(
+        description="What the distances are: Hamming distances, sums of the query's absolute outputs over bits that "
+        "differ, or what the stored outputs or embeddings rank by."
+    )
     neighbors: list[Neighbor]
     within: int | None = Field(description="The number of codes within the radius, if no k was given.")
 
@@ -340,10 +344,6 @@ class SearchAnswer(BaseModel):
     """What a search found."""
 
     answers: list[Found] = Field(description="For each query, in their order.")
-    ranking: Literal["hamming", "real", "outputs", "embeddings"] = Field(
-        description="What the distances are: Hamming distances, sums of the query's absolute outputs over bits that "
-        "differ, or what the stored outputs or embeddings rank by."
-    )
     generation: int = Field(description="The generation of the index that was searched.")
     milliseconds: Milliseconds
 
@@ -400,7 +400,6 @@ class Info(_Loaded):
     ids: Literal["int64", "string"] = Field(description="What the ids are: integers, or texts.")
     metadata: dict[str, str] = Field(description="The columns and their types.")
     label: str | None = Field(description="The column with the label.")
-    ranking: list[str] = Field(description="What ranking may be in a search.")
     rerank: list[str] = Field(description="What rerank may be in a search: the vectors that the index stores.")
     limits: Limits
 

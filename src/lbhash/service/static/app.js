@@ -203,7 +203,7 @@ function setUpOptions() {
   choices($("column"), columns.map((name) => [name, name]));
   // The query's outputs are known of a row or an image, or if the index has them.
   const able = info.rows !== null || info.takes_images || info.takes_texts;
-  const rankings = [...Object.keys(RANKINGS).filter((name) => info.ranking.includes(name) && (able || name !== "real")), ...info.rerank];
+  const rankings = [...(able ? ["real"] : []), "hamming", ...info.rerank];
   $("rankings").hidden = rankings.length < 2;
   choices($("ranking"), rankings.map((name) => [name, RANKINGS[name]]));
 }
