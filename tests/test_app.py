@@ -63,17 +63,17 @@ def test_search_by_row_embedding_code_id_and_image_agree(client, digits_service,
         {"code": code.tobytes().hex()},
         {"code": code.tobytes().hex().upper()},
     ):
-        answer = search(client, **given, k=7)
+        answer = search(client, **given, k=7, ranking="hamming")
         assert found(answer) == wanted
         assert only(answer)["query"]["code"] == code.tobytes().hex()
     for path in (f"/page/rows/{row}/image", f"/v1/items/{row}/image"):
         image = client.get(path).content
-        assert found(client.post("/v1/search", files={"image": image}, data={"k": "7"})) == wanted
+        assert found(client.post("/v1/search", files={"image": image}, data={"k": "7", "ranking": "hamming"})) == wanted
 
 
 def test_what_a_neighbor_is(client, digits_service):
     index, labels = Index.open(digits_service.index, mode="a"), load_table("digits").labels
-    answer = search(client, row=1790, k=3)
+    answer = search(client, row=1790, k=3, ranking="hamming")
     body, found = answer.json(), only(answer)
     asked = {"bits": BITS, "id": None, "label": int(labels[1790]), "metadata": {}}
     assert {name: found["query"][name] for name in asked} == asked

@@ -328,7 +328,12 @@ def test_coders_with_labels_find_classes(data, name):
     x, y = data
     train, query = np.arange(90) % 3 > 0, np.arange(90) % 3 == 0
     of = {method: Hasher(bits=16, method=method).fit(x[train], y[train]) for method in (name, "lsh")}
-    found = {m: evaluate(h.encode(x[query]), y[query], h.encode(x[train]), y[train]).map for m, h in of.items()}
+    found = {
+        m: evaluate(
+            h.encode(x[query]), y[query], h.encode(x[train]), y[train], query_outputs=h.outputs(x[query])
+        ).map_real
+        for m, h in of.items()
+    }
     assert found[name] > max(0.8, found["lsh"])
     assert of[name].score(x[query], y[query]) == pytest.approx(found[name])
     assert (of[name].predict(x[query], k=9) == y[query]).mean() > 0.85
@@ -369,9 +374,10 @@ def test_without_labels_the_best_of_four_on_held_out_rows_is_kept():
     assert {one.method for one in hasher.choice_} == {"signs", "lsh", "itq", "sne"}
     for method, recall, reranked in hasher.choice_:
         tried = Hasher(bits=16, seed=3, method=method).fit(base)
-        codes = tried.encode(query), tried.encode(base)
-        assert recall == pytest.approx(evaluate_neighbors(codes[0], query, codes[1], base, [10]).recall[0])
-        assert reranked == pytest.approx(slow_recall_of_candidates(*(unpack(one, 16) for one in codes), query, base))
+        codes, outputs = (tried.encode(query), tried.encode(base)), tried.outputs(query)
+        wanted = evaluate_neighbors(codes[0], query, codes[1], base, [10], query_outputs=outputs).real.recall[0]
+        assert recall == pytest.approx(wanted)
+        assert reranked == pytest.approx(slow_recall_of_candidates(outputs, unpack(codes[1], 16), query, base))
     recalls = [one.recall for one in hasher.choice_]
     near = [one.reranked for one in hasher.choice_ if one.recall >= max(recalls) - 0.01]
     assert hasher.choice_[0].reranked == max(near)
@@ -387,12 +393,12 @@ def test_without_labels_the_best_of_four_on_held_out_rows_is_kept():
         Hasher(epochs=5).fit(x)
 
 
-def slow_recall_of_candidates(query_codes, base_codes, query, base, candidates=100):
-    """The share of the 10 nearest by cosine among the nearest codes, in expectation over ties."""
+def slow_recall_of_candidates(outputs, base_codes, query, base, candidates=100):
+    """The share of the 10 nearest by cosine among the codes nearest to outputs, in expectation over ties."""
     shares = []
-    for code, row in zip(query_codes, query, strict=True):
+    for asked, row in zip(outputs.astype(float), query, strict=True):
         cosines = [cosine(row.tolist(), other.tolist()) for other in base]
-        distances = (base_codes != code).sum(axis=1)
+        distances = ((base_codes > 0) != (asked >= 0)) @ np.abs(asked)
         last = np.sort(distances)[candidates - 1]
         places = (candidates - (distances < last).sum()) / (distances == last).sum()
         nearest = distances[np.argsort(cosines)[::-1][:10]]

@@ -271,16 +271,16 @@ def test_an_evaluation_by_two_nodes_is_that_of_one_process(kind, ray_of_the_test
     [
         (
             ["--engine", "ray", "--ties", "stable"],
-            "engine is 'ray', and ties is 'stable'; a cluster counts the base in parts",
+            "--engine is 'ray', and --ties is 'stable'; a cluster counts the base in parts",
         ),
-        (["--engine", "ray", "--probe"], "engine is 'ray', and probe is given; a cluster counts the base in parts"),
+        (["--engine", "ray", "--probe"], "--engine is 'ray', and --probe is given; a cluster counts the base in parts"),
         (
             ["--ray-address", "auto"],
-            "ray-address is 'auto', and engine is not given; it is the address of a Ray cluster: give engine ray, or",
+            "--ray-address is 'auto', and --engine is not given; it is the address of a Ray cluster: give --engine ray",
         ),
         (
             ["--engine", "ray", "--neighbors", "x.npy"],
-            "neighbors is 'x.npy', and engine is 'ray'; neighbors are found without labels",
+            "--neighbors is 'x.npy', and --engine is 'ray'; neighbors are found without labels",
         ),
     ],
 )

@@ -148,7 +148,7 @@ def test_the_service_knows_the_backbone(here, command, tmp_path):
             return decode_image(file)
 
     engine = Engine(settings, Plain())
-    assert engine.about().takes_pictures
+    assert engine.info().takes_images
     code = Hasher.from_pretrained("model").encode([image])
     assert engine.encode(None, image).code == code.tobytes().hex()
     frozen = shutil.copytree("model", tmp_path / "model")
@@ -156,7 +156,7 @@ def test_the_service_knows_the_backbone(here, command, tmp_path):
     config = checked(json.loads((frozen / "config.json").read_text()))
     config["metadata"]["backbone"] |= {"tuned": False, "name": str(tmp_path / "absent")}
     (frozen / "config.json").write_text(json.dumps(with_checksum(config)))
-    assert not Engine(Settings(model=frozen, index=str(index)), Plain()).about().takes_pictures
+    assert not Engine(Settings(model=frozen, index=str(index)), Plain()).info().takes_images
 
 
 def test_a_resumed_training_has_nothing_left_to_do(here, command, succeed, tmp_path):

@@ -90,7 +90,7 @@ def test_search_by_rows_and_by_codes(inside, succeed, json_of):
     build(json_of, inside / "i")
     where = ("--where", "label in (3, 5)")
     rows = ("--model", "model", inside / "i", "--data", "digits", "--row", 17, "--row", 1700)
-    found = json_of("search", *rows, "-k", 4, *where)
+    found = json_of("search", *rows, "-k", 4, *where, "--hamming")
     base, data = read_codes("base.parquet"), load_dataset("digits")
     codes = Hasher.from_pretrained("model").encode(data.base.embeddings[[17, 1700]])
     kept = np.isin(base.labels, (3, 5))
@@ -101,7 +101,7 @@ def test_search_by_rows_and_by_codes(inside, succeed, json_of):
         assert [hit["id"] for hit in query["neighbors"]] == base.rows[kept][order].tolist()
         assert [hit["distance"] for hit in query["neighbors"]] == distances[order].tolist()
         assert [hit["metadata"]["label"] for hit in query["neighbors"]] == base.labels[kept][order].tolist()
-        assert {hit["distance"] for hit in query["neighbors"]} == {None}
+        assert [hit["hamming"] for hit in query["neighbors"]] == distances[order].tolist()
     by_code = json_of("search", inside / "i", "--code", codes[0].tobytes().hex(), "--radius", 2)
     (query,) = by_code["queries"]
     near = hamming_distances(codes[:1], base.codes)[0] <= 2

@@ -50,7 +50,7 @@ def arrange_centers(centers: npt.ArrayLike, confusion: npt.ArrayLike, seed: int 
         ValueError: the shapes do not fit, a confusion is negative or not finite, or there are more than
             ``MOST_CLASSES`` classes.
 
-    >>> from lbhash.centers import pairwise_distances
+    >>> from lbhash.centers.distance import pairwise_distances
     >>> words = [[1, 1, 1, 1], [1, 1, -1, -1], [-1, -1, -1, -1], [-1, -1, 1, 1]]
     >>> confusion = [[0, 0, 1, 0], [0, 0, 0, 0], [0, 0, 0, 0], [0, 0, 0, 0]]
     >>> [int(pairwise_distances(codes)[0, 2]) for codes in (words, arrange_centers(words, confusion))]
