@@ -150,7 +150,8 @@ def test_the_service_knows_the_backbone(here, command, tmp_path):
     engine = Engine(settings, Plain())
     assert engine.info().takes_images
     code = Hasher.from_pretrained("model").encode([image])
-    assert engine.encode(None, image).code == code.tobytes().hex()
+    (answer,) = engine.encode(None, [image]).answers
+    assert answer.code == code.tobytes().hex()
     frozen = shutil.copytree("model", tmp_path / "model")
     shutil.rmtree(frozen / "backbone")
     config = checked(json.loads((frozen / "config.json").read_text()))
