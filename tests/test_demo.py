@@ -64,6 +64,7 @@ def test_the_page_says_what_its_codes_say(demo):
     assert [int(label) for label, _, _ in classes] == report.by_class.label[order].tolist()
     assert [value for _, value, _ in classes] == [f"{value:.3f}" for value in report.by_class.map[order]]
     assert re.search(r"<tr><td>\d and \d</td><td>\d+</td><td>\d+ bits</td></tr>", page)
+    assert re.search(r"<figcaption>\d+ bits?</figcaption>", page)
     bits = [re.findall(r'<i class="b([01])( off)?">', card) for card in page.split("<figure")[1:]]
     labels = re.findall(r'<img alt="(\w)" src', page)
     wrong = re.findall(r'<figure class="(query|wrong|)">', page)

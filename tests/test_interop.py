@@ -19,7 +19,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lbhash.codes import convert, hamming_distances, pack
+from lbhash.codes import convert, hamming_distances, pack, unpack
 from lbhash.index import Index
 from lbhash.index.export import FORMATS, export_index
 
@@ -147,9 +147,18 @@ def test_postgresql(server, codes, command):
     run("DROP TABLE IF EXISTS codes;")
     run("", "-f", "codes.sql")
     query = convert(codes.query, codes.bits, "bits")[0]
-    for example in examples:
+    *searches, candidates = [*examples, ""] if to == "postgres" else examples
+    for example in searches:
         codes.check(run(example, "-v", f"query={query}"))
     if to == "pgvector":
+        ids, texts = zip(*run(candidates, "-v", f"query={query}"), strict=True)
+        names: dict = {}
+        exec(section("Rank candidates by real-valued queries")[1][0], names)
+        outputs = unpack(codes.query, codes.bits) * np.random.default_rng(0).uniform(size=codes.bits)
+        packed = np.packbits([[bit == "1" for bit in text] for text in texts], axis=1)
+        order = names["nearest"](outputs[0], packed)
+        wanted = map(str, codes.index.search(outputs=outputs, k=300).ids[0])
+        assert [ids[place] for place in order] == [name for name in wanted if name in ids]
         plan = run(f"SET enable_seqscan = off; EXPLAIN {examples[1].splitlines()[1]}", "-v", f"query={query}")
         assert any("codes_code_idx" in line[0] for line in plan)
     rows = [json.loads("|".join(row)) for row in run("SELECT to_jsonb(c) - 'code' FROM codes c")]

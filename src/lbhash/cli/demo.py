@@ -109,10 +109,10 @@ def search_examples(run: Run, index: BaseIndex, dataset: Dataset) -> list[Neighb
     labels = np.asarray(dataset.query.labels)
     wanted = np.linspace(0, dataset.classes - 1, QUERIES + 2).astype(int)[1:-1]
     first = np.array([np.flatnonzero(labels == label)[0] for label in wanted])
-    distances, rows = index.search(run.query[first], NEIGHBORS)
+    found = index.search(run.query[first], NEIGHBORS)
     return [
         Neighborhood(int(dataset.query.rows[q]), code, r, index.codes_of(r), d)
-        for q, code, r, d in zip(first, run.query[first], rows, distances, strict=True)
+        for q, code, r, d in zip(first, run.query[first], found.ids, found.hamming, strict=True)
     ]
 
 
