@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from lbhash.codes import hamming_distances, pack, unpack
 from lbhash.codes.io import CodeTable
 from lbhash.codes.real import signs_of
-from lbhash.index import Index
+from lbhash.index import Index, store
 from lbhash.index.blocks import Blocks, quantizer
 from lbhash.index.factory import build_index
 
@@ -103,6 +103,20 @@ def test_blocks_are_faiss_s_own(bits):
     faiss_s.add(signs_of(codes))
     np.testing.assert_array_equal(*(faiss.vector_to_array(one.codes) for one in (blocks._index, faiss_s)))
     np.testing.assert_array_equal(blocks.whole(), codes)
+
+
+@pytest.mark.parametrize("kind", ["flat", "ivf"])
+def test_queries_a_few_at_a_time_none_and_outputs_of_zero(kind, monkeypatch):
+    rng = np.random.default_rng(0)
+    index, outputs = Index(24, kind), rng.standard_normal((7, 24))
+    index.add(pack(rng.choice([-1, 1], (3000, 24))))
+    index.add(index.codes_of(np.arange(100)))
+    whole = index.search(outputs=outputs, k=5)
+    monkeypatch.setattr(store, "_FOUND", 10)
+    for part, again in zip(whole, index.search(outputs=outputs, k=5), strict=True):
+        np.testing.assert_array_equal(part, again)
+    assert index.search(outputs=outputs[:0], k=5).ids.shape == (0, 5)
+    assert not index.search(outputs=np.zeros((1, 24)), k=5).distances.any()
 
 
 def test_codes_are_in_memory_once(tmp_path):

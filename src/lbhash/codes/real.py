@@ -97,7 +97,6 @@ class Asked:
     def nearest(self, codes: PackedCodes, k: int) -> Found:
         """Return the k nearest codes by a comparison with all, with their positions as ids."""
         found = Found(np.empty((len(self), k)), np.empty((len(self), k), np.int64))
-
         step = max(1, _PAIRS // max(1, len(codes)))
         for start in range(0, len(self) if k else 0, step):
             for row, distances in enumerate(self.some(slice(start, start + step)).distances(codes), start):

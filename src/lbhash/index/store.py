@@ -50,6 +50,7 @@ STORED = ("outputs", "embeddings", "int8")
 OPENED_BY: dict[str, Callable[..., Any]] = {}
 """What opens an index by an address that begins so."""
 _NOTHING = np.empty(0, np.int64)
+_FOUND = 1 << 20  # neighbors by outputs that are looked for at a time
 PATIENCE = 600
 """Seconds that a writer waits for another writer."""
 
@@ -277,18 +278,14 @@ class Index(BaseIndex):
     def _search_outputs(self, outputs: npt.NDArray[np.float32], k: int, where: Filter) -> SearchResult:
         from lbhash.codes.real import Asked
 
-        state, asked = self.state, Asked(outputs)
+        state, found = self.state, []
         check_where(where, state.schema)
-        parts = [segment.nearest_real(asked, k, where) for segment in state.segments]
-        nothing = np.empty((len(asked), 0), np.int64)
-        found: Sequence[npt.NDArray[Any]] = nothing.astype(np.float64), nothing, nothing.astype(np.int32)
-        if len(parts) == 1:
-            (found,) = parts
-        elif parts:
-            found = [np.hstack(columns) for columns in zip(*parts, strict=True)]
-            order = np.lexsort((found[1], found[0]), axis=1)[:, :k]
-            found = [np.take_along_axis(part, order, 1) for part in found]
-        distances, ids, hamming = found
+        step = max(1, _FOUND // max(k, 1))
+        for start in range(0, len(outputs), step):
+            asked = Asked(outputs[start : start + step])
+            parts = [segment.nearest_real(asked, k, where) for segment in state.segments]
+            found.append(parts[0] if len(parts) == 1 else _first(parts, len(asked), k))
+        distances, ids, hamming = (np.concatenate(columns) for columns in zip(*found, strict=True))
         return SearchResult(distances.astype(np.float32), state.named(ids), hamming)
 
     def _range_search(self, queries: PackedCodes, radius: int, where: Filter) -> Within:
@@ -525,6 +522,15 @@ def check_free(folder: Path, overwrite: bool) -> None:
     if (folder / NAME).exists() and not overwrite:
         what = "which already holds an index; give another folder, or overwrite=True"
         raise ValueError(f"path is {str(folder)!r}, {what}")
+
+
+def _first(parts: Sequence[Sequence[npt.NDArray]], queries: int, k: int) -> Sequence[npt.NDArray]:
+    """Return the first k of what segments found: distances, ids and Hamming distances, ``[queries, …]`` each."""
+    none = np.empty((queries, 0), np.int64)
+    parts = [(none.astype(np.float64), none, none.astype(np.int32)), *parts]
+    found = [np.hstack(columns) for columns in zip(*parts, strict=True)]
+    order = np.lexsort((found[1], found[0]), axis=1)[:, :k]
+    return [np.take_along_axis(part, order, 1) for part in found]
 
 
 @contextmanager
