@@ -38,7 +38,7 @@ def test_every_public_name_is_there():
     for name in lbhash.__all__:
         assert getattr(lbhash, name) is not None
     assert set(dir(lbhash)) == set(lbhash.__all__)
-    with pytest.raises(AttributeError, match="module 'lbhash' has no attribute 'Hascher'"):
+    with pytest.raises(AttributeError, match="'Hascher' is no attribute of lbhash; did you mean Hasher"):
         lbhash.Hascher  # noqa: B018
 
 
