@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from lbhash.codes import PackedCodes, check_codes, check_width, code_bytes
 from lbhash.codes.io import check_one_model, code_column
-from lbhash.index.ids import ID, Ids, Names, UnknownIdError, are_texts, check_ids, numbers_of
+from lbhash.index.ids import ID, Ids, Names, UnknownIdError, are_texts, arrow_of, check_ids, numbers_of
 from lbhash.index.rerank import check_real, reranked
 from lbhash.index.results import By, Neighbors, SearchResult, Within
 from lbhash.index.where import Condition, Where, conditions
@@ -304,7 +304,7 @@ class BaseIndex(ABC, metaclass=_Guessed):
         table = self._of(self._metadata_of, names)
         if table is None:
             return pa.table({ID: names})
-        return table if ID in table.column_names else table.add_column(0, ID, pa.array(names))
+        return table if ID in table.column_names else table.add_column(0, ID, arrow_of(names))
 
     def vectors_of(self, ids: npt.ArrayLike) -> npt.NDArray:
         """Return the stored vectors of m ids, ``[m, dim]`` of float16 or uint8; float32 if they are stored as int8."""

@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 import xxhash
 
 from lbhash.utils.arrays import from_tensors, held
@@ -44,6 +45,13 @@ class TakenIdError(ValueError):
     def __init__(self, name: Any) -> None:
         super().__init__(f"ids holds {name!r}, which the index already has; upsert, or give another")
         self.name = name
+
+
+def arrow_of(names: Names) -> pa.Array:
+    """Return ids, or positions, as an array of Arrow, whose own way to make it of integers first imports pandas."""
+    if are_texts(names):
+        return pa.array(names)
+    return pa.Array.from_buffers(pa.int64(), len(names), [None, pa.py_buffer(np.ascontiguousarray(names, np.int64))])
 
 
 def are_texts(names: Names) -> bool:

@@ -20,7 +20,7 @@ from lbhash.codes import PackedCodes
 from lbhash.index import scan
 from lbhash.index.base import Filter
 from lbhash.index.files import DamagedIndexError, Stored, StoredArray, whole, write_array, write_new
-from lbhash.index.ids import ID
+from lbhash.index.ids import ID, arrow_of
 from lbhash.index.manifest import FILES
 from lbhash.index.metadata import selected
 from lbhash.index.postings import Postings
@@ -155,12 +155,12 @@ class Segment:
         """Return a column, or the ids; integers are no column of the table."""
         table = self.metadata()
         if name == ID and (table is None or ID not in table.column_names):
-            return pa.chunked_array([pa.array(self.ids_at(np.arange(self.count)))])
+            return pa.chunked_array([arrow_of(self.ids_at(np.arange(self.count)))])
         return table[name]
 
     def texts_at(self, positions: npt.NDArray[np.int64]) -> npt.NDArray[np.object_]:
         """Return the ids at these positions, which are texts, as users know them."""
-        return self.metadata()[ID].take(pa.array(positions)).to_numpy()
+        return self.metadata()[ID].take(arrow_of(positions)).to_numpy()
 
     def load(self) -> None:
         """Read all files, and keep in memory what searches need; ``ValueError`` if one is damaged."""

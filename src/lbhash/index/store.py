@@ -24,7 +24,7 @@ from lbhash.codes import PackedCodes, check_bits, code_bytes
 from lbhash.index import scan
 from lbhash.index.base import BaseIndex, Filter, MaybeArray, Options, Rows, State, check_options
 from lbhash.index.files import DamagedIndexError
-from lbhash.index.ids import Ids, Names, TakenIdError, UnknownIdError, numbers_of
+from lbhash.index.ids import Ids, Names, TakenIdError, UnknownIdError, arrow_of, numbers_of
 from lbhash.index.kinds import KINDS
 from lbhash.index.manifest import NAME, files_of, identity_of, last_generation, read_manifest, sweep, write_manifest
 from lbhash.index.metadata import as_table, check_where, schema_from_text, schema_to_text
@@ -315,8 +315,8 @@ class Index(BaseIndex):
         if not state.schema:
             return None
         order = np.argsort(np.concatenate([np.empty(0, np.int64), *(places for _, places, _ in located)]))
-        tables = [segment.metadata().take(pa.array(positions)) for segment, _, positions in located]
-        return pa.concat_tables([*tables, state.schema.empty_table()]).take(pa.array(order)).combine_chunks()
+        tables = [segment.metadata().take(arrow_of(positions)) for segment, _, positions in located]
+        return pa.concat_tables(tables or [state.schema.empty_table()]).take(arrow_of(order)).combine_chunks()
 
     def info(self) -> dict[str, Any]:
         """Return the facts about the index, with the number and the size of its segments."""
