@@ -215,3 +215,18 @@ def in_this_process(monkeypatch):
             yield name, execute(*arguments)
 
     return lambda module: monkeypatch.setattr(module, "in_processes", run_here)
+
+
+@pytest.fixture
+def unchanged(monkeypatch):
+    """A function that makes a folder the working directory; a test must leave nothing in it."""
+    before = {}
+
+    def enter(folder):
+        monkeypatch.chdir(folder)
+        before[folder] = sorted(folder.rglob("*"))
+        return folder
+
+    yield enter
+    for folder, files in before.items():
+        assert sorted(folder.rglob("*")) == files

@@ -49,12 +49,8 @@ def work(tmp_path_factory):
 
 
 @pytest.fixture
-def inside(work, monkeypatch):
-    """The same folder as the working directory; a test must leave nothing in it."""
-    monkeypatch.chdir(work)
-    before = sorted(work.rglob("*"))
-    yield work
-    assert sorted(work.rglob("*")) == before
+def inside(work, unchanged):
+    return unchanged(work)
 
 
 def assert_refused(result, *parts):

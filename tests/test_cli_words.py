@@ -59,12 +59,8 @@ def made(tmp_path_factory):
 
 
 @pytest.fixture
-def inside(made, monkeypatch):
-    """The same folder as the working directory; a test must leave nothing in it."""
-    monkeypatch.chdir(made)
-    before = sorted(made.rglob("*"))
-    yield made
-    assert sorted(made.rglob("*")) == before
+def inside(made, unchanged):
+    return unchanged(made)
 
 
 # --------------------------------------------------------------------------------------------------- once and several

@@ -116,6 +116,8 @@ def test_queries_a_few_at_a_time_none_and_outputs_of_zero(kind, monkeypatch):
     for part, again in zip(whole, index.search(outputs=outputs, k=5), strict=True):
         np.testing.assert_array_equal(part, again)
     assert index.search(outputs=outputs[:0], k=5).ids.shape == (0, 5)
+    with pytest.raises(ValueError, match=r"^rerank is 'outputs' and the index stores no vectors"):
+        index.search(outputs=outputs[:0], k=5, rerank="outputs")
     assert not index.search(outputs=np.zeros((1, 24)), k=5).distances.any()
 
 

@@ -9,10 +9,9 @@ import pytest
 from sklearn.datasets import load_digits
 
 from lbhash import Hasher, evaluate, pack, unpack
+from lbhash.codes import real
 from lbhash.codes.real import Asked
-from lbhash.evaluation import neighbors
 from lbhash.evaluation.neighbors import evaluate_neighbors, recall_of_others
-from lbhash.evaluation.ranking import real
 
 
 def slow_distances(outputs, codes):
@@ -86,7 +85,7 @@ def test_neighbors_by_outputs_are_means_over_the_orders_of_ties(few, monkeypatch
     outputs, queries, codes = few
     rng = np.random.default_rng(0)
     x, b = rng.standard_normal((4, 3)), rng.standard_normal((6, 3))
-    monkeypatch.setattr(neighbors, "_PAIRS", 7)
+    monkeypatch.setattr(real, "_PAIRS", 7)
     found = evaluate_neighbors(queries, x, codes, b, (1, 3), 5, (2, 4), query_outputs=outputs).real
     cosines = x @ b.T / np.linalg.norm(b, axis=1)
     for at, k in enumerate((1, 3)):
@@ -114,7 +113,7 @@ def test_recall_among_the_other_rows(few, monkeypatch):
         near = set(sorted(others, key=lambda at: -cosines[row, at])[:2])
         each = [[others[at] for at in one] for one in orders(distances[row, others])]
         recalls.append(np.mean([len(near & set(one[:2])) / 2 for one in each]))
-    monkeypatch.setattr(neighbors, "_PAIRS", 7)
+    monkeypatch.setattr(real, "_PAIRS", 7)
     assert recall_of_others(outputs, rows, 2) == pytest.approx(np.mean(recalls))
 
 

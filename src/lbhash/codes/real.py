@@ -7,6 +7,7 @@ outputs are ±1. (A. Gordo et al., "Asymmetric distances for binary embeddings",
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -94,12 +95,18 @@ class Asked:
         in_threads(compute, range(0, len(self), _TOGETHER))
         return found
 
+    def blocks(self, codes: PackedCodes) -> Iterator[tuple[slice, Floats]]:
+        """Yield consecutive queries, and their distances from all codes, ``[queries, m]``, with bounded memory."""
+        step = max(1, _PAIRS // max(1, len(codes)))
+        for start in range(0, len(self), step):
+            some = slice(start, min(start + step, len(self)))
+            yield some, self.some(some).distances(codes)
+
     def nearest(self, codes: PackedCodes, k: int) -> Found:
         """Return the k nearest codes by a comparison with all, with their positions as ids."""
         found = Found(np.empty((len(self), k)), np.empty((len(self), k), np.int64))
-        step = max(1, _PAIRS // max(1, len(codes)))
-        for start in range(0, len(self) if k else 0, step):
-            for row, distances in enumerate(self.some(slice(start, start + step)).distances(codes), start):
+        for some, block in self.blocks(codes) if k else ():
+            for row, distances in enumerate(block, some.start):
                 near = np.flatnonzero(distances <= np.partition(distances, k - 1)[k - 1])
                 near = near[np.argsort(distances[near], kind="stable")][:k]
                 found.distances[row], found.ids[row] = distances[near], near

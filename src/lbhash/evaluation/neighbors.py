@@ -22,7 +22,6 @@ NEIGHBORS = (10, 100)
 ENOUGH = 0.95
 """The recall for which a report says how many candidates are needed."""
 _CHUNK = 1 << 16  # base rows at a time
-_PAIRS = 1 << 22  # of a query and a base row, at a time
 
 
 @dataclass(frozen=True)
@@ -132,10 +131,8 @@ def _by_outputs(
 ) -> NeighborReport:
     """Return the report of the rankings by real outputs."""
     ends, precisions = np.zeros((len(k), len(base) + 2)), np.zeros(len(k))
-    step = max(1, _PAIRS // len(base))
-    for start in range(0, len(asked), step):
-        some = slice(start, start + step)
-        scores, wanted = asked.some(some).distances(base), nearest[some]
+    for some, scores in asked.blocks(base):
+        wanted = nearest[some]
         rows = np.arange(len(scores))[:, None]
         ordered, found = np.sort(scores, axis=1), scores[rows, wanted]
         before = np.stack([np.searchsorted(*pair) for pair in zip(ordered, found, strict=True)])
@@ -201,12 +198,10 @@ def recall_of_others(outputs: npt.NDArray[np.float32], rows: npt.NDArray, k: int
     itself = found == np.arange(len(rows))[:, None]
     itself[~itself.any(axis=1), -1] = True  # more than k rows are as near as it is
     nearest, asked = found[~itself].reshape(len(rows), k), Asked(outputs)
-    step, recalls = max(1, _PAIRS // len(rows)), []
-    for start in range(0, len(rows), step):
-        own = np.arange(start, min(start + step, len(rows)))
-        scores = asked.some(own).distances(asked.codes)
-        scores[own - start, own] = np.inf
-        recalls.append(expected_recall(scores, nearest[own]))
+    recalls = []
+    for some, scores in asked.blocks(asked.codes):
+        scores[np.arange(len(scores)), np.arange(some.start, some.stop)] = np.inf
+        recalls.append(expected_recall(scores, nearest[some]))
     return float(np.concatenate(recalls).mean())
 
 

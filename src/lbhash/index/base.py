@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lbhash.codes import PackedCodes, check_codes, check_width, code_bytes
+from lbhash.codes import PackedCodes, check_codes, check_width
 from lbhash.codes.io import check_one_model, code_column
 from lbhash.index.ids import ID, Ids, Names, UnknownIdError, are_texts, arrow_of, check_ids, numbers_of
 from lbhash.index.rerank import check_real, reranked
@@ -272,8 +272,6 @@ class BaseIndex(ABC, metaclass=_Guessed):
             rows = check_real(outputs, "outputs")
             if rows.shape[1] != self.bits:
                 raise ValueError(f"outputs has {rows.shape[1]} numbers a row; the codes have {self.bits} bits")
-            if not len(rows):  # of which any search finds the same
-                return self.search(np.empty((0, code_bytes(self.bits)), np.uint8), k, where=where)
             found = self._search_outputs(rows, count, chosen)
         else:
             assert codes is not None

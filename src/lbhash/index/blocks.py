@@ -102,6 +102,6 @@ def _error(padded: npt.NDArray[np.float32]) -> Floats:
 
     A table's entries are rounded to one of 255 steps, as wide for each group as the group with the largest span needs.
     """
-    spans = 2 * np.abs(padded).reshape(len(padded), -1, 4).sum(axis=2, dtype=np.float64)
+    spans = 2 * np.abs(padded).reshape(len(padded), padded.shape[1] // 4, 4).sum(axis=2, dtype=np.float64)
     rounded = spans.shape[1] * spans.max(axis=1) / 510
     return rounded + 1e-5 * spans.sum(axis=1)  # sums of single precision

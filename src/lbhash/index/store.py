@@ -281,7 +281,7 @@ class Index(BaseIndex):
         state, found = self.state, []
         check_where(where, state.schema)
         step = max(1, _FOUND // max(k, 1))
-        for start in range(0, len(outputs), step):
+        for start in range(0, max(1, len(outputs)), step):
             asked = Asked(outputs[start : start + step])
             parts = [segment.nearest_real(asked, k, where) for segment in state.segments]
             found.append(parts[0] if len(parts) == 1 else _first(parts, len(asked), k))

@@ -66,12 +66,10 @@ def compare_methods(settings: Settings, split: EmbeddingSplit) -> list[Tried]:
         if method == "signs" and bits > split.dim:
             continue
         model = fit_coder(settings, method, fitted, 0)[0].encoder()
-        asked_outputs, codes = Asked(model.outputs(asked_rows)), model.encode(held_rows)
         found: dict[int, list[float]] = {NEAREST: [], CANDIDATES: []}
-        for row in range(len(asked_outputs)):
-            distances = asked_outputs.some([row]).distances(codes)
+        for some, distances in Asked(model.outputs(asked_rows)).blocks(model.encode(held_rows)):
             for count, recalls in found.items():
-                recalls += expected_recall(distances, nearest[row, None], min(count, len(base))).tolist()
+                recalls += expected_recall(distances, nearest[some], min(count, len(base))).tolist()
         tried.append(Tried(method, *map(float, map(np.mean, found.values()))))
     enough = max(one.recall for one in tried) - TIE
 
