@@ -27,7 +27,7 @@ NAMES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS")
 def measured() -> dict[str, tuple[float, float]]:
     """Return seconds and processor seconds of each case in this process."""
     from lbhash.evaluation.report import evaluate
-    from lbhash.index.kinds import KINDS
+    from lbhash.index import Index
     from lbhash.models.encoder import Encoder, Layout
 
     rng, times = np.random.default_rng(0), {}
@@ -40,7 +40,7 @@ def measured() -> dict[str, tuple[float, float]]:
     flips = np.packbits(rng.random((200_000, 64)) < 0.1, axis=1)
     codes = rng.integers(0, 256, (1000, 8), np.uint8)[rng.integers(0, 1000, len(flips))] ^ flips
     for kind, rows in (("flat", len(codes)), ("ivf", 40_000)):
-        index = KINDS[kind](64)
+        index = Index(64, kind)
         timed(f"build {kind}, {rows:,} codes", lambda index=index, rows=rows: index.add(codes[:rows]))
         index.search(codes[:1], 10)
         timed(f"search {kind}, 500 queries", lambda index=index: index.search(codes[:500], 10))

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -122,6 +126,13 @@ def test_the_default_s_study_trains(tmp_path):
         line for file in (tmp_path / "trials").iterdir() for line in file.read_text().split('"') if line in default.WAYS
     ]
     assert set(names) == set(default.WAYS)
+
+
+@pytest.mark.slow
+def test_the_benchmark_of_threads_measures():
+    script = Path(shared.__file__).parents[1] / "threads.py"
+    found = json.loads(subprocess.check_output([sys.executable, script, "--measure"]))
+    assert {name.split(",")[0] for name in found} >= {"build flat", "build ivf", "search flat", "search ivf"}
 
 
 def test_one_seed_has_no_interval():
