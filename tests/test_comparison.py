@@ -7,21 +7,26 @@ import json
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.datasets import make_blobs
+from markupsafe import escape
 from typer.testing import CliRunner
 
 import lbhash
 from lbhash.cli.app import app
 from lbhash.comparison import study
+from lbhash.comparison.recipes import recipe
 from lbhash.comparison.result import Comparison, Line
 from lbhash.data import Dataset
 from lbhash.data.split import EmbeddingSplit
 from lbhash.trials import ways
-from lbhash.trials.questions import Question
 
-NAMES = ["embeddings", "signs", "FAISS RaBitQ", "FAISS IVF,SQ8", "csq", "csq, joined", "csq, unseen 0.5", "itq", "sne"]
-NAMES += ["FAISS OPQ", "logistic", "class number"]
+NAMES = {"embeddings", "signs", "csq", "csq, joined", "csq, unseen 0.5", "itq", "wccn-itq", "sne"}
+NAMES |= {f"a classifier's answer, {count}" for count in ("1 class", "2 classes", "3 classes")}
+NAMES |= {"FAISS OPQ", "FAISS SQ8", "FAISS SQ4", "FAISS IVF,SQ8", "PCA, signs", "sentence-transformers' bits"}
+NAMES |= {"FAISS RaBitQ", "FAISS RaBitQ, 2 bits", "FAISS RaBitQ, 4 bits", "usearch int8"}
+NAMES |= {f"{kind} {share} numbers, int8" for kind in ("PCA,", "first") for share in (8, 16)}
 
 
 @pytest.fixture(scope="module")
@@ -36,85 +41,121 @@ def found(rows, tmp_path_factory):
     return lbhash.compare(*rows, bits=[8], out=out, epochs=1), out
 
 
-def test_every_way_answers_every_question(found):
+def test_every_way_is_measured_alone_and_after_each_second_stage(found):
     comparison, _ = found
-    assert comparison.questions == ["known", "later", "nearest"]
-    assert list(dict.fromkeys(line.name for line in comparison.lines)) == NAMES
+    assert comparison.questions == ["known", "later", "mixed", "nearest"]
+    assert {line.name for line in comparison.lines} == NAMES
     for line in comparison.lines:
-        assert all(0 <= line.shown[question] <= 1 for question in comparison.questions), line
+        assert all(0 <= line.value(question) <= 1 for question in comparison.questions if question in line.shown), line
+    stages = {("", 0), *((kind, count) for kind in ("int8", "embeddings") for count in (100, 200))}
+    for name in NAMES - {"embeddings"}:
+        assert {(line.vectors, line.rerank) for line in comparison.lines if line.name == name} == stages
     sizes = {line.title: (line.memory, line.disk) for line in comparison.lines}
     assert sizes["embeddings"] == (128, 0)
-    assert sizes["signs"] == (4, 0)
-    assert sizes["itq, 8 bits"] == (1, 0)
-    assert sizes["itq, 8 bits + embeddings"] == (1, 64)
-    assert comparison.about["rows"] == {"train": 960, "base": 120, "query": 120}
+    assert sizes["signs"] == sizes["FAISS SQ8"][:0] + (4, 0)
+    assert sizes["itq, 8 bits"] == sizes["FAISS OPQ, 8 bits"] == (1, 0)
+    assert sizes["itq, 8 bits + 100 by embeddings"] == (1, 64)
+    assert sizes["FAISS OPQ, 8 bits + 100 by int8"] == (1, 32)
+    assert sizes["a classifier's answer, 3 classes"] == (3, 0)  # 3 * (4 + 4) bits
+    sizes = comparison.about["rows"]
+    assert (sizes["all"], sizes["train"], sizes["known"]) == (1200, 972, 108)
+    assert (sizes["nearest"], sizes["third"], comparison.about["queries"]) == (1080, 360, 120)
+    assert sizes["mixed"] == 54 + round(54 / 4)
 
 
 def test_the_figures_of_the_embeddings_are_those_of_a_plain_loop(found, rows):
     comparison, _ = found
-    data = study.EmbeddingTable(*rows, "X").dataset()
-    base, query = (part.take(slice(None)) for part in (data.base, data.query))
-    base, query = (part / np.linalg.norm(part, axis=1, keepdims=True) for part in (base, query))
-    half = np.random.default_rng(0).permutation(120)[60:]
-    values = []
-    for row in half:
-        order = np.argsort(-(base @ query[row]))
-        hits = data.base.labels[order] == data.query.labels[row]
-        values.append(np.mean(np.cumsum(hits)[hits] / (np.flatnonzero(hits) + 1)))
     (line,) = (one for one in comparison.lines if one.name == "embeddings")
-    assert line.shown["known"] == pytest.approx(np.mean(values), abs=1e-4)
-    assert line.shown["nearest"] == 1
+    dataset = study.EmbeddingTable(*rows, "X").dataset()
+    values = []
+    for number in range(study.SPLITS):
+        pool, asked, total = study._rows(dataset)
+        assert (asked, total) == (None, 1200)
+        _, (known, *_) = study._split("X", pool, asked, number)["all"]
+        base, query = (part.take(slice(None)) for part in (known.base, known.query))
+        base, query = (part / np.linalg.norm(part, axis=1, keepdims=True) for part in (base, query))
+        order = np.random.default_rng([0, number]).permutation(len(query))
+        for row in order[len(order) // 2 :]:
+            hits = known.base.labels[np.argsort(-(base @ query[row]))] == known.query.labels[row]
+            values.append(np.mean(np.cumsum(hits)[hits] / (np.flatnonzero(hits) + 1)))
+    assert line.value("known") == pytest.approx(np.mean(values), abs=1e-4)
+    assert line.value("nearest") == 1
 
 
-def stored(way, base, query):
-    """What a way that is fitted to the base stores of it."""
-    base, query = (EmbeddingSplit(x, np.arange(len(x)), None) for x in (base, query))
-    return [one for store in way(base) for one in store(Question("", base, query))]
+def test_splits_share_no_query_and_no_class_that_comes_later(rows):
+    dataset = study.EmbeddingTable(*rows, "X").dataset()
+    parts = study._split("X", study._rows(dataset)[0], None, 0)
+    train, (known, nearest, third) = parts["all"]
+    half, (later, mixed) = parts["half"]
+
+    def lines(part):
+        return {tuple(row) for row in part.take(slice(None)).tolist()}
+
+    asked = lines(known.query)
+    assert not asked & (lines(train) | lines(known.base) | lines(nearest.base) | lines(half))
+    assert lines(nearest.base) == lines(train) | lines(known.base)
+    assert lines(third.base) < lines(nearest.base)
+    assert not lines(later.base) & lines(half)
+    for part in (mixed.base, mixed.query):
+        of_later = np.isin(part.labels, np.unique(later.query.labels)).mean()
+        assert of_later == pytest.approx(0.2, abs=0.01)
 
 
-def test_re_ranking_puts_the_candidates_in_the_order_of_the_embeddings():
-    rng = np.random.default_rng(0)
-    base, query = rng.normal(size=(40, 8)).astype(np.float32), rng.normal(size=(5, 8)).astype(np.float32)
-    alone, again = stored(ways.signs, base, query)
-    assert (alone.rerank, again.rerank) == (0, ways.CANDIDATES)
-    cosines = query @ base.T / np.linalg.norm(query, axis=1)[:, None] / np.linalg.norm(base, axis=1)
-    near = np.argsort(again.scores(slice(None)), axis=1)  # of 40 rows all are candidates
-    assert np.take_along_axis(cosines, near, 1) == pytest.approx(-np.sort(-cosines, axis=1), abs=2e-3)
+ABOUT = {"rows": {"all": 1000, "nearest": 900, "third": 300}, "classes": 2}
 
 
-def test_signs_of_more_numbers_than_an_index_takes_bits_are_compared_too():
-    rng = np.random.default_rng(0)
-    base, query = rng.normal(size=(40, 1100)).astype(np.float32), rng.normal(size=(5, 1100)).astype(np.float32)
-    (alone,) = stored(ways.signs, base, query)
-    unit = [x / np.linalg.norm(x, axis=1, keepdims=True) for x in (query, base)]
-    median = np.median(unit[1], axis=0)
-    slow = [[np.abs(q - median)[(q > median) != (b > median)].sum() for b in unit[1]] for q in unit[0]]
-    np.testing.assert_allclose(alone.scores(slice(None)), slow, rtol=1e-5)
-    assert alone.memory == 138
-    alone.search()
-
-
-def test_embeddings_weigh_what_an_index_keeps_of_them():
-    for kind, size, whole in (("uint8", 8, 8), ("float16", 16, 16), ("float32", 16, 32), ("float64", 16, 32)):
-        x = np.random.default_rng(0).integers(0, 200, (60, 8)).astype(kind)
-        assert [one.disk for one in stored(ways.signs, x, x) if one.rerank] == [size]
-        assert [one.memory for one in stored(ways.embeddings, x, x)] == [whole]
-
-
-def line(name, memory, figure, other, disk=0):
-    return Line(name, None, memory, disk, 100 * bool(disk), False, name, 0, 0, 0, {"known": figure}, {"known": other})
+def line(name, memory, chosen, shown, disk=0, question="known"):
+    """A way whose figure is on the mean ``chosen`` of the queries that choose, with a spread, and ``shown``."""
+    noise = np.random.default_rng(0).normal(0, 0.01, (3, 50))
+    noise -= noise.mean()
+    given, other = ({question: np.clip(value + noise, 0, 1)} for value in (chosen, shown))
+    again = {"vectors": "int8", "rerank": 100} if disk else {}
+    return Line(name, None, memory, False, name, 0, 0, **again, disk=disk, search=0, chosen=given, shown=other)
 
 
 def test_the_lightest_of_the_good_ones_is_recommended_by_other_queries():
     lines = [line("embeddings", 1000, 0.9, 0.9), line("small", 1, 0.80, 0.99), line("best", 64, 0.905, 0.1)]
     lines += [line("light", 8, 0.896, 0.7), line("disk", 1, 0.896, 0.7, disk=600)]
-    comparison = Comparison(tuple(lines), {})
-    assert comparison.pick("known").name == "light"
-    assert comparison.sentences() == [
-        "For the classes you have take light (light): 8 bytes a row, mAP 0.700; the embeddings have 1,000 bytes and "
-        "0.900."
-    ]
-    assert [one.name for one in comparison.frontier()] == ["small", "embeddings"]
+    comparison = Comparison(tuple(lines), ABOUT, 1000)
+    verdict = comparison.verdicts["known"]
+    assert (verdict.pick.name, verdict.best.name) == ("light", "best")
+    assert [one.name for one in verdict.alike] == ["best", "disk"]
+    (said,) = comparison.sentences()
+    assert said.startswith("For the classes you have take light (light): 8 bytes a row, mAP 0.700 ± 0.0")
+    assert "the embeddings have 1,000 bytes and 0.9" in said
+
+
+def test_what_queries_cannot_tell_apart_is_as_good():
+    rng = np.random.default_rng(1)
+    far, unsure = line("far", 1, 0.85, 0.8), line("unsure", 2, 0.85, 0.8)
+    noisy = {"known": np.where(rng.random((3, 50)) < 0.85, 1.0, 0.0)}
+    unsure = replace(unsure, chosen=noisy)
+    best = line("best", 8, 0.9, 0.9)
+    comparison = Comparison((line("embeddings", 100, 0.5, 0.5), far, unsure, best), ABOUT, 1000)
+    assert comparison.verdicts["known"].pick.name == "unsure"  # far is as much below, and surely
+
+
+def test_a_way_that_was_far_behind_in_the_first_split_is_not_taken():
+    early = replace(line("early", 1, 0.99, 0.9), chosen={"known": np.full((1, 50), 0.99)})
+    comparison = Comparison((line("embeddings", 100, 0.5, 0.5), early, line("whole", 8, 0.9, 0.9)), ABOUT, 1000)
+    assert comparison.verdicts["known"].pick.name == "whole"
+
+
+def test_recall_is_told_for_at_most_ten_times_the_rows():
+    of_all, of_third = (line("few", 1, value, value, question="nearest") for value in (0.9, 0.95))
+    few = replace(of_all, chosen=of_all.chosen | {"third": of_third.chosen["nearest"]})
+    few = replace(few, shown=few.shown | {"third": of_third.shown["nearest"]}, vectors="int8", rerank=100, disk=8)
+    many = replace(line("many", 9, 0.9, 0.9, question="nearest"))
+    many = replace(many, chosen=many.chosen | {"third": many.chosen["nearest"]})
+    lines = line("embeddings", 100, 1, 1, question="nearest"), few, many
+    now, later, far = (Comparison(lines, ABOUT, count) for count in (1000, 9000, 10**7))
+    assert [one.verdicts["nearest"].pick.name for one in (now, later, far)] == ["few", "many", "many"]
+    assert "Among a third of the 900 rows it finds 0.950; 100 candidates are 11 % of the rows." in str(now)
+    value = later._at_count(few.shown, "nearest").mean()
+    assert value == pytest.approx(0.9 - 0.05 * np.log(9) / np.log(3), abs=1e-3)
+    told = far._at_scale(few)
+    assert "so among 10,000 about 0.80; so few rows cannot tell what 100 candidates find of 10,000,000" in told
+    assert now.memory() == ["embeddings: 100 kB in memory", "few + 100 by int8: 1 kB in memory, 8 kB on disk"]
 
 
 def test_the_files_and_the_tables(found):
@@ -125,23 +166,25 @@ def test_the_files_and_the_tables(found):
     with (out / "comparison.csv").open(newline="") as text:
         lines = list(csv.DictReader(text))
     assert len(lines) == len(comparison.lines) == len(comparison.to_pandas())
+    assert {"known", "later", "mixed", "nearest", "third", "vectors"} <= set(lines[0])
     page = (out / "comparison.html").read_text()
-    assert all(f"<li>{sentence}</li>" in page for sentence in comparison.sentences())
+    assert all(f"<li>{escape(sentence)}</li>" in page for sentence in comparison.sentences())
+    assert all(escape(lines) in page for lines in comparison.recipes().values())
     assert str(comparison).splitlines() == comparison.sentences()
     assert "<table" in comparison._repr_html_()
 
 
 def test_the_picture_of_some_questions_or_all(found):
     comparison, _ = found
-    assert [len(comparison.figure(*asked).axes) for asked in ((), ("known",), ("known", "nearest"))] == [3, 1, 2]
-    with pytest.raises(ValueError, match=r"^questions is 'soon'; it must be one of known, later, nearest"):
+    assert [len(comparison.figure(*asked).axes) for asked in ((), ("known",), ("known", "nearest"))] == [4, 1, 2]
+    with pytest.raises(ValueError, match=r"^questions is 'soon'; it must be one of known, later, mixed, nearest"):
         comparison.figure("soon")
 
 
 def test_a_comparison_goes_on_where_it_stopped(found, rows, monkeypatch):
     before, out = found
-    kept = (out / "runs" / "itq-8-known.json").read_bytes()
-    (out / "runs" / "itq-8-known.json").unlink()
+    kept = (out / "runs" / "itq-8-all-0.json").read_bytes()
+    (out / "runs" / "itq-8-all-0.json").unlink()
     asked = []
     fit = ways.hashed
 
@@ -152,32 +195,42 @@ def test_a_comparison_goes_on_where_it_stopped(found, rows, monkeypatch):
     monkeypatch.setattr(ways, "hashed", recorded)
     again = lbhash.compare(*rows, bits=[8], out=out, epochs=1)
     assert asked == ["itq"]
-    untimed = ("fit", "encode", "search")
-    assert [replace(one, **dict.fromkeys(untimed, 0)) for one in again.lines] == [
-        replace(one, **dict.fromkeys(untimed, 0)) for one in before.lines
-    ]
+    untimed = ("fit_seconds", "encode_seconds", "search_ms")
+    made, first = (one.to_pandas().drop(columns=list(untimed)) for one in (again, before))
+    pd.testing.assert_frame_equal(made, first)
     said = "which holds a comparison with epochs 1, and this one has 2; name another folder"
     with pytest.raises(ValueError, match=said):
         lbhash.compare(*rows, bits=[8], out=out, epochs=2)
-    (out / "runs" / "itq-8-known.json").write_bytes(kept)
+    (out / "runs" / "itq-8-all-0.json").write_bytes(kept)
 
 
-def test_a_base_that_is_trained_on_is_not_asked():
-    x, y = np.arange(60.0)[:, None].repeat(3, 1), np.arange(60) % 3
-    train, query = EmbeddingSplit(x, np.arange(50), y[:50]), EmbeddingSplit(x, np.arange(50, 60), y[50:])
-    with pytest.raises(ValueError, match=r"^x has 6 rows to store; a comparison needs more than 10"):
-        study._rows(Dataset("x", "flags", train, train, query), 0)
-    train = EmbeddingSplit(x.repeat(3, 0), np.arange(150), y[:50].repeat(3))
-    train, base, _ = study._rows(Dataset("x", "flags", train, train, query), 0)
-    assert (len(train), len(base)) == (135, 15)
+def test_rows_that_are_named_as_queries_are_the_queries():
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(300, 3)), np.arange(300) % 3
+    train, query = EmbeddingSplit(x, np.arange(250), y[:250]), EmbeddingSplit(x, np.arange(250, 300), y[250:])
+    pool, asked, total = study._rows(Dataset("x", "flags", train, train, query))
+    assert (len(pool), total) == (250, 250)
+    np.testing.assert_array_equal(asked.take(slice(None)), query.take(slice(None)))
+    with pytest.raises(ValueError, match=r"^x has 30 rows to store; a comparison needs more than 100"):
+        study._split("x", pool.where(np.arange(250) < 30), asked, 0)
+
+
+def test_rows_without_a_label_train_what_the_command_trains(rows):
+    x, y = rows
+    partly = y.astype(float)
+    partly[::3] = np.nan
+    comparison = lbhash.compare(x, partly, bits=[8], epochs=1)
+    assert comparison.about["unlabeled"] > 300
+    names = {one.name for one in comparison.lines}
+    assert "csq" in names
+    assert "csq, joined" not in names  # the head of "lbhash train" is of the bits alone then
 
 
 def test_rows_without_labels_have_one_question(rows):
     comparison = lbhash.compare(rows[0], bits=[8])
     assert comparison.questions == ["nearest"]
-    assert {one.name for one in comparison.lines} == set(NAMES) - {one for one in NAMES if "csq" in one} - {
-        "class number", "logistic",
-    }  # fmt: skip
+    learned = {one for one in NAMES if one.startswith(("csq", "wccn", "a classifier"))}
+    assert {one.name for one in comparison.lines} == NAMES - learned
 
 
 def test_the_command(tmp_path, rows):
@@ -188,8 +241,14 @@ def test_the_command(tmp_path, rows):
     assert done.exit_code == 0
     assert "For the classes you have take" in done.stdout
     made = json.loads(CliRunner().invoke(app, [*given, "--json"]).stdout)
-    assert len(made["recommended"]) == 3
+    assert len(made["recommended"]) == len(made["verdicts"]) == 4
+    assert made["count"] == 1200
     assert {"name", "memory", "known", "later", "nearest", "take"} <= set(made["lines"][0])
+    assert set(made["recipes"]) == {one["take"] for one in made["verdicts"].values()}
+    far = CliRunner().invoke(app, [*given, "--count", "10e6"])
+    assert "10,000,000 rows, without ids and metadata: embeddings: 1.28 GB in memory" in " ".join(far.stdout.split())
+    wrong = CliRunner().invoke(app, [*given, "--count", "0.5"])
+    assert str(wrong.exception).startswith("--count is 0.5; it must be a whole number of rows from 1 on")
     wrong = CliRunner().invoke(app, [*given[:-4], "--bits", "8;16"])
     assert str(wrong.exception).startswith("--bits is '8;16'; it must be integers with commas between them")
 
@@ -210,3 +269,45 @@ def test_the_command(tmp_path, rows):
 def test_what_is_refused(rows, given, message):
     with pytest.raises(ValueError, match=message):
         lbhash.compare(rows[0], **given)
+
+
+def test_the_lines_of_each_way_build_and_search_it(found, rows, tmp_path, monkeypatch):
+    comparison, _ = found
+    x, y = rows
+    base, queries, labels = x[:1100], x[1100:], y[:1100]
+    monkeypatch.chdir(tmp_path)
+    for name, values in (("rows", base), ("queries", queries), ("labels", labels)):
+        np.save(f"{name}.npy", values)
+    unit = [part / np.linalg.norm(part, axis=1, keepdims=True) for part in (queries, base)]
+    nearest = np.argsort(-unit[0] @ unit[1].T, axis=1)[:, :10]
+    ran = set()
+    for one in comparison.lines:
+        lines = recipe(one)
+        if lines.startswith("lbhash ") or (one.rerank == 200 and one.vectors == "embeddings"):
+            continue
+        given = {}
+        exec(lines, given)  # as a user would paste it
+        ran.add(one.name)
+        again = given["found"][:, :10]
+        assert again.shape == (100, 10), one.title
+        if not one.labels:
+            hits = [len(set(some) & set(best)) / 10 for some, best in zip(again, nearest, strict=True)]
+            assert np.mean(hits) == pytest.approx(one.value("nearest"), abs=0.12), one.title
+        else:
+            assert np.mean(labels[again] == y[1100:, None]) > 0.5
+    assert ran == {name for name in NAMES if not name.startswith(("csq", "itq", "wccn", "sne"))}
+
+
+def test_the_commands_of_a_way_build_and_search_it(found, rows, tmp_path, monkeypatch):
+    comparison, _ = found
+    x, y = rows
+    monkeypatch.chdir(tmp_path)
+    np.savez("DATA.npz", embeddings=x[:1100], labels=y[:1100])
+    np.savez("QUERIES.npz", embeddings=x[1100:])
+    for title in ("csq, joined, 8 bits", "itq, 8 bits + 100 by int8"):
+        (one,) = (line for line in comparison.lines if line.title == title)
+        for command in recipe(one).replace("DATA", "DATA.npz").replace("QUERIES", "QUERIES.npz").splitlines():
+            more = ["--overwrite"] if " search " not in command else []
+            more += ["--epochs", "1"] if command.endswith("--bits 8 --out model") else []
+            done = CliRunner().invoke(app, [*command.split()[1:], *more])
+            assert done.exit_code == 0, (command, done.output, done.exception)

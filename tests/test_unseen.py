@@ -63,7 +63,7 @@ def test_items_of_a_class_are_looked_for_among_its_own(monkeypatch):
         means.append(np.mean([len(near & set(order[:2])) / 2 for order in ranked]))
     splits = EmbeddingSplit(x, np.arange(13), labels), EmbeddingSplit(q, np.arange(5), asked)
     question = Question("within", *splits, figures=("within",))
-    stored = Stored("x", 2, 1, 0, 0, False, "", 0, 0, lambda some: distances[some], None)
+    stored = Stored("x", 2, 1, False, "", 0, 0, lambda some: distances[some], None)
     monkeypatch.setattr(questions, "NEAREST", 2)
     found = question.answers(stored)["within"]
     assert np.nanmean(found) == pytest.approx(np.mean(means))

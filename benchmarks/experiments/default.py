@@ -44,10 +44,10 @@ def network(train: EmbeddingSplit, *, bits: int, seed: int) -> Iterator[Store]:
     began, hasher = time.process_time(), Hasher(bits, method="csq", seed=seed)
     fit_split(hasher, train, count_classes(train))
     seconds = time.process_time() - began
-    yield codes("csq", bits, "", hasher.model_, seconds, counts=(), by=("itself",))
+    yield codes("csq", bits, "", hasher.model_, seconds, by=("itself",))
     began, model = time.process_time(), HashModel.of(hasher.model_)
     join(model, Settings(bits=bits, seed=seed), train, count_classes(train), hasher.centers_)
-    yield codes("default", bits, "", model.encoder(), seconds + time.process_time() - began, counts=(), by=("itself",))
+    yield codes("default", bits, "", model.encoder(), seconds + time.process_time() - began, by=("itself",))
 
 
 def trials(source: Source, held_out: bool, bits: int, seed: int) -> Iterator[tuple[dict[str, Any], Trial]]:

@@ -46,7 +46,7 @@ def fitted(train: EmbeddingSplit, *, hasher: Hasher) -> Iterator[Store]:
     learns = hasher.method is None or learns_classes(hasher.method)
     rows = train if learns else train.with_rows(train.rows, None)
     fit_split(hasher, rows, count_classes(rows))
-    yield codes(name_of(hasher), hasher.bits, "", hasher.model_, 0.0, counts=(), by=("itself", "outputs"))
+    yield codes(name_of(hasher), hasher.bits, "", hasher.model_, 0.0, by=("itself", "outputs"))
 
 
 def trials(source: Source, bits: int, seed: int, fits: list[str]) -> Iterator[tuple[dict[str, Any], Trial]]:

@@ -281,7 +281,7 @@ def trained(train: EmbeddingSplit, *, kind: str, bits: int, seed: int, epochs: i
         Hasher(**grouped(bits=bits, method=GivenCenters, epochs=epochs, seed=seed, **own)),
     )
     model = fit_split(hasher, train, rows.classes).model_
-    store = codes(kind, bits, "", model, time.process_time() - began, counts=(), by=("itself",))
+    store = codes(kind, bits, "", model, time.process_time() - began, by=("itself",))
     apart = {"min D": minimum_distance(words), "confused D - mean D": confused_distance(words, rows.confused)}
 
     def beside(question: Question) -> Iterator[Stored]:

@@ -61,7 +61,7 @@ def fitted(train: EmbeddingSplit, *, hasher: Hasher) -> Iterator[Store]:
     """Yield the codes of a hasher that is fitted now; its seconds are those of the processor."""
     began = time.process_time()
     fit_split(hasher, train, count_classes(train))
-    yield codes(name_of(hasher), hasher.bits, "", hasher.model_, time.process_time() - began, counts=(), by=("itself",))
+    yield codes(name_of(hasher), hasher.bits, "", hasher.model_, time.process_time() - began, by=("itself",))
 
 
 def asked(source: Source, hasher: Hasher, top_k: int | None = None) -> Trial:

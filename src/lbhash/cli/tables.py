@@ -70,15 +70,17 @@ def print_alternatives(metrics: Mapping[str, Any]) -> None:
         return
     labeled = "neighbors" not in metrics
     figures = {"mAP": "map", "macro mAP": "map_macro"} if labeled else {}
-    figures["recall@10"] = "recall"
+    figures |= {"recall@10": "recall", "re-ranked": "reranked"}
     rows = (
         [one["name"], f"{one['bytes']:,}", *(f"{one[name]:.3f}" for name in figures.values())] for one in found["rows"]
     )
     print_table(["stored per row", "bytes", *figures], rows)
     out = Console(highlight=False)
+    share = 100 / max(100, found["base"])
+    out.print(f"re-ranked: recall@10 if 100 candidates, {share:.0%} of these rows, are ranked again by embeddings")
     out.print(_said(found, labeled, "new" if metrics.get("new_rows") else "trained"))
     if found["left_out"]:
-        names = ", ".join(name.strip() for name in found["left_out"])
+        names = ", ".join(found["left_out"])
         out.print(f"left out, to take no more than a third of the training's time: {names}")
 
 
@@ -94,11 +96,10 @@ def _said(found: Mapping[str, Any], labeled: bool, base: str) -> str:
     line = f"These codes: {ours['bytes']:,} bytes a row instead of {exact['bytes']:,}, "
     if labeled:
         line += f"mAP of {base} rows {ours['map']:.2f} instead of {exact['map']:.2f}"
-        line += "" if by_class is None else f"; a class number would have {by_class['map']:.2f}"
+        line += "" if by_class is None else f"; {CLASS} has {by_class['map']:.2f} in {by_class['bytes']} bytes"
     else:
         line += f"and {ours['recall']:.0%} of the ten nearest"
-        second = [one for one in found["rows"] if one["name"].startswith("  ")]
-        line += f"; {second[-1]['recall']:.0%} with {second[-1]['name'].strip()}" if second else ""
+        line += f"; {ours['reranked']:.0%} with 100 re-ranked"
     return f"{line} ({of})."
 
 
@@ -160,8 +161,9 @@ def print_unlabeled(metrics: Mapping[str, Any]) -> None:
                 metrics["neighbors"], real["neighbor_recall"], metrics["neighbor_recall"], strict=True
             )
         ),
-        f"to find 95 % of the {metrics['neighbors'][0]} nearest, re-rank {real['neighbor_candidates'][0]:,} "
-        "candidates: index build --vectors int8, and search --rerank embeddings",
+        f"to find 95 % of the {metrics['neighbors'][0]} nearest among these {metrics['base']:,} rows, re-rank "
+        f"{real['neighbor_candidates'][0]:,} candidates, {real['neighbor_candidates'][0] / metrics['base']:.2%} of them; "
+        "more rows need more: index build --vectors int8, and search --rerank embeddings",
         *(["more bits find more of them: --bits 256"] if metrics["bits"] < 256 else []),
         "with labels (--labels FILE or --label-column NAME) the codes would learn which rows belong together: "
         "docs/search.md says what that is worth",

@@ -106,10 +106,8 @@ class Asked:
         """Return the k nearest codes by a comparison with all, with their positions as ids."""
         found = Found(np.empty((len(self), k)), np.empty((len(self), k), np.int64))
         for some, block in self.blocks(codes) if k else ():
-            for row, distances in enumerate(block, some.start):
-                near = np.flatnonzero(distances <= np.partition(distances, k - 1)[k - 1])
-                near = near[np.argsort(distances[near], kind="stable")][:k]
-                found.distances[row], found.ids[row] = distances[near], near
+            found.ids[some] = first_places(block, k)
+            found.distances[some] = np.take_along_axis(block, found.ids[some], 1)
         return found
 
     def ordered(self, candidates: Positions, codes: PackedCodes) -> Found:
@@ -120,6 +118,15 @@ class Asked:
         distances = np.array([_between(*each) for each in zip(self.weights, self.codes, codes, strict=True)])
         distances = np.where(candidates < 0, np.inf, distances.reshape(candidates.shape))
         return Found(distances, candidates).first(candidates.shape[1])
+
+
+def first_places(distances: npt.NDArray[Any], k: int) -> Positions:
+    """Return the positions of each row's k smallest distances, ``[n, k]``, by distance, then position."""
+    found = np.empty((len(distances), k), np.int64)
+    for row, each in zip(found, distances, strict=True):
+        near = np.flatnonzero(each <= np.partition(each, k - 1)[k - 1])
+        row[:] = near[np.argsort(each[near], kind="stable")][:k]
+    return found
 
 
 def outputs_bits(outputs: Any) -> int | None:

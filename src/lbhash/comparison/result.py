@@ -4,10 +4,19 @@ from __future__ import annotations
 
 import csv
 import io
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from lbhash.comparison.recipes import recipe
+from lbhash.trials.classifier import ANSWER
+from lbhash.trials.intervals import bootstrap
+from lbhash.trials.questions import Values
 
 from lbhash.trials.stored import EMBEDDINGS, Way
 from lbhash.utils.files import replacing, write_text
@@ -21,30 +30,46 @@ if TYPE_CHECKING:
 QUESTIONS = {
     "known": ("For the classes you have", "mAP"),
     "later": ("If classes come later", "mAP"),
+    "mixed": ("If a fifth is of classes that came later", "mAP"),
     "nearest": ("For the nearest items", "recall@10"),
 }
 """The questions, each with how a recommendation begins and the figure that answers it."""
 MARGIN = 0.01
-"""A way is as good as the best if its figure is at most this below; of those, the lightest is recommended."""
+"""A way is as good as the best if its figure is at most this below, or if the queries cannot tell the two apart."""
+DRAWS = 1_000
+"""Of splits and queries, by which intervals are told."""
+BEYOND = 10
+"""How many times the rows that there are a recall can be told for."""
+_HEADS = {"known": "mAP", "later": "later", "mixed": "mixed", "nearest": "recall"}
+_NAMED = 3  # ways that are as good, by their names
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Line(Way):
-    """What a way answers.
+    """What a way answers, alone or after a second stage.
 
     Attributes:
         search: milliseconds a query, of all queries at once.
-        chosen: the figure of each question, by the half of the queries that recommends.
-        shown: the same by the other half.
+        chosen: the figures of each question, and those of "nearest" among a third of the rows as "third", of the
+            queries that recommend, ``float64 [splits, queries]``; of one split if the way was far behind in it.
+        shown: the same of the other queries.
     """
 
     search: float
-    chosen: dict[str, float | None]
-    shown: dict[str, float | None]
+    chosen: Mapping[str, Values]
+    shown: Mapping[str, Values]
 
     def value(self, question: str) -> float:
-        """The figure of a question that is shown."""
-        return self.shown.get(question) or 0.0
+        """The mean figure of a question that is shown; NaN if the way does not answer it."""
+        return float(self.shown[question].mean()) if question in self.shown else math.nan
+
+
+class Verdict(NamedTuple):
+    """What answers a question: the ``pick``, the ``best`` by its mean, and what is ``alike``, the lightest first."""
+
+    pick: Line
+    best: Line
+    alike: list[Line]
 
 
 @dataclass(frozen=True)
@@ -54,13 +79,15 @@ class Comparison:
     Attributes:
         lines: all ways.
         about: the data, the settings and the seed.
+        count: how many rows there will be.
 
-    >>> Comparison(lines=(), about={"seed": 0}).questions  # of no way
+    >>> Comparison(lines=(), about={"seed": 0}, count=1).questions  # of no way
     []
     """
 
     lines: tuple[Line, ...]
     about: Mapping[str, Any]
+    count: int
 
     @property
     def questions(self) -> list[str]:
@@ -74,33 +101,98 @@ class Comparison:
 
     def answers(self, question: str) -> list[Line]:
         """Return the ways that answer a question."""
-        return [line for line in self.lines if line.shown.get(question) is not None]
+        return [line for line in self.lines if question in line.shown]
 
-    def pick(self, question: str) -> Line:
-        """Return the lightest way whose figure is within ``MARGIN`` of the best, by the queries that choose.
+    @cached_property
+    def verdicts(self) -> dict[str, Verdict]:
+        """The verdict on each question."""
+        return {question: self._verdict(question) for question in self.questions}
 
+    def _verdict(self, question: str) -> Verdict:
+        """Return the lightest way that is as good as the best, by the queries that choose.
+
+        A way is as good if its mean is at most ``MARGIN`` below the best one's, or if 0 is in the 95 % interval of the
+        difference (a bootstrap over splits and queries). Of equally light ways that with the highest mean is taken.
         Only ways count that keep less in memory than the embeddings, if there is any.
         """
         others = [one for one in self.answers(question) if one.name != EMBEDDINGS]
+        splits = max(len(one.chosen[question]) for one in others)
+        others = [one for one in others if len(one.chosen[question]) == splits]
         able = [one for one in others if one.memory < self.exact.memory] or others
-        values = {one.title: one.chosen[question] or 0.0 for one in able}
-        good = [one for one in able if values[one.title] >= max(values.values()) - MARGIN]
-        return min(good, key=lambda one: (one.weight, -values[one.title]))
+        values = np.stack([self._at_count(one.chosen, question) for one in able])
+        means = values.mean(axis=(1, 2))
+        best = int(means.argmax())
+        lowest = np.quantile(bootstrap(values[best] - values, DRAWS), 0.025, axis=-1)
+        good = [at for at in range(len(able)) if means[best] - means[at] <= MARGIN or lowest[at] <= 0]
+        good.sort(key=lambda at: (able[at].weight, -means[at]))
+        return Verdict(able[good[0]], able[best], [able[at] for at in good[1:]])
+
+    def _at_count(self, figures: Mapping[str, Values], question: str) -> Values:
+        """Return figures of a question; recall as it is at ``count`` rows, if it goes on as from a third to all."""
+        if question != "nearest" or self.growth == 1:
+            return figures[question]
+        tripled = math.log(self.about["rows"]["nearest"] / self.about["rows"]["third"])
+        steps = math.log(min(self.growth, BEYOND)) / tripled
+        return figures["nearest"] + steps * (figures["nearest"] - figures["third"])
+
+    @property
+    def growth(self) -> float:
+        """How many times the rows that took part there will be, at least 1."""
+        return float(max(1.0, self.count / self.about["rows"]["all"]))
+
+    def shown(self, line: Line, question: str) -> str:
+        """Return a way's figure with half of its 95 % interval, by a bootstrap over splits and queries."""
+        low, high = np.quantile(bootstrap(line.shown[question], DRAWS), [0.025, 0.975])
+        return f"{line.value(question):.3f} ± {(high - low) / 2:.3f}"
 
     def sentences(self) -> list[str]:
         """Return a recommendation for each question, with its figures by the other queries."""
-        exact, said = self.exact, []
-        for question in self.questions:
-            begin, figure = QUESTIONS[question]
-            line = self.pick(question)
-            disk = f" and {line.disk:,} on disk" if line.disk else ""
-            value, all_of_it = (number(one.shown[question], 3) for one in (line, exact))
-            said.append(
-                f"{begin} take {line.title} ({line.take}): {line.memory:,} byte{'s' * (line.memory > 1)} a row{disk}, "
-                f"{figure} {value}; "
-                f"the embeddings have {exact.memory:,} bytes and {all_of_it}."
-            )
-        return said
+        return [self._sentence(question) for question in self.questions]
+
+    def _sentence(self, question: str) -> str:
+        (begin, figure), (line, best, alike) = QUESTIONS[question], self.verdicts[question]
+        said = f"{begin} take {line.title} ({line.take}): {sizes(line)} a row, {figure} {self.shown(line, question)}"
+        said += f"; the embeddings have {self.exact.memory:,} bytes and {number(self.exact.value(question), 3)}."
+        if best is not line and best.value(question) > line.value(question) + MARGIN:
+            said += f" The best is {best.title}, {sizes(best)}, {self.shown(best, question)}."
+        near = [one for one in alike if one.weight <= 2 * line.weight and one.name != line.name]
+        named = list({one.name: one for one in reversed(near)}.values())[::-1][:_NAMED]
+        if named:
+            said += f" As good: {', '.join(f'{one.title} ({sizes(one)})' for one in named)}."
+        if line.name.startswith(ANSWER):
+            said += " It ranks by probabilities, which no database does, and knows no class that comes later."
+        return said + (self._at_scale(line) if question == "nearest" else "")
+
+    def _at_scale(self, line: Line) -> str:
+        """Return what the number of rows means for the recall of a way."""
+        rows = self.about["rows"]
+        if "third" not in line.shown:
+            return ""
+        all_of_it, third = line.value("nearest"), line.value("third")
+        said = f" Among a third of the {rows['nearest']:,} rows it finds {number(third, 3)}"
+        if self.growth > 1:
+            told = min(self.count, BEYOND * rows["all"])
+            expected = float(np.clip(self._at_count(line.shown, "nearest").mean(), 0, 1))
+            said += f", so among {told:,} about {number(expected, 2)}" if all_of_it < third else ""
+            if self.count > told:
+                what = f"what {line.rerank} candidates find of" if line.rerank else "the recall among"
+                said += f"; so few rows cannot tell {what} {self.count:,}"
+        if line.rerank:
+            said += f"; {line.rerank} candidates are {100 * line.rerank / rows['nearest']:.2g} % of the rows"
+        return f"{said}."
+
+    def memory(self) -> list[str]:
+        """Return what each recommended way takes for ``count`` rows, without ids and metadata, which all need."""
+        ways = {one.title: one for one in (self.exact, *(verdict.pick for verdict in self.verdicts.values()))}
+        return [
+            f"{title}: {amount(one.memory * self.count)} in memory"
+            + (f", {amount(one.disk * self.count)} on disk" if one.disk else "")
+            for title, one in ways.items()
+        ]
+
+    def recipes(self) -> dict[str, str]:
+        """Return the lines that build and search each recommended way, by its title."""
+        return {one.pick.title: recipe(one.pick) for one in self.verdicts.values()}
 
     def frontier(self) -> list[Line]:
         """Return the ways that no lighter one beats, by any question; the lightest first."""
@@ -115,13 +207,31 @@ class Comparison:
 
     def records(self) -> list[dict[str, Any]]:
         """Return the lines as plain dicts, the figures by the queries that are shown, the lightest first."""
-        plain = ("name", "bits", "memory", "disk", "rerank", "labels")
-        return [
-            {name: getattr(line, name) for name in plain}
-            | {question: line.shown.get(question) for question in self.questions}
-            | {"fit_seconds": line.fit, "encode_seconds": line.encode, "search_ms": line.search, "take": line.take}
-            for line in sorted(self.lines, key=lambda one: one.weight)
-        ]
+        plain = ("name", "bits", "memory", "disk", "vectors", "rerank", "labels")
+        asked = [*self.questions, *(["third"] if "nearest" in self.questions else [])]
+        found = []
+        for line in sorted(self.lines, key=lambda one: one.weight):
+            record = {name: getattr(line, name) for name in plain}
+            record |= {name: round(line.value(name), 4) if name in line.shown else None for name in asked}
+            times = {"fit_seconds": line.fit, "encode_seconds": line.encode, "search_ms": line.search}
+            found.append(record | times | {"take": line.take})
+        return found
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return everything as JSON holds it: the recommendations, the lines that build and search them, and all ways."""
+        verdicts = {
+            question: {"take": one.pick.title, "best": one.best.title, "alike": [other.title for other in one.alike]}
+            for question, one in self.verdicts.items()
+        }
+        return {
+            "about": dict(self.about),
+            "count": self.count,
+            "recommended": self.sentences(),
+            "verdicts": verdicts,
+            "memory": self.memory(),
+            "recipes": self.recipes(),
+            "lines": self.records(),
+        }
 
     def to_pandas(self) -> Any:
         """Return the lines as a table of pandas."""
@@ -150,16 +260,18 @@ class Comparison:
     def _draw(self, axes: Axes, question: str) -> None:
         from lbhash.utils.plotting import palette
 
-        exact, picked = self.exact, self.pick(question)
+        exact, picked = self.exact, self.verdicts[question].pick
+        second = picked.vectors, picked.rerank
         pick_color, faiss_color = palette(2)
-        drawn: dict[tuple[str, bool], list[tuple[int, float]]] = {}
+        drawn: dict[tuple[str, str, int], list[tuple[int, float]]] = {}
         for line in self.answers(question):
             if line.name != EMBEDDINGS:
-                drawn.setdefault((line.name, bool(line.rerank)), []).append((line.memory, line.value(question)))
-        labels = {pick_color: "the recommended method", faiss_color: "FAISS, not re-ranked", "0.75": "all other ways"}
-        own = picked.name, bool(picked.rerank)
-        for (name, again), points in sorted(drawn.items(), key=lambda one: one[0] != own):  # the pick leads the legend
-            color = pick_color if (name, again) == own else faiss_color if name.startswith("FAISS") else "0.75"
+                drawn.setdefault((line.name, line.vectors, line.rerank), []).append((line.memory, line.value(question)))
+        opq = "FAISS OPQ, alike" if picked.rerank else "FAISS OPQ"
+        labels = {pick_color: "the recommended way", faiss_color: opq, "0.75": "all other ways"}
+        own = picked.name, *second
+        for key, points in sorted(drawn.items(), key=lambda one: one[0] != own):  # the pick leads the legend
+            color = pick_color if key == own else faiss_color if key == ("FAISS OPQ", *second) else "0.75"
             style: dict[str, Any] = {"marker": "o", "color": color, "zorder": 2 if color == "0.75" else 3}
             style |= {"markersize": 3 if color == "0.75" else 5, "linewidth": 0 if color == "0.75" else 1.8}
             axes.plot(*zip(*sorted(points), strict=True), **style, label=labels.pop(color, None))
@@ -184,9 +296,10 @@ class Comparison:
         write_text(place / "comparison.csv", text.getvalue())
         with replacing(place / "comparison.png") as temporary:
             temporary.write_bytes(self._picture(*self.questions))
-        picked = {self.pick(question).title for question in self.questions}
+        picked = {one.pick.title for one in self.verdicts.values()}
         tables = [("The best of each size", self.cells(self.frontier())), ("All of them", self.cells(self.lines))]
         values: dict[str, Any] = {"about": self.about, "sentences": self.sentences(), "picked": picked}
+        values |= {"memory": self.memory(), "count": self.count, "recipes": self.recipes()}
         values["pictures"] = [(QUESTIONS[question][0], png_url(self._picture(question))) for question in self.questions]
         page = render("lbhash.comparison", "comparison.html", **values, columns=self.columns(), tables=tables)
         write_text(place / "comparison.html", page)
@@ -199,14 +312,13 @@ class Comparison:
 
     def columns(self) -> list[str]:
         """Return the names of the columns of ``cells``."""
-        heads = {"known": "mAP", "later": "later", "nearest": "recall"}
-        return ["method", "bytes", "disk", *(heads[name] for name in self.questions), "fit s", "ms"]
+        return ["way", "bytes", "disk", *(_HEADS[name] for name in self.questions), "fit s", "ms"]
 
     def cells(self, lines: Sequence[Line]) -> list[list[str]]:
         """Return lines as text, the lightest first."""
         return [
             [line.title, f"{line.memory:,}", f"{line.disk:,}" if line.disk else "–"]
-            + [number(line.shown.get(name), 3) for name in self.questions]
+            + [number(line.value(name), 3) for name in self.questions]
             + [number(line.fit, 1), number(line.search, 2)]
             for line in sorted(lines, key=lambda one: one.weight)
         ]
@@ -217,3 +329,23 @@ class Comparison:
 
     def __str__(self) -> str:
         return "\n".join(self.sentences())
+
+
+def sizes(line: Line) -> str:
+    """Return the bytes of a row, in memory and on disk, as people read them."""
+    return f"{line.memory:,} byte{'s' * (line.memory > 1)}" + (f" and {line.disk:,} on disk" if line.disk else "")
+
+
+def amount(size: float) -> str:
+    """Return bytes as people read them.
+
+    >>> amount(40_000_000)
+    '40 MB'
+    """
+    for unit in ("bytes", "kB", "MB", "GB"):
+        if size < 1000:
+            break
+        size /= 1000
+    else:
+        unit = "TB"
+    return f"{size:.3g} {unit}"

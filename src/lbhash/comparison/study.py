@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -21,24 +21,48 @@ from lbhash.data.split import EmbeddingSplit
 from lbhash.data.table import EmbeddingTable
 from lbhash.hasher import Hasher
 from lbhash.training.settings import grouped
-from lbhash.trials import ways
-from lbhash.trials.questions import NEAREST, Question
-from lbhash.trials.stored import Way
+from lbhash.trials import rivals, ways
+from lbhash.trials.classifier import posterior
+from lbhash.trials.questions import NEAREST, Question, Values
+from lbhash.trials.stages import Stage
+from lbhash.trials.stored import EMBEDDINGS, Way
 from lbhash.trials.trial import Measured, Trial, kept_folder, run_trials
 from lbhash.trials.ways import Fit
 from lbhash.utils.arrays import as_matrix
-from lbhash.utils.labels import read_labels
+from lbhash.utils.labels import has_label, read_labels
 from lbhash.utils.system import TRAINING, check_packages
 from lbhash.utils.validation import check_int, check_ints
 from lbhash.utils.version import __version__
 
 BITS = (16, 32, 64, 128)
-MOST_TRAIN, MOST_BASE, MOST_QUERIES = 20_000, 20_000, 1_000
-"""The most rows of each split that take part; of more, as many are drawn."""
+SPLITS = 3
+"""How often rows are drawn, and classes that come later."""
+MOST_ROWS, MOST_TRAIN = 50_000, 20_000
+"""The most rows that are stored, and that are trained on, of each split; of more, as many are drawn."""
+MOST_NEW, MOST_QUERIES = 2_000, 300
+"""The most rows that a question about classes stores, and the most queries, of each split."""
+TIMED = 50
+"""Queries that are asked at once, to time a search."""
+SHARE_LATER = 0.2
+"""Of rows and queries, in the question about a mixture."""
+CLOSE, FAR = 0.03, 0.1
+"""After the first split only what may be taken is measured again: what has a way at most ``CLOSE`` below the best of
+those that are as light, and ``FAR`` below the best of all."""
 FEWEST_LATER = 8
 """The classes from which on half of them are left out of training, to ask for classes that come later."""
-_FIGURES = {"known": {"map": "known", "recall": "nearest"}, "later": {"map": "later"}}
-"""What the figures of either trial answer, of the questions of a comparison."""
+STAGES = tuple(Stage(vectors, count) for vectors in ("int8", "embeddings") for count in (100, 200))
+"""The second stages, after each of which every way is measured."""
+_FIGURES = {
+    "known": ("map", "known"),
+    "later": ("map", "later"),
+    "mixed": ("map", "mixed"),
+    "nearest": ("recall", "nearest"),
+    "third": ("recall", "third"),
+}
+"""The figure that answers each question of a trial, and its name in a comparison."""
+
+Queries: TypeAlias = "npt.NDArray[np.intp]"
+Parts: TypeAlias = "Mapping[str, tuple[EmbeddingSplit, tuple[Question, ...]]]"
 
 
 def compare(
@@ -48,7 +72,7 @@ def compare(
     out: str | Path | None = None,
     **settings: Any,
 ) -> Comparison:
-    """Compare ways to store rows of embeddings. A tenth of the rows are queries, and a tenth is stored.
+    """Compare ways to store rows of embeddings, by what new rows find.
 
     Args:
         X: embeddings ``[n, dim]``.
@@ -60,7 +84,7 @@ def compare(
     >>> from sklearn.datasets import load_digits
     >>> found = compare(load_digits().data[:200], bits=[8])
     >>> print(found)  # doctest: +ELLIPSIS
-    For the nearest items take ... recall@10 ...; the embeddings have 256 bytes and 1.000.
+    For the nearest items take ...
     """
     rows = np.asarray(as_matrix(X, "X"))
     check_embeddings(rows, "X")
@@ -78,23 +102,28 @@ def compare_dataset(
     bits: Sequence[int] = BITS,
     out: str | Path | None = None,
     *,
+    count: int | None = None,
     seed: int = 0,
     epochs: int = 30,
     workers: int = 1,
     progress: bool = False,
 ) -> Comparison:
-    """Store the base of a data set in many ways, and measure the quality, the bytes and the time of each.
+    """Store rows in many ways, and measure the quality, the bytes and the time of each.
 
-    Three questions are asked of each way. Does it find rows of the query's class, if the class was trained on (mAP)?
-    Does it find them if the class was not trained on (mAP, after a second fit on half of the classes)? Does it find the
-    ten rows whose embeddings are nearest (recall)? Queries were not trained on; with labels, nor was the base. Half of
-    the queries choose the recommendation, and the figures are those of the other half.
+    Four questions are asked of each way, in three splits of the rows. Does it find new rows of the query's class, if
+    the class was trained on (mAP)? If the class was not trained on (mAP, after a second fit on half of the classes)?
+    In a mixture, where a fifth of rows and queries are of classes that were not trained on? Does it find the ten rows
+    whose embeddings are nearest, among all rows (recall)? Queries were not trained on. Each way is asked alone, and
+    with 100 and 200 candidates ranked again by vectors on disk. Half of the queries choose the recommendation, and the
+    figures are those of the other half. Ways that are far behind in the first split are not measured in the others.
 
     Args:
-        dataset: embeddings, with labels or without. Of more than 20,000 rows to train or 20,000 of the base, or 1,000
-            queries, as many are drawn.
+        dataset: embeddings, with labels or without. If the data say themselves which rows are queries, queries are
+            taken from these, otherwise from all rows. At most 50,000 rows are stored, 20,000 of them trained on, 300
+            queries asked and 2,000 new rows stored for a question about classes, in each split.
         bits: lengths of the codes.
         out: a folder for the results: each is written as it comes, and a comparison that was interrupted goes on.
+        count: how many rows there will be; by default those of the data set.
         seed: of everything.
         epochs: of the networks.
         workers: processes that fit at the same time, with a thread each. A script that asks for more than one must
@@ -111,15 +140,14 @@ def compare_dataset(
     lengths = sorted(set(check_ints(bits, "bits", 1, MAX_BITS)))
     if not lengths:
         raise ValueError("bits is empty; it must hold a length at least, such as 32")
+    count = None if count is None else check_int(count, "count", 1)
     check_int(seed, "seed", 0)
     check_int(epochs, "epochs", 1)
     check_int(workers, "workers", 1)
     dataset.check_several_classes()
-    train, base, query = _rows(dataset, seed)
-    known, later = Question("known", base, query), _later(train, base, query, seed)
-    parts = {"known": (train, known)} | ({} if later is None else {"later": later})
-    splits = {"train": train, "base": base, "query": query}
-    classes = ways.count_classes(train)
+    pool, asked, total = _rows(dataset)
+    splits = [_split(dataset.name, pool, asked, seed + number) for number in range(SPLITS)]
+    (train, (first, *_)), *_ = splits[0].values()
     about = {
         "data": dataset.name,
         "lbhash": __version__,
@@ -127,79 +155,182 @@ def compare_dataset(
         "seed": seed,
         "epochs": epochs,
         "dim": train.dim,
-        "classes": classes,
-        "rows": {name: len(split) for name, split in splits.items()},
-        "fingerprint": [split.fingerprint() for split in splits.values()],
+        "classes": ways.count_classes(train),
+        "unlabeled": 0 if train.labels is None else int((~has_label(np.asarray(train.labels))).sum()),
+        "splits": SPLITS,
+        "rows": {"all": len(pool) + (0 if asked is None else len(asked)), "train": len(train)}
+        | {question.name: len(question.base) for _, some in splits[0].values() for question in some},
+        "queries": len(first.query),
+        "fingerprint": [part.fingerprint() for part in (pool, *([] if asked is None else [asked]))],
     }
     folder = None if out is None else kept_folder(Path(out), about, "comparison")
-    trials = {
-        f"{name}-{part}": Trial(fit, fitted, (question,))
-        for part, (fitted, question) in parts.items()
-        for name, fit in _ways(classes > 0, lengths, seed, epochs)
-    }
-    found = run_trials(trials, folder, workers, progress=progress)
-    comparison = Comparison(tuple(_lines([one for some in found.values() for one in some], seed)), about)
+    found: list[dict[str, list[Measured]]] = []
+    for number, parts in enumerate(splits):
+        trials = {
+            f"{name}-{part}-{number}": Trial(fit, fitted, questions)
+            for part, (fitted, questions) in parts.items()
+            for name, fit in _ways(fitted, lengths, seed + number, epochs, later=part == "half")
+            if not found or f"{name}-{part}" in _near(found[0], seed)
+        }
+        made = run_trials(trials, folder, workers, progress=progress)
+        found.append({name.rpartition("-")[0]: some for name, some in made.items()})
+    comparison = Comparison(tuple(_lines(found, seed)), about, count or total)
     if out is not None:
         comparison.save(out)
     return comparison
 
 
-def _ways(labels: bool, bits: Sequence[int], seed: int, epochs: int) -> Iterator[tuple[str, Fit]]:
-    """Yield what is fitted, by name."""
-    yield "any-bits", ways.of_any_bits
-    for length in bits:
+def _ways(
+    train: EmbeddingSplit, bits: Sequence[int], seed: int, epochs: int, *, later: bool
+) -> Iterator[tuple[str, Fit]]:
+    """Yield what is fitted, by name, for classes that were trained on or come ``later``; the longest come first."""
+    labels = train.labels is not None
+    for length in reversed(bits):
         settings: dict[str, Any] = {"bits": length, "seed": seed}
         if labels:
             yield f"network-{length}", partial(ways.network, **settings, epochs=epochs)
-        for method in ("itq", "sne"):
+        yield f"rivals-{length}", partial(rivals.of_bits, **settings)
+        for method in ("itq", *(["wccn-itq"] if labels else []), *([] if later else ["sne"])):
             yield f"{method}-{length}", partial(ways.hashed, hasher=Hasher(**grouped(method=method, **settings)))
-        yield f"opq-{length}", partial(ways.product_quantization, **settings)
-        if labels:
-            hasher = Hasher(**grouped(method="logistic", **settings))
-            yield f"logistic-{length}", partial(ways.logistic, hasher=hasher, class_number=length == bits[0])
+    if labels:
+        yield "classifier", partial(posterior, seed=seed)
+    yield "embeddings", ways.embeddings
+    yield "signs", ways.signs
+    yield "rivals", rivals.of_any_bits
 
 
-def _lines(found: Sequence[Measured], seed: int) -> Iterator[Line]:
-    """Yield the line of each way: its figures by either half of the queries."""
-    lines: dict[tuple[Any, ...], Line] = {}
-    for one in found:
-        way = {part.name: getattr(one, part.name) for part in fields(Way)}
-        times = {name: round(getattr(one, name), 4) for name in ("fit", "encode", "search")}
-        line = lines.setdefault((one.name, one.bits, one.rerank), Line(**{**way, **times}, chosen={}, shown={}))
-        for name, question in _FIGURES[one.question].items():
-            if name in one.figures:
-                values = np.random.default_rng(seed).permutation(one.figures[name])
-                line.chosen[question] = _mean(values[: len(values) // 2])
-                line.shown[question] = _mean(values[len(values) // 2 :])
-    yield from lines.values()
+def _near(found: Mapping[str, Sequence[Measured]], seed: int) -> set[str]:
+    """Return the trials of the first split of which some way is near the best of a question, and of all as light."""
+    halves, near = _halves([found], seed), {"embeddings-all", "embeddings-half"}
+    for question, (figure, _) in _FIGURES.items():
+        if question in halves:
+            (chosen, _), *_ = halves[question]
+            means = [
+                (one.weight, one.figures[figure][chosen].mean(), name)
+                for name, some in found.items()
+                for one in some
+                if one.question == question and one.name != EMBEDDINGS
+            ]
+            best, lightest = max(mean for _, mean, _ in means), 0.0
+            for _, mean, name in sorted(means, key=lambda one: (one[0], -one[1])):
+                lightest = max(lightest, mean)
+                if mean >= lightest - CLOSE and mean >= best - FAR:
+                    near.add(name)
+    return near
 
 
-def _rows(dataset: Dataset[EmbeddingSplit], seed: int) -> tuple[EmbeddingSplit, EmbeddingSplit, EmbeddingSplit]:
-    """Return the rows to train on, of the base and of the queries, with classes numbered as the training rows' are.
+def _lines(found: Sequence[Mapping[str, Sequence[Measured]]], seed: int) -> Iterator[Line]:
+    """Yield the line of each way: its figures of each split by either half of the queries."""
+    halves = _halves(found, seed)
+    splits: dict[tuple[Any, ...], dict[tuple[int, str], Measured]] = {}
+    for number, trials in enumerate(found):
+        for one in (one for some in trials.values() for one in some):
+            splits.setdefault((one.name, one.bits, one.vectors, one.rerank), {})[number, one.question] = one
+    for measured in splits.values():
+        timed = max(measured.values(), key=lambda one: one.search)
+        way = {part.name: getattr(timed, part.name) for part in fields(Way)}
+        times = {name: round(getattr(timed, name), 4) for name in ("fit", "encode", "search")}
+        chosen: dict[str, Values] = {}
+        shown: dict[str, Values] = {}
+        for question, (figure, name) in _FIGURES.items():
+            if question in halves and (0, question) in measured:
+                for at, part in enumerate((chosen, shown)):
+                    rows = [
+                        measured[number, question].figures[figure][half[at]]
+                        for number, half in enumerate(halves[question])
+                        if (number, question) in measured
+                    ]
+                    part[name] = np.stack([some[: min(map(len, rows))] for some in rows])
+        yield Line(**{**way, **times}, chosen=chosen, shown=shown)
 
-    With labels the base is rows that are not trained on; where there are none, a tenth of the training rows becomes
-    the base. Without labels, what is stored is what a user would fit to.
+
+def _halves(found: Sequence[Mapping[str, Sequence[Measured]]], seed: int) -> dict[str, list[tuple[Queries, Queries]]]:
+    """Return the queries of each split for which a question's figure is defined: those that choose, and the others."""
+    halves: dict[str, list[tuple[Queries, Queries]]] = {}
+    for question, (figure, _) in _FIGURES.items():
+        for number, trials in enumerate(found):
+            measured = (one for some in trials.values() for one in some if one.question == question)
+            if one := next(measured, None):
+                order = np.random.default_rng([seed, number]).permutation(len(one.figures[figure]))
+                order = order[~np.isnan(one.figures[figure][order])]
+                if len(order) > 1:
+                    half = len(order) // 2
+                    halves.setdefault(question, []).append((order[:half], order[half:]))
+    return {question: parts for question, parts in halves.items() if len(parts) == len(found)}
+
+
+def _rows(dataset: Dataset[EmbeddingSplit]) -> tuple[EmbeddingSplit, EmbeddingSplit | None, int]:
+    """Return the rows that take part, the queries if the data themselves say which rows are, and how many rows there are.
+
+    Classes are numbered without gaps.
     """
-    train, base = dataset.train, dataset.base
-    if train.labels is not None:
-        base = base.where(~dataset.trained_base())
-        if len(base) <= NEAREST:
-            train, base = hold_out(train, 0.1, seed, purpose="a comparison")
-    if len(base) <= NEAREST:
-        raise ValueError(f"{dataset.name} has {len(base)} rows to store; a comparison needs more than {NEAREST}")
-    sizes = zip((train, base, dataset.query), (MOST_TRAIN, MOST_BASE, MOST_QUERIES), strict=True)
-    train, *others = (_dense(part.labeled().subsample(most, seed)) for part, most in sizes)
-    if train.labels is None:
-        return train, others[0], others[1]
-    train, classes = train.compact()
-    for place, part in enumerate(others):
-        labels = np.asarray(part.labels)
-        if labels.ndim == 2:
-            others[place] = part.with_rows(part.rows, labels[:, classes])
+    train, base, query = dataset.train, dataset.base.where(~dataset.trained_base()), dataset.query
+    fixed = dataset.protocol in ("flags", "files")
+    parts = [train, base] if fixed else [train, base, query]
+    most = MOST_ROWS + MOST_QUERIES
+    total = sum(map(len, parts))
+    parts = [part.subsample(most * len(part) // total) if total > most else part for part in parts]
+    rows = np.concatenate([part.embeddings[part.rows] for part in parts if len(part)])
+    labels = None if train.labels is None else np.concatenate([part.labels for part in parts if len(part)])  # type: ignore[misc]
+    pool = EmbeddingSplit(rows, np.arange(len(rows)), labels)
+    asked = _dense(query.subsample(SPLITS * MOST_QUERIES)) if fixed else None
+    if labels is None:
+        return pool, asked, total
+    pool, classes = pool.compact()
+    if asked is not None:
+        wanted = np.asarray(asked.labels)
+        if wanted.ndim == 2:
+            asked = asked.with_rows(asked.rows, wanted[:, classes])
         else:
-            known = part.where(np.isin(labels, classes))
-            others[place] = known.with_rows(known.rows, np.searchsorted(classes, np.asarray(known.labels)))
-    return train, others[0], others[1]
+            known = asked.where(np.isin(wanted, classes))
+            asked = known.with_rows(known.rows, np.searchsorted(classes, np.asarray(known.labels)))
+    return pool, asked, total
+
+
+def _split(name: str, pool: EmbeddingSplit, asked: EmbeddingSplit | None, seed: int) -> Parts:
+    """Return what is fitted to, and asked, in one split: of all classes, and of half of them if there are enough."""
+    rest, query = _held_out(pool, MOST_QUERIES, seed) if asked is None else (pool, asked.subsample(MOST_QUERIES, seed))
+    train, new = _held_out(rest, MOST_NEW, seed)
+    if len(new) <= NEAREST:
+        raise ValueError(f"{name} has {len(rest)} rows to store; a comparison needs more than {10 * NEAREST}")
+    train, rest = train.subsample(MOST_TRAIN, seed), rest.subsample(MOST_ROWS, seed)
+    alike: dict[str, Any] = {"figures": ("recall",), "stages": STAGES}
+    nearest = Question("nearest", _dense(rest), query, **alike, timed=TIMED)
+    third = Question("third", _dense(rest.subsample(max(NEAREST, len(rest) // 3), seed)), query, **alike)
+    if train.labels is None:
+        return {"all": (_dense(train), (nearest, third))}
+    of_classes: dict[str, Any] = {"figures": ("map",), "stages": STAGES}
+    known = Question("known", _dense(new), query, **of_classes)
+    parts = {"all": (_dense(train), (known, nearest, third))}
+    if train.labels.ndim == 2 or ways.count_classes(train) < FEWEST_LATER:
+        return parts
+    trained = trained_classes(train.labels[has_label(train.labels)], seed)
+
+    def by_class(rows: EmbeddingSplit) -> tuple[EmbeddingSplit, EmbeddingSplit]:
+        labels = np.asarray(rows.labels)
+        old, known = np.isin(labels, trained), has_label(labels)
+        return rows.where(old | ~known), rows.where(~old & known)
+
+    (old, _), (_, later), (old_query, later_query) = by_class(new), by_class(rest), by_class(query)
+    later = later.subsample(MOST_NEW, seed)
+    if min(map(len, (old, later, old_query, later_query))) <= NEAREST:
+        return parts
+    mixed = [
+        _joined(few, many.subsample(round(len(few) * SHARE_LATER / (1 - SHARE_LATER)), seed))
+        for few, many in ((old, later), (old_query, later_query))
+    ]
+    questions = Question("later", _dense(later), later_query, **of_classes), Question("mixed", *mixed, **of_classes)
+    return parts | {"half": (_dense(by_class(train)[0].compact()[0]), questions)}
+
+
+def _held_out(rows: EmbeddingSplit, most: int, seed: int) -> tuple[EmbeddingSplit, EmbeddingSplit]:
+    """Return the rows without a tenth of each class, at most about so many in all, and this tenth."""
+    share = min(0.1, most / len(rows))
+    if rows.labels is not None:
+        return hold_out(rows, share, seed, purpose="a comparison")
+    chosen = np.zeros(len(rows), bool)
+    chosen[np.random.default_rng(seed).permutation(len(rows))[: round(share * len(rows))]] = True
+    return rows.where(~chosen), rows.where(chosen)
 
 
 def _dense(part: EmbeddingSplit) -> EmbeddingSplit:
@@ -207,18 +338,7 @@ def _dense(part: EmbeddingSplit) -> EmbeddingSplit:
     return EmbeddingSplit(part.embeddings[part.rows], np.arange(len(part)), part.labels)
 
 
-def _later(
-    train: EmbeddingSplit, base: EmbeddingSplit, query: EmbeddingSplit, seed: int
-) -> tuple[EmbeddingSplit, Question] | None:
-    """Return training rows of half of the classes, and a question about the others; None if there are too few."""
-    if train.labels is None or train.labels.ndim == 2 or ways.count_classes(train) < FEWEST_LATER:
-        return None
-    trained = trained_classes(train.labels, seed)
-    base, query = (part.where(~np.isin(np.asarray(part.labels), trained)) for part in (base, query))
-    if len(base) <= NEAREST:
-        return None
-    return train.where(np.isin(train.labels, trained)).compact()[0], Question("later", base, query, ("map",))
-
-
-def _mean(values: npt.NDArray[np.float64]) -> float | None:
-    return None if np.isnan(values).all() else round(float(np.nanmean(values)), 4)
+def _joined(one: EmbeddingSplit, other: EmbeddingSplit) -> EmbeddingSplit:
+    """Return the rows of two splits of one table as a split of its own."""
+    rows, labels = (np.concatenate([getattr(part, name) for part in (one, other)]) for name in ("rows", "labels"))
+    return _dense(one.with_rows(rows, labels))

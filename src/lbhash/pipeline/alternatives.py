@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -14,19 +14,21 @@ from lbhash.data.split import EmbeddingSplit
 from lbhash.evaluation.report import class_means
 from lbhash.hasher import Hasher
 from lbhash.trials import ways
+from lbhash.trials.classifier import posterior
 from lbhash.trials.questions import Question
+from lbhash.trials.stages import Stage
 from lbhash.trials.trial import Measured, Trial
 from lbhash.trials.ways import Fit
 
-COUNTS = (50, 100, 200)
-"""The candidates that are re-ranked."""
+AGAIN = Stage("embeddings", 100)
+"""The second stage, after which recall is measured again."""
 MOST_BASE, MOST_PAIRS = 10_000, 10_000_000
 """The most new rows, and pairs of a query and such a row, that are compared; of more, as many are sampled."""
 MOST_TRAIN = 20_000
 """The most training rows by which medians are known; coders have a limit of their own."""
 SHARE, LEAST_SECONDS = 1 / 3, 2.0
 """Of the training's seconds, after which no further alternative is begun; but so many seconds it may take."""
-CODES, CLASS = "these codes", "class number by logistic regression"
+CODES, CLASS = "these codes", "a classifier's answer"
 COSINE, SIGNS = "embeddings, exact cosine", "one bit a dimension"
 _METHODS = {"itq": "ITQ, no labels", "logistic": "logistic regression onto centers"}
 
@@ -45,8 +47,9 @@ def alternatives(
 
     Returns:
         ``queries`` and ``base``, how many rows were compared; ``rows``, of each alternative its ``name``, the ``bytes``
-        of a row, ``map`` and ``map_macro``, None without labels, and ``recall``, the share of the ten nearest by cosine
-        among the first ten; and ``left_out``, the names of those for which there was no time, or too few rows.
+        of a row, ``map`` and ``map_macro``, None without labels, ``recall``, the share of the ten nearest by cosine
+        among the first ten, and ``reranked``, the same after 100 candidates are ranked again by embeddings, which no
+        ``bytes`` count; and ``left_out``, the names of those for which there was no time, or too few rows.
     """
     started = time.perf_counter()
     limit = max(LEAST_SECONDS, SHARE * seconds)
@@ -54,56 +57,43 @@ def alternatives(
     query: Any = dataset.query.labeled()
     train = dataset.train if dataset.train.labels is None else dataset.train.labeled().compact()[0]
     query = query.subsample(max(1, MOST_PAIRS // len(base)))
-    question = Question("new rows", base, query, top_k=top_k)
+    question = Question("new rows", base, query, top_k=top_k, stages=(AGAIN,))
     found: list[dict[str, Any]] = []
     left_out: list[str] = []
-    for names, fit, rows in _kinds(train, len(base), hasher):
+    for name, fit, rows in _kinds(train, hasher):
         try:
             if time.perf_counter() - started > limit:
                 raise ValueError("there is no time left")
-            made = Trial(fit, rows, (question,)).run()
-            found += [_line(name, one, question) for name, one in zip(names, made, strict=True) if name]
+            found.append(_line(name, list(Trial(fit, rows, (question,)).run()), question))
         except ValueError:  # a logistic regression that has too few rows of each class, too
-            left_out += filter(None, names)
-    found.sort(key=lambda one: (one["name"] != CODES, not one["name"].startswith("  ")))
+            left_out.append(name)
     return {"queries": len(query), "base": len(base), "rows": found, "left_out": left_out}
 
 
-def _kinds(train: EmbeddingSplit, base: int, hasher: Hasher) -> Iterator[tuple[list[str], Fit, EmbeddingSplit]]:
-    """Yield what is made together: the names that are shown, "" for none, what makes them, and the rows to fit to."""
-    few = train.subsample(MOST_TRAIN)
+def _kinds(train: EmbeddingSplit, hasher: Hasher) -> Iterator[tuple[str, Fit, EmbeddingSplit]]:
+    """Yield what is compared: its name, what makes it, and the rows to fit to."""
+    few, settings = train.subsample(MOST_TRAIN), {"bits": hasher.bits, "seed": hasher.seed}
 
     def codes(_: EmbeddingSplit) -> Iterator[ways.Store]:
-        yield ways.codes(CODES, hasher.bits, "", hasher.model_, 0.0, counts=())
+        yield ways.codes(CODES, hasher.bits, "", hasher.model_, 0.0)
 
-    def again(_: EmbeddingSplit) -> Iterator[ways.Store]:
-        counts = [min(count, base) for count in COUNTS]
-        stored = ways.codes(CODES, hasher.bits, "", hasher.model_, 0.0, counts=counts)
-        yield lambda question: (one for one in stored(question) if one.rerank)
-
-    def shown(method: str) -> str:
-        return "" if method == hasher.method_ else _METHODS[method]
-
-    yield [CODES], codes, few
-    yield [COSINE], ways.embeddings, few
-    yield [SIGNS], partial(ways.signs, counts=()), few
-    if shown("itq"):
-        itq = Hasher(hasher.bits, method="itq", seed=hasher.seed)
-        yield [shown("itq")], partial(ways.hashed, hasher=itq, counts=()), train
+    yield CODES, codes, few
+    yield COSINE, ways.embeddings, few
+    yield SIGNS, ways.signs, few
     if train.labels is not None:
-        names = [shown("logistic"), *([CLASS] if train.labels.ndim == 1 else [])]
-        logistic = partial(
-            ways.logistic, hasher=Hasher(hasher.bits, method="logistic", seed=hasher.seed), class_number=True, counts=()
-        )
-        yield names, logistic, train
-    yield [f"  {count} re-ranked by embeddings" for count in COUNTS], again, few
+        yield CLASS, partial(posterior, seed=hasher.seed, counts=(2,)), train
+    for method, name in _METHODS.items():
+        if method != hasher.method_ and (method == "itq" or train.labels is not None):
+            yield name, partial(ways.hashed, hasher=Hasher(**settings, method=method)), train
 
 
-def _line(name: str, one: Measured, question: Question) -> dict[str, Any]:
-    found = {"name": name, "bytes": one.memory + one.disk, "map": None, "map_macro": None}
-    if "map" in one.figures:
-        precision, labels = one.figures["map"], np.asarray(question.query.labels)
+def _line(name: str, found: Sequence[Measured], question: Question) -> dict[str, Any]:
+    alone, again = found[0], found[-1]
+    line = {"name": name, "bytes": alone.memory, "map": None, "map_macro": None}
+    if "map" in alone.figures:
+        precision, labels = alone.figures["map"], np.asarray(question.query.labels)
         scored = ~np.isnan(precision)
         by_class = class_means(labels[scored], precision[scored])[2]
-        found |= {"map": float(precision[scored].mean()), "map_macro": float(by_class.mean())}
-    return found | {"recall": float(one.figures["recall"].mean())}
+        line |= {"map": float(precision[scored].mean()), "map_macro": float(by_class.mean())}
+    recall = {"recall": alone, "reranked": again}
+    return line | {figure: float(one.figures["recall"].mean()) for figure, one in recall.items()}

@@ -128,9 +128,8 @@ def evaluate_unseen(
         classes = trained_classes(np.asarray(dataset.train.labels), seed + draw, share)
         part, _ = dataset.train.where(np.isin(dataset.train.labels, classes)).compact()
         own = clone(hasher).set_params(seed=hasher.seed + draw)
-        trial = Trial(
-            partial(hashed, hasher=own, counts=(), by=("itself", "outputs")), part, _questions(dataset, classes, top_k)
-        )
+        fit = partial(hashed, hasher=own, by=("itself", "outputs"))
+        trial = Trial(fit, part, _questions(dataset, classes, top_k))
         found = {(one.question, one.by): one.figures for one in trial.run()}
         for name, (question, by, figure) in _FIGURES.items():
             values = found[question, by][figure]

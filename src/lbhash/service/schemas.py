@@ -443,6 +443,7 @@ class Stored(BaseModel):
     bytes: int
     map: _Share | None = None
     recall: _Share = Field(description="The share of the ten nearest by cosine among the first ten.")
+    reranked: _Share = Field(description="The same after 100 candidates are ranked again by embeddings.")
 
 
 class Trained(BaseModel):

@@ -54,15 +54,18 @@ class Interval:
 
 
 def bootstrap(lift: Floats, draws: int = DRAWS, seed: int = 0) -> Floats:
-    """Return means of differences ``lift`` ``[seeds, queries]`` over seeds and queries drawn anew, ``[draws]``."""
+    """Return means of differences over seeds and queries drawn anew, ``[..., draws]`` of ``lift [..., seeds, queries]``.
+
+    All differences have the same draws.
+    """
     rng = np.random.default_rng(seed)
-    seeds, queries = lift.shape
-    means = np.empty(draws)
+    seeds, queries = lift.shape[-2:]
+    means = np.empty((*lift.shape[:-2], draws))
     for start in range(0, draws, 500):
         count = min(500, draws - start)
         of_queries = rng.multinomial(queries, np.full(queries, 1 / queries), count) / queries
         of_seeds = rng.multinomial(seeds, np.full(seeds, 1 / seeds), count) / seeds
-        means[start : start + count] = ((of_queries @ lift.T) * of_seeds).sum(axis=1)
+        means[..., start : start + count] = np.einsum("...sd,ds->...d", lift @ of_queries.T, of_seeds)
     return means
 
 

@@ -15,6 +15,7 @@ from lbhash.evaluation.metrics import average_precision
 from lbhash.evaluation.neighbors import expected_recall, nearest_by_cosine, unit_rows
 from lbhash.evaluation.ranking import ranking_of
 from lbhash.evaluation.recognition import linear_probe_predict
+from lbhash.trials.stages import Kept, Stage
 from lbhash.trials.stored import Stored
 from lbhash.utils.labels import share_a_label
 
@@ -37,6 +38,8 @@ class Question:
             cosine among the first ten; ``within``, the same among the rows of a query's own class; and ``transfer``,
             whether a linear classifier that is fitted to the codes of the base knows the query's class.
         top_k: average precision is that of the first so many, or of the whole base if None or if there are fewer.
+        stages: second stages, after each of which every way is measured again.
+        timed: how many queries are asked at once, to time a search.
     """
 
     name: str
@@ -44,6 +47,8 @@ class Question:
     query: EmbeddingSplit
     figures: tuple[str, ...] = ("map", "recall")
     top_k: int | None = None
+    stages: tuple[Stage, ...] = ()
+    timed: int = 0
 
     @cached_property
     def unit(self) -> dict[str, npt.NDArray[np.float32]]:
@@ -62,6 +67,11 @@ class Question:
         if self.query.labels is None or self.base.labels is None:
             return None
         return np.asarray(self.query.labels), np.asarray(self.base.labels)
+
+    @cached_property
+    def kept(self) -> dict[str, Kept]:
+        """What the second stages keep of the base, by the kind of their vectors."""
+        return {one.vectors: Kept.of(self.base, self.unit["query"], one.vectors) for one in self.stages}
 
     def answers(self, stored: Stored) -> dict[str, Values]:
         """Return each figure of each query, ``float64 [queries]``; NaN where it is not defined.

@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from lbhash.data.split import EmbeddingSplit
-from lbhash.trials.questions import Question, Values
+from lbhash.trials.questions import NEAREST, Question, Values
+from lbhash.trials.stages import after_stages
 from lbhash.trials.stored import Stored, Way
 from lbhash.trials.ways import Fit
 from lbhash.utils.files import check_folder
@@ -26,7 +27,7 @@ class Measured(Way):
     Attributes:
         question: its name.
         by: as of ``Stored``.
-        search: milliseconds a query, of all queries at once.
+        search: milliseconds a query; 0 if the question is not timed.
         figures: of each query by name, ``float64 [queries]``; NaN where one is not defined.
     """
 
@@ -49,15 +50,19 @@ class Trial:
         for store in self.fit(self.train):
             for question in self.questions:
                 for stored in store(question):
-                    yield measured(stored, question)
+                    for one in (stored, *after_stages(stored, question)):
+                        yield measured(one, question)
 
 
 def measured(stored: Stored, question: Question) -> Measured:
-    """Time a search of all queries, and return it with the figures of the question."""
-    stored.search()  # what is compiled, is compiled
-    began = time.perf_counter()
-    stored.search()
-    searched = 1000 * (time.perf_counter() - began) / len(question.query)
+    """Return the figures of the question and, if it is timed, the time of a search."""
+    searched = 0.0
+    if question.timed:
+        some, most = slice(0, question.timed), min(NEAREST, len(question.base))
+        stored.find(slice(0, 1), most)  # what is compiled, is compiled
+        began = time.perf_counter()
+        stored.find(some, most)
+        searched = 1000 * (time.perf_counter() - began) / min(question.timed, len(question.query))
     way = {one.name: getattr(stored, one.name) for one in fields(Way)}
     return Measured(**way, question=question.name, by=stored.by, search=searched, figures=question.answers(stored))
 

@@ -17,6 +17,9 @@ def compare(
     out: Annotated[
         Path | None, typer.Option(help="Folder of the results; a comparison that was interrupted goes on there.")
     ] = None,
+    count: Annotated[
+        float | None, typer.Option(help="How many rows there will be, such as 10e6; those of DATA if not given.")
+    ] = None,
     epochs: Annotated[int, typer.Option(help="Epochs of each network.")] = 30,
     seed: Annotated[int, typer.Option(help="Seed of everything.")] = 0,
     as_json: Json = False,
@@ -29,18 +32,22 @@ def compare(
     from lbhash.utils.system import usable_cores
 
     lengths = integers(bits or ("16", "32", "64", "128"), "bits", "16,32,64")
+    if count is not None and (count < 1 or count != int(count)):
+        raise ValueError(f"count is {count:g}; it must be a whole number of rows from 1 on, such as 10e6")
     dataset, _ = open_embedded(data, **source)
     how: dict[str, Any] = {"epochs": epochs, "workers": usable_cores(), "progress": not as_json}
-    found = compare_dataset(dataset, lengths, out, seed=seed, **how)
+    found = compare_dataset(dataset, lengths, out, count=None if count is None else int(count), seed=seed, **how)
     if as_json:
-        print_json({"about": dict(found.about), "recommended": found.sentences(), "lines": found.records()})
+        print_json(found.as_dict())
         return
-    sizes = found.about["rows"]
-    title = f"{dataset.name}: {sizes['train']:,} rows train, {sizes['base']:,} are stored, {sizes['query']:,} asked"
-    rows = [cells[:-1] for cells in found.cells(found.frontier())]  # the milliseconds are on the page
-    print_table(found.columns()[:-1], rows, title=title)
-    typer.echo("later: mAP of classes that were left out of training; + embeddings: 100 found by codes, ranked again\n")
+    rows = found.about["rows"]
+    title = f"{dataset.name}, {found.about['splits']} splits: {rows['train']:,} rows train, {found.about['queries']:,} ask"
+    cells = [cells[:-1] for cells in found.cells(found.frontier())]  # the milliseconds are on the page
+    print_table(found.columns()[:-1], cells, title=title)
+    typer.echo("mAP: new rows; later: of classes that were left out of training; mixed: a fifth of these")
+    typer.echo(f"recall: of the ten nearest among {rows['nearest']:,} rows; + 100 by int8: 100 found, ranked again\n")
     for sentence in found.sentences():
         typer.echo(sentence)
+    typer.echo(f"{found.count:,} rows, without ids and metadata: {'; '.join(found.memory())}")
     if out is not None:
-        typer.echo(f"all {len(found.lines)} lines and the page are in {out}")
+        typer.echo(f"all {len(found.lines)} lines, the page, and the lines that build and search each are in {out}")

@@ -82,7 +82,7 @@ export function showNumbers(found) {
   $("stored").hidden = !stored.length;
   $("stored").classList.toggle("unlabeled", stored.every((row) => row.map === null));
   $("stored").querySelector("tbody").replaceChildren(...stored.map((row) =>
-    cells(element("tr", { className: row.name.startsWith(" ") ? "more" : "" }), row.name.trim(), count(row.bytes), three(row.map), three(row.recall))));
+    cells(element("tr"), row.name, count(row.bytes), three(row.map), three(row.recall), three(row.reranked))));
   $("classes").hidden = !found.classes.length;
   const weakest = [...found.classes].sort((a, b) => (a.map ?? 2) - (b.map ?? 2));
   $("classes").querySelector("tbody").replaceChildren(...weakest.map((row) =>

@@ -1,0 +1,47 @@
+"""The lines that build and search a way to store rows: commands of the library, or Python with what one takes instead."""
+
+from __future__ import annotations
+
+from lbhash.trials.stored import Way
+
+_ROWS = """\
+import numpy as np
+rows, queries = (np.load(file).astype("float32") for file in ("rows.npy", "queries.npy"))  # yours
+rows, queries = (x / np.linalg.norm(x, axis=1, keepdims=True) for x in (rows, queries))
+"""
+_SECOND = {
+    "embeddings": """\
+np.save("kept.npy", rows.astype("float16"))
+kept, step = np.load("kept.npy", mmap_mode="r"), 1
+""",
+    "int8": """\
+step = np.abs(rows).max(axis=0) / 127
+np.save("kept.npy", np.rint(rows / step).astype("int8"))
+kept = np.load("kept.npy", mmap_mode="r")
+""",
+}
+_AGAIN = """\
+again = np.einsum("qcd,qd->qc", kept[found] * step, queries{apart})
+found = np.take_along_axis(found, np.argsort(-again, axis=1)[:, :10], 1)
+"""
+_APART = ") - 4 * np.take_along_axis(apart, found, 1"
+
+
+def recipe(way: Way) -> str:
+    """Return the lines that build and search a way: commands if they begin with ``lbhash``, otherwise Python.
+
+    They read ``DATA`` and ``QUERIES``, files as the commands take them, or ``rows.npy`` and ``queries.npy``, and what
+    learns from labels ``labels.npy``; Python leaves the positions of the nearest rows in ``found``.
+    """
+    if not way.recipe:
+        kept = f" --vectors {way.vectors}" if way.vectors else ""
+        again = f" --rerank embeddings --candidates {way.rerank}" if way.rerank else ""
+        return (
+            f"{way.take} --out model\n"
+            f"lbhash index build DATA --model model --split all{kept} --out index\n"
+            f"lbhash search index --model model --data QUERIES --row all{again}\n"
+        )
+    lines = _ROWS + way.recipe.replace("{candidates}", str(way.rerank or 10))
+    if way.rerank:
+        lines += _SECOND[way.vectors] + _AGAIN.format(apart=_APART if way.labels else "")
+    return lines

@@ -1,0 +1,104 @@
+"""The second stage of a search: vectors on disk rank again what a way has found, in the same way for all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from lbhash.codes.real import first_places
+from lbhash.data.split import EmbeddingSplit
+from lbhash.evaluation.neighbors import unit_rows
+from lbhash.index.quantized import scales_of, to_int8
+from lbhash.index.rerank import DISTANCE_WEIGHT
+from lbhash.trials.stored import EMBEDDINGS, Positions, Rows, Scores, Stored
+
+if TYPE_CHECKING:
+    from lbhash.trials.questions import Question
+
+Floats = npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class Stage:
+    """So many ``candidates`` are ranked again by stored ``vectors``: "embeddings", or "int8" with a byte a number."""
+
+    vectors: str
+    candidates: int
+
+
+@dataclass(frozen=True)
+class Kept:
+    """What a second stage keeps of a base: ``rows`` ``[base, dim]``, times ``scales``, of some ``lengths``.
+
+    It is what an index keeps: float16, or int8 by the scales, and of embeddings in uint8 these. Beside it are its
+    ``cosines`` with all queries.
+    """
+
+    rows: npt.NDArray[Any]
+    scales: Floats
+    lengths: Floats
+    cosines: Floats
+
+    @classmethod
+    def of(cls, base: EmbeddingSplit, queries: Floats, vectors: str) -> Kept:
+        """Keep a base; ``queries`` have length 1."""
+        rows = base.embeddings[base.rows]
+        scales = scales_of(rows) if vectors == "int8" else np.ones(base.dim, np.float32)
+        if vectors == "int8":
+            rows = to_int8(rows, scales)
+        elif rows.dtype != np.uint8:
+            rows = rows.astype(np.float16)
+        vectors = rows * scales
+        return cls(rows, scales, np.linalg.norm(vectors, axis=1), queries @ unit_rows(vectors).T)
+
+
+def after_stages(stored: Stored, question: Question) -> Iterator[Stored]:
+    """Yield what is stored after each of the question's second stages.
+
+    The score of a candidate is 1 − cosine, and of a way that learns classes 4 times ``Stored.apart`` more, as that of
+    ``Index.search`` is with ``rerank="embeddings"``. All other rows come behind the candidates as the way ranks them.
+    """
+    if not question.stages or stored.name == EMBEDDINGS:
+        return
+    base, queries = len(question.base), question.unit["query"]
+    most = min(base, max(one.candidates for one in question.stages))
+
+    @cache
+    def first(start: int, stop: int) -> tuple[Scores, Positions]:
+        scores = stored.scores(slice(start, stop))
+        return scores, first_places(scores, most)
+
+    for stage in question.stages:
+        kept, count = question.kept[stage.vectors], min(stage.candidates, base)
+
+        def again(some: Rows, found: Positions, cosines: Floats, there: npt.NDArray[np.bool_]) -> Positions:
+            """Return candidates in their new order; where a way has found too few, the others stay behind."""
+            scores = np.where(there, -cosines, np.inf)
+            if stored.apart is not None:
+                scores += DISTANCE_WEIGHT * stored.apart(some, found)
+            return np.take_along_axis(found, np.argsort(scores, axis=1, kind="stable"), 1)
+
+        def scores(some: Rows, kept: Kept = kept, count: int = count) -> Scores:
+            assert isinstance(some, slice)
+            whole, found = first(*some.indices(len(queries))[:2])
+            found = found[:, :count]
+            there = np.isfinite(np.take_along_axis(whole, found, 1))
+            found = again(some, found, np.take_along_axis(kept.cosines[some], found, 1), there)
+            whole = whole.astype(np.float64)
+            np.put_along_axis(whole, found, whole.min(axis=1, keepdims=True) + np.arange(-count, 0), 1)
+            return whole
+
+        def find(some: Rows, k: int, kept: Kept = kept, count: int = count) -> Positions:
+            found = stored.find(some, count)
+            vectors = kept.rows[found].astype(np.float32)
+            products = np.matmul(vectors, (queries[some] * kept.scales)[:, :, None])[:, :, 0]
+            cosines = products / np.maximum(kept.lengths[found], 1e-30)
+            return again(some, found, cosines, found >= 0)[:, :k]
+
+        second = {"vectors": stage.vectors, "rerank": stage.candidates, "disk": kept.rows[:1].nbytes}
+        yield replace(stored, **second, scores=scores, find=find)
