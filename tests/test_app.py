@@ -257,7 +257,8 @@ def test_an_index_of_queries_alone_is_shown_with_the_figures_of_the_training(tmp
     part = load_dataset("digits").query
     build_index(CodeTable(encode_split(hasher, part), BITS, part.rows, part.labels), tmp_path / "index")
     metrics = tmp_path / "model" / "metrics.json"
-    figures = {"map": 0.5, "map_worst": 0.25, "map_best": 0.75, "map_macro": 0.5, "knn_accuracy": 1.0}
+    by_bits = {"map": 0.5, "map_worst": 0.25, "map_best": 0.75}
+    figures = {"map": 0.5, "map_macro": 0.5, "knn_accuracy": 1.0, "by_bits": by_bits}
     metrics.write_text(json.dumps({"new_rows": figures, "trained_rows": None, "classes": [{"class": 3, "map": 0.25}]}))
     with TestClient(create_app(Settings(tmp_path / "model", tmp_path / "index", "digits")), base_url=HOME) as client:
         summary = wait_for(client, "/page/summary", lambda body: body["state"] != "computing")

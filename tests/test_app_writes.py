@@ -255,6 +255,24 @@ def test_stored_vectors_are_added_too(digits_service, tmp_path, rows, kept):
         assert best["distance"] == pytest.approx(0, abs=1e-3)
 
 
+def test_embeddings_of_whole_numbers_are_added_to_those_of_uint8(digits_service, tmp_path, rows):
+    hasher, x = Hasher.from_pretrained(digits_service.model), np.array(rows[:50], np.uint8)
+    table = CodeTable(hasher.encode(x), 16, np.arange(50), None, hasher.model_.fingerprint())
+    build_index(table, tmp_path / "i", vectors=x, store="embeddings")
+    with TestClient(create_app(Settings(digits_service.model, tmp_path / "i", writable=True)), base_url=HOME) as client:
+        add(client, embeddings=rows[1790:1791])
+        for wrong in (0.5, -1.0, 256.0):
+            refused = client.post("/v1/items", json={"embeddings": [[wrong, *rows[0][1:]]]})
+            assert_refused(refused, 422, f"vectors holds {wrong}; this index stores whole numbers from 0 to 255")
+    index = Index.open(tmp_path / "i", mode="a")
+    assert index.vectors_of([50]).dtype == np.uint8
+    assert index.vectors_of([50])[0].tolist() == rows[1790]
+    for wrong in (np.nan, np.inf, 300, -1):
+        given = np.array([[wrong, *rows[0][1:]]])
+        with pytest.raises(ValueError, match=f"^vectors holds {wrong}.*; this index stores whole numbers"):
+            index.add(hasher.encode(x[:1]), metadata={"row": [50]}, vectors=given)
+
+
 def test_codes_without_classes_are_ranked_again_by_the_cosine_alone(tmp_path, rows):
     x = np.array(rows[:50], np.float32)
     hasher = Hasher(16, method="itq").fit(x)

@@ -113,7 +113,10 @@ def test_encode_draws_the_splits_of_the_training(work, succeed, tmp_path, monkey
 def test_evaluate_agrees_with_the_training(inside, json_of):
     found = json_of("evaluate", "--queries", "query.npz", "--base", "base.parquet")
     metrics = json.loads(Path("model/metrics.json").read_text())
-    assert found == {name: metrics[name] for name in found} | {"map_real": None}  # which takes the queries' outputs
+    assert {name: found[name] for name in ("map", "map_best", "map_worst")} == metrics["by_bits"]
+    assert found["by_bits"] is None  # which takes the queries' outputs
+    by_bits = ("queries", "base", "bits", "radius", "precision_within_radius", "curve", "bound", "bound_99.9")
+    assert {name: found[name] for name in by_bits} == {name: metrics[name] for name in by_bits}
     at = json_of("evaluate", "--queries", "query.npz", "--base", "base.parquet", "--top-k", 5)
     assert (at["top_k"], at["bits"]) == (5, 12)
     assert at["map"] != found["map"]

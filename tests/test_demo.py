@@ -9,7 +9,7 @@ from jinja2 import UndefinedError
 from lbhash import Hasher, evaluate
 from lbhash.cli.demo import METHODS, run_demo
 from lbhash.data import load_dataset
-from lbhash.hasher import encode_split, name_of
+from lbhash.hasher import encode_split, name_of, outputs_split
 from lbhash.index import Index
 from lbhash.utils.html import png_url, render
 
@@ -57,23 +57,29 @@ def test_the_page_says_what_its_codes_say(demo):
     page, data = (demo / "report.html").read_text(), load_dataset("digits")
     hasher, index = Hasher.from_pretrained(demo / "model"), Index.open(demo / "index", mode="a")
     query, base = encode_split(hasher, data.query), new_rows(data)
-    report = evaluate(query, data.query.labels, encode_split(hasher, base), base.labels)
-    assert f"<td>{NAMES[-1]}</td><td>{report.map:.3f}</td>" in page
+    outputs = outputs_split(hasher, data.query)
+    report = evaluate(query, data.query.labels, encode_split(hasher, base), base.labels, query_outputs=outputs)
+    figures = (report.map, report.map_macro, report.by_bits.map)
+    assert "".join(f"<td>{shown}</td>" for shown in (NAMES[-1], *(f"{value:.3f}" for value in figures))) in page
     classes = re.findall(r"<tr><td>(\d)</td><td>([01]\.\d+)</td><td>(\d+)</td></tr>", page)
     order = np.argsort(report.by_class.map, kind="stable")
     assert [int(label) for label, _, _ in classes] == report.by_class.label[order].tolist()
     assert [value for _, value, _ in classes] == [f"{value:.3f}" for value in report.by_class.map[order]]
     assert re.search(r"<tr><td>\d and \d</td><td>\d+</td><td>\d+ bits</td></tr>", page)
-    assert re.search(r"<figcaption>\d+ bits?</figcaption>", page)
+    captions = re.findall(r"<figcaption>(.*)</figcaption>", page)
     bits = [re.findall(r'<i class="b([01])( off)?">', card) for card in page.split("<figure")[1:]]
     labels = re.findall(r'<img alt="(\w)" src', page)
     wrong = re.findall(r'<figure class="(query|wrong|)">', page)
+    first = [np.flatnonzero(data.query.labels == label)[0] for label in (2, 4, 6)]
     for start in range(0, 24, 8):
         asked, *cards = bits[start : start + 8]
         code = np.packbits([bit == "1" for bit, _ in asked])
-        distances, rows = index.search(code[None], 7)
-        assert [sum(off == " off" for _, off in card) for card in cards] == distances[0].tolist()
-        for card, row in zip(cards, rows[0], strict=True):
+        place = first[start // 8]
+        assert (query[place] == code).all()
+        found = index.search(outputs=outputs[[place]], k=7)
+        assert [sum(off == " off" for _, off in card) for card in cards] == found.hamming[0].tolist()
+        assert captions[start : start + 8] == ["query", *(f"{distance:.3f}" for distance in found.distances[0])]
+        for card, row in zip(cards, found.ids[0], strict=True):
             found = np.packbits([bit == "1" for bit, _ in card])
             np.testing.assert_array_equal(found, index.codes_of([row])[0])
         expected = ["wrong" if label != labels[start] else "" for label in labels[start + 1 : start + 8]]

@@ -33,9 +33,8 @@ def test_curves_are_written(reports, tmp_path):
 
 
 def test_the_lines_are_the_curves(reports):
-    for by, curve in (("radius", "curve"), ("rank", "rank_curve")):
-        axes = precision_recall_figure(reports, by).axes[0]
-        for line, report in zip(axes.get_lines(), reports.values(), strict=True):
-            assert line.get_xdata().tolist() == getattr(report, curve).recall.tolist()
-            assert line.get_ydata().tolist() == getattr(report, curve).precision.tolist()
-        assert [text.get_text() for text in axes.get_legend().get_texts()] == ["csq", "csq_d"]
+    axes = precision_recall_figure(reports).axes[0]
+    for line, report in zip(axes.get_lines(), reports.values(), strict=True):
+        assert line.get_xdata().tolist() == report.rank_curve.recall.tolist()
+        assert line.get_ydata().tolist() == report.rank_curve.precision.tolist()
+    assert [text.get_text() for text in axes.get_legend().get_texts()] == ["csq", "csq_d"]

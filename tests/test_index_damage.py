@@ -56,7 +56,7 @@ def assert_refused_or_right(folder, queries, expected):
         said = ""
     if said:
         assert len(said.splitlines()) == 1
-        assert said.startswith("index is ")
+        assert said.startswith(("index is damaged", "path is "))
         return
     for left, right in zip(found, expected, strict=True):
         np.testing.assert_array_equal(left, right)
@@ -91,7 +91,7 @@ def test_any_damage_to_any_file(whole, tmp_path, kind, data):
         (tmp_path / "i" / name).write_bytes(content)
     assert_refused_or_right(tmp_path / "i", queries, expected)
     if how == "gone" or (content != before and name != "index.json"):
-        with pytest.raises(ValueError, match=r"index is .*(damaged|which has no index.json)"):
+        with pytest.raises(ValueError, match=r"(index|path) is .*(damaged|which has no index.json)"):
             Index.open(tmp_path / "i", mode="a").verify()
 
 
@@ -113,7 +113,7 @@ def rewrite(folder, **changes):
 def test_manifests_of_other_programs(whole, tmp_path, changes, said):
     shutil.copytree(whole["flat"][0], tmp_path / "i")
     rewrite(tmp_path / "i", **changes)
-    with pytest.raises(ValueError, match="index is") as caught:
+    with pytest.raises(ValueError, match=r"(index|path) is") as caught:
         Index.open(tmp_path / "i", mode="a")
     assert said in str(caught.value)
 
@@ -129,15 +129,16 @@ def test_a_manifest_that_was_changed_by_hand(whole, tmp_path, refuse, name, valu
     assert said in refuse("index", "verify", tmp_path / "i")
 
 
-def test_places_that_hold_no_index(tmp_path):
+def test_places_that_hold_no_index(tmp_path, refuse):
     with pytest.raises(
-        ValueError, match=r"index is '.*', which has no index\.json; it must be a folder that holds an index"
+        ValueError, match=r"^path is '.*', which has no index\.json; it must be a folder that holds an index"
     ):
         Index.open(tmp_path, mode="a")
-    with pytest.raises(ValueError, match=r"index is '.*', and there is no such folder"):
+    with pytest.raises(ValueError, match=r"^path is '.*', and there is no such folder"):
         Index.open(tmp_path / "no", mode="a")
+    assert "error: index is" in refuse("index", "export", tmp_path / "no", "--out", tmp_path / "codes.parquet")
     (tmp_path / "file").write_text("text")
-    with pytest.raises(ValueError, match=r"index is '.*', which is a file; it must be a folder"):
+    with pytest.raises(ValueError, match=r"^path is '.*', which is a file; it must be a folder"):
         Index.open(tmp_path / "file", mode="a")
     for content in (b"", b"{}", b"[" * 100_000, bytes(range(256))):
         (tmp_path / "index.json").write_bytes(content)

@@ -195,7 +195,7 @@ CALLS = {
     "codes is ragged": lambda index: as_packed([[1], [1, -1]]),
     "form": lambda index: convert(CODES, 8, "hexx"),
     "base_labels": lambda index: knn_predict(CODES, CODES, HOT, 3),
-    "index is 'nope'": lambda index: Index.open("nope", mode="a"),
+    "path is 'nope'": lambda index: Index.open("nope", mode="a"),
     "path is 5": lambda index: Index.open(5, mode="a"),
     "codes": lambda index: index.search(None, 3),
     "k is 'a'": lambda index: index.search(CODES, "a"),

@@ -239,7 +239,7 @@ def test_train_encode_evaluate_and_index(succeed, json_of, file, tmp_path):
     for split, out in (("base", base), ("query", query)):
         succeed("encode", "--model", model, file, "--split", split, "--out", out)
     printed, errors = succeed("evaluate", "--queries", query, "--base", base, "--json")
-    assert json.loads(printed)["map"] == pytest.approx(told["map"])
+    assert json.loads(printed)["map"] == pytest.approx(told["by_bits"]["map"])
     assert "106 of 160 codes of base have no label and are left out" in errors
     assert "1 of 40 codes of queries have no label and are left out" in errors
     succeed("index", "build", "--model", model, file, "--split", "base", "--out", index)

@@ -9,7 +9,7 @@ import pytest
 
 from lbhash import Hasher, evaluate
 from lbhash.data import load_dataset
-from lbhash.hasher import encode_split
+from lbhash.hasher import encode_split, outputs_split
 
 SIZES = (1, 2, 3, 5, 12, 30, 40, 60)
 NAMES = np.array([f"class {chr(97 + label)}" for label in range(len(SIZES))])
@@ -38,19 +38,18 @@ def test_new_rows_come_first_and_no_class_is_too_small(catalog, succeed, tmp_pat
     codes = {split: encode_split(hasher, data.split(split)) for split in ("train", "base", "query")}
     outputs = hasher.outputs(data.query.take(slice(None)))
     new, trained = (
-        evaluate(codes["query"], data.query.labels, codes[split], data.split(split).labels, k=2, query_outputs=outputs)
+        evaluate(codes["query"], data.query.labels, codes[split], data.split(split).labels, query_outputs=outputs)
         for split in ("base", "train")
     )
     metrics = json.loads((tmp_path / "m" / "metrics.json").read_text())
     assert not data.trained_base().any()
     for name, report in (("new_rows", new), ("trained_rows", trained)):
-        wanted = {"map": report.map, "map_real": report.map_real, "map_macro": report.map_macro, "base": report.base}
-        assert {key: metrics[name][key] for key in wanted} == wanted
+        wanted = ("map", "map_macro", "knn_accuracy", "by_bits", "base")
+        assert {key: metrics[name][key] for key in wanted} == {key: report.as_dict()[key] for key in wanted}
     assert metrics["map"] == new.map
-    first, second = (line for line in lines if "rows" in line and "–" in line[-3])
-    assert (first[:2], first[2:4]) == (["new", "rows"], [f"{new.map_real:.3f}", f"{new.map:.3f}"])
-    shown = [f"{trained.map_real:.3f}", f"{trained.map:.3f}"]
-    assert (second[:5], second[5:7]) == (["rows", "that", "were", "trained", "on"], shown)
+    first, second = (line for line in lines if "rows" in line and "–" in line[-1])
+    assert (first[:2], first[2:]) == (["new", "rows"], shown_of(new))
+    assert (second[:5], second[5:]) == (["rows", "that", "were", "trained", "on"], shown_of(trained))
 
     found = {one["class"]: one for one in metrics["classes"]}
     assert [found[name]["train"] + found[name]["new"] + found[name]["query"] for name in NAMES] == list(SIZES)
@@ -63,17 +62,24 @@ def test_new_rows_come_first_and_no_class_is_too_small(catalog, succeed, tmp_pat
     Hasher(16, method="ridge").fit(x, NAMES[labels])  # takes the same rows
 
 
+def shown_of(report):
+    bits = report.by_bits
+    figures = (report.map, report.map_macro, report.knn_accuracy, bits.map)
+    return [*(f"{value:.3f}" for value in figures), f"{bits.map_worst:.3f}–{bits.map_best:.3f}"]
+
+
 def test_a_base_that_holds_training_rows_has_both_figures(succeed, tmp_path):
     out, _ = succeed("train", "digits", "--method", "ridge", "--bits", 16, "--out", tmp_path / "m")
     hasher, data = Hasher.from_pretrained(tmp_path / "m"), load_dataset("digits")
     query, base = encode_split(hasher, data.query), encode_split(hasher, data.base)
+    outputs = outputs_split(hasher, data.query)
     new = ~np.isin(data.base.rows, data.train.rows)
     metrics = json.loads((tmp_path / "m" / "metrics.json").read_text())
     labels = np.asarray(data.base.labels)
     for name, rows in (("new_rows", new), ("trained_rows", ~new)):
-        wanted = evaluate(query, data.query.labels, base[rows], labels[rows], bits=16)
+        wanted = evaluate(query, data.query.labels, base[rows], labels[rows], query_outputs=outputs)
         assert (metrics[name]["map"], metrics[name]["base"]) == (pytest.approx(wanted.map), rows.sum())
-    assert metrics["map"] == evaluate(query, data.query.labels, base, labels, bits=16).map
+    assert metrics["map"] == evaluate(query, data.query.labels, base, labels, query_outputs=outputs).map
     assert "the base, which holds both" in out
 
 

@@ -54,7 +54,9 @@ def test_a_second_stage_is_that_of_an_index(rows):
         assert (again.disk, again.memory) == (24 * (1 if vectors == "int8" else 2), 1)
 
 
-@pytest.mark.parametrize("fit", [ways.signs, ways.embeddings, rivals.of_any_bits, lambda rows: rivals.of_bits(rows, 16, 0)])
+@pytest.mark.parametrize(
+    "fit", [ways.signs, ways.embeddings, rivals.of_any_bits, lambda rows: rivals.of_bits(rows, 16, 0)]
+)
 def test_a_way_finds_what_it_scores(rows, asked, fit):
     train, *_ = rows
     found = [stored for store in fit(train) for stored in store(asked)]

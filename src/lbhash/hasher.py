@@ -224,14 +224,14 @@ class Hasher(_Attributes, metaclass=Guessed):
             return _neighbor_recall(self, X)
         from lbhash.codes.real import Asked
         from lbhash.evaluation.metrics import average_precision
-        from lbhash.evaluation.ranking.real import real_rankings
+        from lbhash.evaluation.ranking.real import distinct_rows, real_rankings
 
         outputs = self.outputs(X)
         rows, held_labels = _labeled(self, "score with labels")
         labels = _positions(y, self.classes_, held_labels)
         check_same_rows(labels, "y", outputs, "X")
         known = rows_with_label(labels, "rows of X")
-        rankings = real_rankings(Asked(outputs[known]), labels[known], [(rows, held_labels)])
+        rankings = real_rankings(Asked(outputs[known]), labels[known], distinct_rows([(rows, held_labels)]))
         return float(np.nanmean(np.concatenate([average_precision(ranking) for ranking in rankings])))
 
     def save_pretrained(self, directory: str | Path) -> None:

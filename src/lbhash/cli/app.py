@@ -81,7 +81,7 @@ def demo(
         Literal["characters", "digits"], choice("100 printed characters, or 10 handwritten digits.")
     ] = "characters",
     seed: Annotated[int, typer.Option(help="Seed of everything.")] = 0,
-    epochs: Annotated[int, typer.Option(min=1, help="Epochs of each training.")] = 30,
+    epochs: Annotated[int, typer.Option(metavar="<int>", min=1, help="Epochs of each training.")] = 30,
 ) -> None:
     """Train, encode, evaluate and search on images that come with it, and write a report."""
     from lbhash.cli.demo import run_demo

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 from matplotlib.figure import Figure
 
-from lbhash.codes import PackedCodes, unpack
+from lbhash.codes import PackedCodes, pack_outputs, unpack
 from lbhash.data import Dataset
 from lbhash.evaluation.plots import precision_recall_figure
 from lbhash.evaluation.recognition import knn_predict
@@ -31,27 +31,36 @@ VOTES = 20
 
 @dataclass(frozen=True, eq=False)
 class Run:
-    """A line of the table: a method, its fitted hasher, and what its codes of query and base are worth."""
+    """A line of the table: a method, its fitted hasher, the queries' outputs, the base's codes, what they are worth."""
 
     name: str
     about: str
     hasher: Hasher
-    query: PackedCodes
+    outputs: npt.NDArray[np.float32]
     base: PackedCodes
     report: Report  # in new rows
     trained: float  # mAP in the rows that were trained on
     unseen: float  # mAP of classes that a second training did not have
     seconds: float
 
+    @property
+    def query(self) -> PackedCodes:
+        """The codes of the queries."""
+        return pack_outputs(self.outputs)
+
     def cells(self) -> list[str]:
         """Return the cells of the table."""
-        ties = f"{self.report.map_worst:.3f}–{self.report.map_best:.3f}"
-        figures = [f"{value:.3f}" for value in (self.report.map_macro, self.trained, self.unseen)]
-        return [self.name, f"{self.report.map:.3f}", ties, *figures, f"{self.seconds:.1f}"]
+        found = self.report
+        assert found.by_bits is not None
+        figures = (found.map, found.map_macro, found.by_bits.map, self.trained, self.unseen)
+        return [self.name, *(f"{value:.3f}" for value in figures), f"{self.seconds:.1f}"]
 
 
 class Neighborhood(NamedTuple):
-    """A query and what a search found for it; ``rows`` are positions in the data set, nearest first."""
+    """A query and what a search found for it; ``rows`` are positions in the data set, nearest first.
+
+    ``distances`` are sums of the query's absolute outputs over the bits that differ.
+    """
 
     query: int
     code: PackedCodes
@@ -104,9 +113,9 @@ def write_report(
     write_text(path, render("lbhash.cli", "demo.html", **values))
 
 
-def bits_apart(distance: int) -> str:
-    """Return a Hamming distance with its unit."""
-    return f"{distance} bit" if distance == 1 else f"{distance} bits"
+def distance_of(distance: float) -> str:
+    """Return a distance as it is shown."""
+    return f"{distance:.3f}"
 
 
 def class_names(dataset: Dataset) -> list[str]:
@@ -127,7 +136,7 @@ def search_cards(dataset: Dataset, hood: Neighborhood, bits: int) -> list[dict[s
     for split in (dataset.base, dataset.query):
         labels[split.rows] = split.labels
     names, signs = class_names(dataset), unpack(np.vstack([hood.code[None], hood.codes]), bits)
-    captions = ["query", *map(bits_apart, hood.distances.tolist())]
+    captions = ["query", *map(distance_of, hood.distances.tolist())]
     rows = (hood.query, *hood.rows.tolist())
     return [
         {
@@ -144,7 +153,8 @@ def search_cards(dataset: Dataset, hood: Neighborhood, bits: int) -> list[dict[s
 def confusions(run: Run, dataset: Dataset) -> list[Confusion]:
     """Return the pairs of classes that a vote of the nearest codes takes for each other, the most frequent first."""
     labels, names = np.asarray(dataset.query.labels), class_names(dataset)
-    guessed = knn_predict(run.query, run.base, dataset.base.labels, k=min(VOTES, len(run.base)))
+    k = min(VOTES, len(run.base))
+    guessed = knn_predict(run.query, run.base, dataset.base.labels, k, query_outputs=run.outputs)
     wrong = guessed != labels
     pairs = Counter(tuple(sorted(pair)) for pair in np.stack([labels, guessed], axis=1)[wrong].tolist())
     distances = run.report.bound.inter_matrix()

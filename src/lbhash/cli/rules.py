@@ -149,11 +149,14 @@ _ARGUMENT = re.compile(
 def in_words_of(options: Iterable[Any], said: str) -> str:
     """Return a message about arguments of Python with a command's options in their place.
 
-    ``options`` are the command's. An argument of several values may be called as its option with an s, and what a
-    command writes is a ``path`` in Python.
+    ``options`` are the command's. An argument of several values may be called as its option with an s. A ``path`` in
+    Python is the index that a command opens, or else what it writes.
     """
+    options = list(options)
     typed = {one.name: _as_typed(one) for one in options if max(one.opts, key=len).startswith("-")}
-    if "out" in typed:
+    if any(one.name == "index" for one in options):
+        typed["path"] = "index"
+    elif "out" in typed:
         typed["path"] = typed["out"]
 
     def word(match: re.Match[str]) -> str:

@@ -35,17 +35,18 @@ def print_figures(metrics: Mapping[str, Any]) -> None:
         sep="\n",
     )
     table = Table("searched in", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
-    for name in ("mAP", "by bits", "over ties", "macro mAP", "k-NN"):
+    for name in ("mAP", "macro mAP", "k-NN", "by bits", "over ties"):
         table.add_column(name, justify="right", no_wrap=True)
     found = {"new rows": metrics["new_rows"], "rows that were trained on": metrics["trained_rows"]}
     if split["new"] and split["trained_base"]:
         found["the base, which holds both"] = metrics
     for name, figures in found.items():
         if figures is not None:
-            ties = f"{figures['map_worst']:.3f}–{figures['map_best']:.3f}"
-            macro, votes = (number(figures[value], 3) for value in ("map_macro", "knn_accuracy"))
+            shown = [number(figures[value], 3) for value in ("map", "map_macro", "knn_accuracy")]
+            bits = figures["by_bits"]
+            ties = f"{bits['map_worst']:.3f}–{bits['map_best']:.3f}"
             style = "bold" if name == "new rows" else ""
-            table.add_row(name, f"{figures['map_real']:.3f}", f"{figures['map']:.3f}", ties, macro, votes, style=style)
+            table.add_row(name, *shown, f"{bits['map']:.3f}", ties, style=style)
     out.print(table)
     if metrics["posterior"] and metrics["posterior"]["weight"]:
         out.print(
@@ -148,7 +149,7 @@ def print_training(training: Mapping[str, Any]) -> None:
 
 def print_unlabeled(metrics: Mapping[str, Any]) -> None:
     """Say what was fitted to data without labels, what its codes keep of the neighbors, and what labels would add."""
-    compared, real = metrics["choice"], metrics["real"]
+    compared, count = metrics["choice"], metrics["neighbor_candidates"][0]
     print_choice(compared)
     why = ", the best of the codes above," if compared else ""
     lines = [
@@ -158,12 +159,12 @@ def print_unlabeled(metrics: Mapping[str, Any]) -> None:
             f"of the {k:,} nearest by cosine, {recall:.1%} are among the {k:,} nearest codes, {by_bits:.1%} by the "
             f"bits that differ ({metrics['queries']:,} queries that were not fitted)"
             for k, recall, by_bits in zip(
-                metrics["neighbors"], real["neighbor_recall"], metrics["neighbor_recall"], strict=True
+                metrics["neighbors"], metrics["neighbor_recall"], metrics["by_bits"]["neighbor_recall"], strict=True
             )
         ),
-        f"to find 95 % of the {metrics['neighbors'][0]} nearest among these {metrics['base']:,} rows, re-rank "
-        f"{real['neighbor_candidates'][0]:,} candidates, {real['neighbor_candidates'][0] / metrics['base']:.2%} of them; "
-        "more rows need more: index build --vectors int8, and search --rerank embeddings",
+        f"to find 95 % of the {metrics['neighbors'][0]} nearest among these {metrics['base']:,} rows, re-rank {count:,} "
+        f"candidates, {count / metrics['base']:.1%} of them; more rows need more: index build --vectors int8, and "
+        "search --rerank embeddings",
         *(["more bits find more of them: --bits 256"] if metrics["bits"] < 256 else []),
         "with labels (--labels FILE or --label-column NAME) the codes would learn which rows belong together: "
         "docs/search.md says what that is worth",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -28,16 +28,18 @@ _CHUNK = 1 << 16  # base rows at a time
 class NeighborReport:
     """What codes keep of the nearest neighbors in the embeddings.
 
+    The base is ranked by the real outputs of the queries if these were given, else by Hamming distance.
+
     Attributes:
         k: the numbers of neighbors that were asked for.
-        recall: for each of them, the share of the k nearest by cosine that is among the first k by Hamming distance.
+        recall: for each of them, the share of the k nearest by cosine that is among the first k codes.
         map: for each of them, the mAP over the whole base with the k nearest by cosine as relevant.
         rerank: numbers of candidates.
         reranked: for each number of neighbors, and of candidates, the recall after so many nearest codes are ranked
             again by their cosine.
         candidates: for each number of neighbors the fewest candidates that bring this recall to ``ENOUGH``.
         queries, base, bits: how many codes there were, and of what length.
-        real: the same if the base is ranked by the queries' real outputs; None if these were not given.
+        by_bits: the same by Hamming distance, if the other figures are by the queries' real outputs; else None.
     """
 
     k: tuple[int, ...]
@@ -49,7 +51,7 @@ class NeighborReport:
     queries: int
     base: int
     bits: int
-    real: NeighborReport | None = None
+    by_bits: NeighborReport | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """Return all values by name, as JSON holds them."""
@@ -63,7 +65,7 @@ class NeighborReport:
         }
         return {name: list(value) for name, value in values.items()} | {
             **{name: getattr(self, name) for name in ("queries", "base", "bits")},
-            **({} if self.real is None else {"real": self.real.as_dict()}),
+            **({} if self.by_bits is None else {"by_bits": self.by_bits.as_dict()}),
         }
 
 
@@ -91,7 +93,8 @@ def evaluate_neighbors(
             Among equal cosines any may count.
         bits: the length of a code; by default 8 · bytes.
         rerank: numbers of candidates to rank again, each at most the size of the base.
-        query_outputs: the real outputs of the queries, ``[n, bits]``, whose signs are their codes.
+        query_outputs: the real outputs of the queries, ``[n, bits]``, whose signs are their codes: the base is ranked
+            by these, as searches rank it, and ``by_bits`` has the figures by Hamming distance.
 
     Raises:
         TypeError, ValueError: codes or embeddings are not as above, or do not fit each other.
@@ -109,10 +112,7 @@ def evaluate_neighbors(
     rerank = check_ints(rerank, "rerank", 1, len(base), "the size of the base")
     nearest = nearest_by_cosine(asked, held, max(k))
     rankings = neighbor_rankings(query, base, nearest, k, length)
-    real = None
-    if query_outputs is not None:
-        real = _by_outputs(check_outputs(query_outputs, query, length), base, nearest, k, rerank)
-    return NeighborReport(
+    by_bits = NeighborReport(
         tuple(k),
         tuple(float(recall_at(ranking, count).mean()) for ranking, count in zip(rankings, k, strict=True)),
         tuple(float(average_precision(ranking).mean()) for ranking in rankings),
@@ -122,8 +122,11 @@ def evaluate_neighbors(
         len(query),
         len(base),
         length,
-        real,
     )
+    if query_outputs is None:
+        return by_bits
+    real = _by_outputs(check_outputs(query_outputs, query, length), base, nearest, k, rerank)
+    return replace(real, by_bits=by_bits)
 
 
 def _by_outputs(

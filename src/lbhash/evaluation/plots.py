@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -22,7 +22,7 @@ def write_curves(report: Report, folder: str | Path) -> None:
     out = Path(folder)
     check_folder(folder, "curves")
     figures = {
-        "precision_recall.png": precision_recall_figure({"": report}, "rank"),
+        "precision_recall.png": precision_recall_figure({"": report}),
         "precision_at_k.png": precision_at_k_figure(report),
         "precision_within_radius.png": radius_figure(report),
     }
@@ -36,12 +36,11 @@ def write_curves(report: Report, folder: str | Path) -> None:
             writer.writerows(zip(*map(np.ndarray.tolist, curve), strict=True))
 
 
-def precision_recall_figure(reports: Mapping[str, Report], by: Literal["radius", "rank"] = "radius") -> Figure:
-    """Plot precision against recall as the Hamming radius or the rank grows, with a curve for each evaluation."""
+def precision_recall_figure(reports: Mapping[str, Report]) -> Figure:
+    """Plot precision against recall as the rank grows, with a curve for each evaluation."""
     figure, (axes,) = new_figure(8, 4.5)
     for (name, report), color in zip(reports.items(), palette(len(reports)), strict=True):
-        curve = report.curve if by == "radius" else report.rank_curve
-        plain = len(reports) > 1 and not name.endswith("_d")
+        curve, plain = report.rank_curve, len(reports) > 1 and not name.endswith("_d")
         axes.plot(curve.recall, curve.precision, label=name, **_style(color, "--" if plain else "-"))
     axes.set(xlabel="recall", ylabel="precision", xlim=(0, 1.01), ylim=(0, 1.02))
     if len(reports) > 1:

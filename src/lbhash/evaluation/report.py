@@ -20,13 +20,15 @@ from lbhash.evaluation.metrics import Curve, Empty, Normalize, curves
 from lbhash.evaluation.metrics.common import EMPTY, NORMALIZE, Floats
 from lbhash.evaluation.parts import Classes, Part, Share, class_numbers, in_turn, positions
 from lbhash.evaluation.ranking import RankHistogram, Ranking, check_lengths, stable_rankings
-from lbhash.evaluation.ranking.real import real_rankings
-from lbhash.evaluation.recognition import linear_probe_predict, predict_from_counts
+from lbhash.evaluation.ranking.real import distinct_rows, real_rankings
+from lbhash.evaluation.recognition import linear_probe_predict, predict_by_outputs, predict_from_counts
 from lbhash.utils.formatting import number
 from lbhash.utils.labels import Numbers, class_array, in_one_order, read_labels, rows_with_label
 from lbhash.utils.validation import check_choice, check_filled, check_int, check_ints
 
 P = ParamSpec("P")
+Figures = dict[str, npt.NDArray[Any]]
+"""Values of each query, ``[queries, …]``, by their names in the report."""
 
 RANKS = (1, 10, 100, 1000)
 """The default ranks K, as far as the base reaches."""
@@ -50,12 +52,24 @@ class ClassFigures(NamedTuple):
     """The mean AP@k of its queries."""
 
 
+class ByBits(NamedTuple):
+    """mAP@k by Hamming distance, beside the figures of real-valued queries."""
+
+    map: float
+    """Expected over random orders of tied codes."""
+    map_best: float
+    """In the best order of tied codes."""
+    map_worst: float
+    """In the worst order of tied codes."""
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Report:
     """What ``evaluate`` measures.
 
     Every mean is over the same queries: those with a relevant base code, or with ``empty`` "zero" all of them. Figures
-    by rank are for the order of ties that ``ties`` names.
+    by rank are for the order of ties that ``ties`` names. Base codes are ranked by the real outputs of the queries if
+    these were given, else by Hamming distance. Figures within a radius and the bound are always of bits.
 
     >>> found = evaluate([[1, 1, 1]], ["cat"], [[1, 1, 1], [1, 1, -1]], ["cat", "dog"])
     >>> found.map, found.to_pandas().shape[1] > 10
@@ -68,8 +82,8 @@ class Report:
     """mAP@k in the best order of tied codes."""
     map_worst: float
     """mAP@k in the worst order of tied codes."""
-    map_real: float | None
-    """mAP@k if the base is ranked by the real outputs of the queries; None if these were not given."""
+    by_bits: ByBits | None
+    """mAP@k by Hamming distance, if the other figures are by the real outputs of the queries; else None."""
     map_floor: float
     """Mean of the lowest AP over the whole base that each query's largest mis-rank leaves possible."""
     map_macro: float
@@ -142,8 +156,8 @@ class Report:
         return [
             (f"mAP{at}, ties {self.ties}", f"{self.map:.4f}"),
             ("  worst to best order of ties", f"{self.map_worst:.4f} to {self.map_best:.4f}"),
-            *([] if self.map_real is None else [("  by the queries' real outputs", f"{self.map_real:.4f}")]),
             ("  mean over classes (macro)", f"{self.map_macro:.4f}"),
+            *([] if self.by_bits is None else [("  by Hamming distance, worst to best", _of_bits(self.by_bits))]),
             ("R-precision", f"{self.r_precision:.4f}"),
             (f"precision, recall of {rank}", f"{self.precision_at[-1]:.4f}, {self.recall_at[-1]:.4f}"),
             (f"precision, recall within radius {self.radius}", within),
@@ -162,7 +176,7 @@ class Report:
         return "\n".join(
             [
                 f"mAP{at} {self.map:.4f}, ties {self.ties}: from {self.map_worst:.4f} to {self.map_best:.4f}"
-                + ("" if self.map_real is None else f"; by real outputs {self.map_real:.4f}"),
+                + ("" if self.by_bits is None else f"; by bits {_of_bits(self.by_bits)}"),
                 f"precision, recall: {precise}; {within}",
                 f"mAP over classes {self.map_macro:.4f}, accuracy by a vote of {self.k} {number(self.knn_accuracy, 4)}",
                 f"D_inter {number(bound.inter)}, D_intra {number(bound.intra)}, ratio {number(bound.ratio, 3)}",
@@ -181,7 +195,8 @@ class Report:
         for name in ("precision_at", "recall_at", "f1_at"):
             figures |= {f"{name}_{rank}": value for rank, value in zip(self.ranks, getattr(self, name), strict=True)}
         figures |= {"inter": self.bound.inter, "intra": self.bound.intra, "ratio": self.bound.ratio}
-        maybe = {name: getattr(self, name) for name in ("map_real", "knn_accuracy", "probe_accuracy")}
+        maybe = {name: getattr(self, name) for name in ("knn_accuracy", "probe_accuracy")}
+        maybe |= {f"by_bits_{name}": getattr(self.by_bits, name, None) for name in ByBits._fields}
         return pd.DataFrame([figures | maybe])
 
     def _repr_html_(self) -> str:
@@ -196,7 +211,7 @@ class Report:
         """Return the report as JSON has it: plain numbers and lists and None for NaN or infinity."""
         figures = {name: value for name, value in vars(self).items() if not isinstance(value, (tuple, Bound))}
         figures |= {"ranks": self.ranks, "bound": self.bound, "bound_99.9": self.bound.at_percentile()}
-        figures["by_class"] = self.by_class._asdict()
+        figures |= {"by_class": self.by_class._asdict(), "by_bits": self.by_bits and self.by_bits._asdict()}
         for name, by, curve in (("curve", "radius", self.curve), ("rank_curve", "rank", self.rank_curve)):
             figures[name] = {by: curve.at, "precision": curve.precision, "recall": curve.recall}
         return {name: _plain(value) for name, value in figures.items()}
@@ -250,13 +265,14 @@ def evaluate(
         ranks: the K of precision, recall and F1; by default 1, 10, 100 and 1,000, as far as the base reaches.
         radius: Hamming radius of the look-up, from 0 to the length of a code.
         ties: "expected" over random orders of tied codes; or "stable", in the order of the base, for comparison with
-            what other programs print (it sorts, which takes a hundred times as long).
+            what other programs print (it sorts, which takes a hundred times as long). It takes no ``query_outputs``.
         normalize: the number that average precision is divided by; see
             ``lbhash.evaluation.metrics.average_precision``.
         empty: queries without a relevant base code are left out of the means ("skip") or count as 0 in them ("zero").
         probe: whether to fit a linear probe to the base codes (seconds to a minute).
         bits: the length h of a code; by default the number of columns, of outputs too, or 8 * bytes.
-        query_outputs: the real outputs of the queries, ``[queries, bits]`` (``Hasher.outputs``), for ``map_real``.
+        query_outputs: the real outputs of the queries, ``[queries, bits]`` (``Hasher.outputs``): the base is ranked by
+            these, as searches rank it, and ``by_bits`` has the mAP by Hamming distance.
 
     Raises:
         TypeError, ValueError: an argument is not as above; the widths or lengths do not fit together; there are no
@@ -311,7 +327,7 @@ def evaluate_parts(
     (``lbhash.pipeline.cluster.sharing``). ``ties="stable"`` and ``probe`` need the base in one part. All other options
     and the errors are those of ``evaluate``.
     """
-    (queries, wanted), base, names, length = _check(query_codes, query_labels, parts, bits)
+    (queries, wanted), known, base, names, length = _check(query_codes, query_labels, parts, bits)
     size, of = sum(len(part.codes) for part in base), "the size of the base"
     top_k = size if top_k is None else check_int(top_k, "top_k", 1, size, of)
     k = None if k is None else check_int(k, "k", 1, size, of)
@@ -329,14 +345,11 @@ def evaluate_parts(
         what = "probe is True" if probe else "ties is 'stable'"
         raise ValueError(f"{what}, which needs the base in one part; it is in {len(base)}")
 
-    map_real = None
+    if query_outputs is not None and ties == "stable":
+        raise ValueError("ties is 'stable', which ranks by Hamming distance; leave query_outputs out")
+    asked = None
     if query_outputs is not None:
-        known = read_labels(query_labels, "query_labels").known
         asked = check_outputs(query_outputs, check_codes(query_codes), length).some(known)
-        precisions = [
-            metrics.average_precision(ranking, top_k, normalize=normalize)
-            for ranking in real_rankings(asked, wanted, base)
-        ]
     counting = share(base)
     classes = class_numbers(counting) if wanted.ndim == 1 else np.arange(wanted.shape[1])
     # A query's class that the base does not have gets a number that no base code has.
@@ -348,39 +361,49 @@ def evaluate_parts(
     if not some_relevant.any():
         none = "no base code is relevant to any query: base_labels and query_labels have no label in common"
         raise ValueError(f"{none}, so there is nothing to evaluate")
+    scored = some_relevant if empty == "skip" else np.ones(len(queries), bool)
+
+    def mean(values: npt.NDArray[Any]) -> Any:
+        found = np.nan_to_num(values[scored], nan=0.0).mean(axis=0)  # a query without a relevant base code counts as 0
+        return found if found.ndim else float(found)
+
     # Queries of equal codes and labels have equal figures, which are computed once; and trained codes repeat.
     unique, inverse = Ranking(histogram.total[histogram.unique], histogram.graded[histogram.unique]), histogram.inverse
+    by_rank = partial(_by_rank, top_k=top_k, ranks=ranks, normalize=normalize)
+    over_ties = partial(_over_ties, top_k=top_k, normalize=normalize)
+    found = by_rank(unique) | over_ties(unique) | _by_radius(unique, radius)
+    figures = {name: values[inverse] for name, values in found.items()}
+    by_bits = None
     if ties == "stable":
-        figures = _by_rank(stable_rankings(queries, wanted, base[0].codes, base[0].labels), top_k, ranks, normalize)
-    else:
-        figures = {name: values[inverse] for name, values in _by_rank((unique,), top_k, ranks, normalize).items()}
-    figures |= {name: values[inverse] for name, values in _by_radius(unique, top_k, radius, normalize).items()}
+        figures |= _in_blocks(stable_rankings(queries, wanted, base[0].codes, base[0].labels), by_rank)
+    elif asked is not None:
+        by_bits = ByBits(*(mean(figures[name]) for name in ByBits._fields))
+        held = distinct_rows(base)
+        figures |= _in_blocks(real_rankings(asked, wanted, held), by_rank, over_ties)
     for name, at in (("curve", np.arange(length + 1)), ("rank_curve", curves.curve_ranks(size))):
         points = figures.pop(f"{name}_precision"), figures.pop(f"{name}_recall")
         settings[name] = curves.mean_curve(at, *points, empty)
     mean_misrank = float(np.nanmean(figures.pop("mean_misrank")))
-    scored = some_relevant if empty == "skip" else np.ones(len(queries), bool)
     bound = bound_of_parts(counting, classes, length)
     if k is None:
         sizes = bound.intra_counts[bound.present].sum(axis=1) if wanted.ndim == 1 else size
         k = min(VOTES, int(np.median(sizes)))
     knn_accuracy = probe_accuracy = None
     if wanted.ndim == 1:
-        voted = predict_from_counts(queries, counting, classes, histogram.total, k)
-        knn_accuracy = float(np.mean(voted == placed))
+        if asked is None:
+            right = predict_from_counts(queries, counting, classes, histogram.total, k) == placed
+        else:
+            right = predict_by_outputs(asked, held, k) == wanted
+        knn_accuracy = float(np.mean(right))
     if probe:
         predicted = linear_probe_predict(queries, base[0].codes, base[0].labels, length)
         probe_accuracy = float(np.mean(predicted == wanted))
-    if query_outputs is not None:
-        map_real = float(np.nan_to_num(np.concatenate(precisions)[scored], nan=0.0).mean())
     by_class = _by_class(wanted, np.where(scored, np.nan_to_num(figures["map"]), np.nan), classes, bound, names)
-    for name, values in figures.items():  # in their means, a query without a relevant base code counts as 0
-        mean = np.nan_to_num(values[scored], nan=0.0).mean(axis=0)
-        settings[name] = mean if mean.ndim else float(mean)
+    settings |= {name: mean(values) for name, values in figures.items()}
     return Report(
         **settings,
         mean_misrank=mean_misrank,
-        map_real=map_real,
+        by_bits=by_bits,
         top_k=top_k,
         map_macro=float(by_class.map.mean()),
         by_class=by_class,
@@ -398,8 +421,8 @@ def evaluate_parts(
 
 def _check(
     query_codes: npt.ArrayLike, query_labels: Any, parts: Iterable[tuple[npt.ArrayLike, Any]], bits: int | None
-) -> tuple[Part, list[Part], Sequence[Any], int]:
-    """Return the queries and the base that have a label, the classes, and the length of a code."""
+) -> tuple[Part, npt.NDArray[np.bool_], list[Part], Sequence[Any], int]:
+    """Return the queries that have a label, which these are, the base, the classes, and the length of a code."""
     queries, wanted = check_codes(query_codes, "query_codes"), read_labels(query_labels, "query_labels")
     check_lengths(queries, wanted, "query")
     base: list[PackedCodes] = []
@@ -422,7 +445,7 @@ def _check(
         Part(codes, labels.numbers) if labels.known.all() else Part(codes[labels.known], labels.numbers[labels.known])
         for codes, labels in zip([queries, *base], [wanted, *others], strict=True)
     )
-    return asked, held, wanted.classes, length
+    return asked, wanted.known, held, wanted.classes, length
 
 
 def _count_ranks(queries: PackedCodes, wanted: Numbers, bits: int, classes: Classes, part: Part) -> RankHistogram:
@@ -432,38 +455,45 @@ def _count_ranks(queries: PackedCodes, wanted: Numbers, bits: int, classes: Clas
     return histogram
 
 
-def _by_rank(
-    rankings: Iterable[Ranking], top_k: int, ranks: tuple[int, ...], normalize: Normalize
-) -> dict[str, npt.NDArray[Any]]:
-    """Return the figures that depend on the order of ties, with a row for each query, by their names in the report."""
-    blocks = []
-    for ranking in rankings:
-        points = curves.rank_points(ranking)
-        average = metrics.average_precision(ranking, top_k, "expected", normalize)
-        graded = ranking.graded.shape[1] > 1
-        block = {
-            "map": average,
-            "r_precision": metrics.r_precision(ranking),
-            "mean_misrank": metrics.mean_misrank(ranking),
-            "ndcg": metrics.ndcg_at(ranking, top_k),
-            "acg": metrics.acg_at(ranking, top_k),
-            "wap": metrics.weighted_average_precision(ranking, top_k, normalize) if graded else average,
-            "rank_curve_precision": points.precision,
-            "rank_curve_recall": points.recall,
-        }
-        for name in ("precision_at", "recall_at", "f1_at"):
-            block[name] = np.stack([getattr(metrics, name)(ranking, rank) for rank in ranks], axis=1)
-        blocks.append(block)
+def _in_blocks(rankings: Iterable[Ranking], *functions: Callable[[Ranking], Figures]) -> Figures:
+    """Return the figures of all functions, of rankings of consecutive blocks of queries."""
+    blocks = [{name: one for function in functions for name, one in function(part).items()} for part in rankings]
     return {name: np.concatenate([block[name] for block in blocks]) for name in blocks[0]}
 
 
-def _by_radius(ranking: Ranking, top_k: int, radius: int, normalize: Normalize) -> dict[str, npt.NDArray[Any]]:
-    """Return the figures that no order of ties changes, as ``_by_rank`` does."""
-    points = curves.radius_points(ranking)
+def _by_rank(ranking: Ranking, top_k: int, ranks: tuple[int, ...], normalize: Normalize) -> Figures:
+    """Return the figures that depend on the order of ties, with a row for each query, by their names in the report."""
+    points = curves.rank_points(ranking)
+    average = metrics.average_precision(ranking, top_k, "expected", normalize)
+    graded = ranking.graded.shape[1] > 1
+    found = {
+        "map": average,
+        "r_precision": metrics.r_precision(ranking),
+        "mean_misrank": metrics.mean_misrank(ranking),
+        "ndcg": metrics.ndcg_at(ranking, top_k),
+        "acg": metrics.acg_at(ranking, top_k),
+        "wap": metrics.weighted_average_precision(ranking, top_k, normalize) if graded else average,
+        "rank_curve_precision": points.precision,
+        "rank_curve_recall": points.recall,
+    }
+    for name in ("precision_at", "recall_at", "f1_at"):
+        found[name] = np.stack([getattr(metrics, name)(ranking, rank) for rank in ranks], axis=1)
+    return found
+
+
+def _over_ties(ranking: Ranking, top_k: int, normalize: Normalize) -> Figures:
+    """Return the extremes over the orders of ties, as ``_by_rank`` does."""
     return {
         "map_best": metrics.average_precision(ranking, top_k, "best", normalize),
         "map_worst": metrics.average_precision(ranking, top_k, "worst", normalize),
         "map_floor": metrics.average_precision_floor(ranking),
+    }
+
+
+def _by_radius(ranking: Ranking, radius: int) -> Figures:
+    """Return the figures within a Hamming radius, as ``_by_rank`` does."""
+    points = curves.radius_points(ranking)
+    return {
         "precision_within_radius": metrics.precision_within(ranking, radius),
         "recall_within_radius": metrics.recall_within(ranking, radius),
         "empty_within_radius": metrics.empty_within(ranking, radius),
@@ -494,6 +524,10 @@ def class_means(labels: Numbers, values: Floats) -> tuple[npt.NDArray[np.int64],
         classes, members = np.unique(labels, return_inverse=True)
         counts, sums = np.bincount(members).astype(np.int64), np.bincount(members, weights=values)
     return classes, counts, sums / counts
+
+
+def _of_bits(found: ByBits) -> str:
+    return f"{found.map:.4f}, {found.map_worst:.4f} to {found.map_best:.4f}"
 
 
 def _plain(value: Any) -> Any:

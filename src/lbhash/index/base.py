@@ -426,23 +426,27 @@ def check_model(index: BaseIndex, model: str, bits: int, name: str = "the model"
     check_one_model("index", index.bits, index.model, name, bits, model)
 
 
-def metadata_rows(index: BaseIndex, ids: npt.ArrayLike) -> list[dict[str, Any]]:
-    """Return the metadata of each of these ids, as Python's own values."""
-    return [{name: row[name] for name in row if name != "id"} for row in index.metadata_of(ids).to_pylist()]
+def describe_items(index: BaseIndex, ids: npt.ArrayLike) -> list[dict[str, Any]]:
+    """Return id, code in hexadecimal digits, label and metadata of each of these ids, as Python's own values.
+
+    Raises:
+        UnknownIdError: the index does not have an id.
+    """
+    items = []
+    for metadata in index.get(ids).to_pylist():
+        own = {"id": metadata.pop("id"), "code": metadata.pop("code").hex()}
+        items.append({**own, "label": metadata.get(index.label), "metadata": metadata})
+    return items
 
 
-def describe_neighbors(index: BaseIndex, found: SearchResult, query: int) -> list[dict[str, Any]]:
-    """Return each neighbor of one query with its rank, id, distance, Hamming distance, label and metadata."""
-    rows = metadata_rows(index, found.ids[query])
-    values = zip(*(part[query].tolist() for part in (found.ids, found.distances, found.hamming)), rows, strict=True)
+def describe_neighbors(index: BaseIndex, found: Sequence[SearchResult]) -> list[list[dict[str, Any]]]:
+    """Return for each query of these results its neighbors: rank, distance, Hamming distance, ``describe_items``."""
+    items = iter(describe_items(index, np.concatenate([one.ids.ravel() for one in found])))
+    values = [pair for one in found for pair in zip(one.distances.tolist(), one.hamming.tolist(), strict=True)]
     return [
-        {
-            "rank": rank,
-            "id": name,
-            "distance": distance,
-            "hamming": hamming,
-            "label": held.get(index.label),
-            "metadata": held,
-        }
-        for rank, (name, distance, hamming, held) in enumerate(values, start=1)
+        [
+            {"rank": rank, "distance": distance, "hamming": hamming, **next(items)}
+            for rank, (distance, hamming) in enumerate(zip(*pair, strict=True), start=1)
+        ]
+        for pair in values
     ]

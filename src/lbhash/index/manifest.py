@@ -24,8 +24,8 @@ _DATA_FILE = re.compile(r"(\d{8})\.\d+\.[a-z]+\.(npy|arrow|faiss)")
 
 def read_manifest(folder: Path) -> dict[str, Any]:
     """Return the manifest of an index; ``ValueError`` if it is missing, damaged, foreign or of another format."""
-    source = f"index is {str(folder)!r}"
-    content = (folder_with(folder, "index", "a folder that holds an index", NAME) / NAME).read_bytes()
+    source = f"path is {str(folder)!r}"
+    content = (folder_with(folder, "path", "a folder that holds an index", NAME) / NAME).read_bytes()
     manifest = read_versioned(content, FORMAT, VERSION, source, "build the index again")
     if manifest is not None and manifest.pop("checksum", "") == checksum(manifest):
         return manifest

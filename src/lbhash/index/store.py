@@ -32,7 +32,7 @@ from lbhash.index.postings import group
 from lbhash.index.quantized import from_text, scales_of, to_int8, to_text
 from lbhash.index.results import Neighbors, SearchResult, Within
 from lbhash.index.segment import Segment, Structure, read_removed
-from lbhash.utils.arrays import as_numbers, check_finite, held
+from lbhash.utils.arrays import as_numbers, check_finite
 from lbhash.utils.files import check_folder, check_path, exclusive, make_folder
 from lbhash.utils.validation import check_choice, check_type
 
@@ -567,10 +567,10 @@ def _as_stored(
         check_finite(array, "vectors")
         scales = from_text(kept["scales"]) if "scales" in kept else scales_of(array)
         return {**kept, "dim": int(dim), "scales": to_text(scales)}, to_int8(array, scales)
-    if dtype == "uint8" and array.dtype != np.uint8:
-        raise TypeError(f"vectors holds {held(array)}; the index stores uint8")
-    with np.errstate(over="ignore"):
-        array = array.astype(dtype, copy=False)
+    with np.errstate(over="ignore", invalid="ignore"):
+        given, array = array, array.astype(dtype, copy=False)
+    if dtype == "uint8" and (wrong := given[given != array]).size:
+        raise ValueError(f"vectors holds {wrong[0]}; this index stores whole numbers from 0 to 255")
     if dtype == "float16":
         check_finite(array, "vectors as float16 (at most 65,504)")
     return {**kept, "dtype": dtype, "dim": int(dim)}, array

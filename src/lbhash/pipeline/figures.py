@@ -17,7 +17,7 @@ from lbhash.utils.labels import Numbers, has_label
 if TYPE_CHECKING:
     from lbhash.hasher import Hasher
 
-_KEPT = ("map", "map_real", "map_worst", "map_best", "map_macro", "knn_accuracy", "k", "top_k", "base")
+_KEPT = ("map", "map_worst", "map_best", "map_macro", "knn_accuracy", "by_bits", "k", "top_k", "base")
 """The figures of a report that are stored for new rows and for rows that were trained on."""
 
 
@@ -28,7 +28,7 @@ def figures_of(
     outputs: npt.NDArray[np.float32],
     top_k: int | None,
 ) -> dict[str, Any]:
-    """Evaluate the queries of labeled data against the base, its new rows, and the rows that were trained on.
+    """Evaluate real-valued queries of labeled data against the base, its new rows, and the rows that were trained on.
 
     Args:
         dataset: what the model was trained on.

@@ -6,7 +6,7 @@ import csv
 import json
 import re
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -197,23 +197,19 @@ def _find(
     rerank: By | None,
     candidates: int | None,
     by_bits: bool,
-) -> Iterator[list[dict[str, Any]]]:
-    """Yield each query's neighbors, described."""
+) -> list[list[dict[str, Any]]]:
+    """Return each query's neighbors, described."""
     if radius is not None:
         within = index.range_search(queries.codes, radius, where=where)
-        for place in range(len(queries.codes)):
-            distances, ids = within.of(place)
-            yield describe_neighbors(index, Neighbors(distances[None], ids[None]).result(), 0)
-        return
+        parts = map(within.of, range(len(queries.codes)))
+        return describe_neighbors(index, [Neighbors(distances[None], ids[None]).result() for distances, ids in parts])
     how: dict[str, Any] = {} if candidates is None else {"candidates": candidates}
     asked: dict[str, Any] = {"codes": queries.codes} if by_bits else {"outputs": queries.soft}
     if rerank == "outputs":
         asked = {"outputs": queries.outputs}
     if rerank is not None:
         how |= {"rerank": rerank, "embeddings": queries.embeddings}
-    nearest = index.search(**asked, k=10 if k is None else k, where=where, **how)
-    for place in range(len(queries.codes)):
-        yield describe_neighbors(index, nearest, place)
+    return describe_neighbors(index, [index.search(**asked, k=10 if k is None else k, where=where, **how)])
 
 
 def _name(answer: Mapping[str, Any]) -> str | None:

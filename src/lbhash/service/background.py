@@ -14,7 +14,7 @@ import numpy as np
 
 from lbhash.codes import unpack
 from lbhash.data import load_dataset
-from lbhash.index.base import BaseIndex, metadata_rows
+from lbhash.index.base import BaseIndex, describe_items
 from lbhash.service.engine import Engine
 from lbhash.service.rows import TextRows
 from lbhash.service.schemas import Map, Summary, Trained
@@ -93,7 +93,7 @@ async def _compute(function: Callable[[Any], bytes], argument: Any) -> bytes:
 
 def _first_map(engine: Engine, index: BaseIndex) -> Map:
     ids = _sample(index.ids(), POINTS, "codes", [])
-    metadata = metadata_rows(index, ids)
+    metadata = [item["metadata"] for item in describe_items(index, ids)]
     few = len(ids) < 3
     return Map(
         state="ready",

@@ -20,8 +20,7 @@ from pydantic import BaseModel
 
 from lbhash.codes import PackedCodes, code_from_hex, pack_outputs
 from lbhash.index import DamagedIndexError, Index, SearchResult, UnknownIdError
-from lbhash.index.base import BaseIndex, check_model
-from lbhash.index.metadata import RESERVED
+from lbhash.index.base import BaseIndex, check_model, describe_items, describe_neighbors
 from lbhash.index.results import Neighbors
 from lbhash.models.backbone_files import load_backbone
 from lbhash.models.encoder import Encoder, load_encoder
@@ -130,15 +129,11 @@ class Engine:
         queries = self._encode(index, given, images)
         searching = time.perf_counter()
         found = _neighbors(index, queries, given)
-        items = iter(_items(index, np.concatenate([nearest.ids[0] for nearest, *_ in found])))
+        described = json_value(describe_neighbors(index, [nearest for nearest, *_ in found]))
         answers = []
-        for (code, vectors, facts), (nearest, within, by) in zip(queries, found, strict=True):
+        for (code, vectors, facts), (_, within, by), some in zip(queries, found, described, strict=True):
             judged = self._usual.judge(vectors["outputs"]) if self._usual and "outputs" in vectors else {}
-            ranked = enumerate(zip(nearest.distances[0].tolist(), nearest.hamming[0].tolist(), strict=True), 1)
-            neighbors = [
-                schemas.Neighbor(rank=rank, distance=distance, hamming=hamming, **next(items))
-                for rank, (distance, hamming) in ranked
-            ]
+            neighbors = [schemas.Neighbor(**one) for one in some]
             query = schemas.Query(code=code.tobytes().hex(), bits=index.bits, **facts, **judged)
             answers.append(schemas.Found(query=query, ranking=by, neighbors=neighbors, within=within))
         ended = time.perf_counter()
@@ -153,7 +148,7 @@ class Engine:
         """Return what the index holds of some ids."""
         index = self.index
         with blame_request():
-            items = [schemas.Item(**one) for one in _items(index, _ids(index, given.ids))]
+            items = [schemas.Item(**one) for one in json_value(describe_items(index, _ids(index, given.ids)))]
         return schemas.ItemsAnswer(items=items, generation=index.generation)
 
     def health(self) -> schemas.Health:
@@ -200,7 +195,7 @@ class Engine:
         """Return a small image of the row that the item with an id was made from, and its media type."""
         index = self.index
         with blame_request("the "):
-            (item,) = _items(index, [_id(index, name, "the id")])
+            (item,) = describe_items(index, [_id(index, name, "the id")])
         row = self.row_of(item["id"], item["metadata"])
         if row is None:
             raise ServiceError(404, f"id is {name!r}, which has no row in the data, and so no image")
@@ -294,7 +289,7 @@ class Engine:
     def _metadata(self, index: BaseIndex, row: int) -> dict[str, Any]:
         """Return what the index holds of a row of the data, if it is there under its own number."""
         try:
-            metadata: dict[str, Any] = _items(index, [row])[0]["metadata"]
+            metadata: dict[str, Any] = json_value(describe_items(index, [row])[0]["metadata"])
         except (UnknownIdError, TypeError):  # TypeError if ids are texts
             return {}
         return metadata if self.row_of(row, metadata) == row else {}
@@ -402,19 +397,9 @@ class Engine:
 
 def _encode_id(index: BaseIndex, name: int | str) -> _Encoded:
     """Return the query that an item of the index is."""
-    (item,) = _items(index, [name])
+    (item,) = json_value(describe_items(index, [name]))
     vectors = {index.vectors: index.vectors_of([name])[0]} if index.vectors else {}
     return _Encoded(np.frombuffer(bytes.fromhex(item.pop("code")), np.uint8), vectors, item)
-
-
-def _items(index: BaseIndex, ids: npt.ArrayLike) -> list[dict[str, Any]]:
-    """Return the fields of ``schemas.Item`` for some ids; ``UnknownIdError`` if the index does not have one."""
-    items = []
-    for row in index.get(ids).to_pylist():
-        metadata = json_value({name: row[name] for name in row if name not in RESERVED})
-        label = metadata.get(index.label)
-        items.append({"id": row["id"], "code": row["code"].hex(), "label": label, "metadata": metadata})
-    return items
 
 
 def _neighbors(

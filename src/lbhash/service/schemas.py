@@ -425,15 +425,22 @@ class Confusion(BaseModel):
     share: float = Field(description="The share of the queries of that class.")
 
 
-class Searched(BaseModel):
-    """How the queries of the training found rows of their class."""
+class ByBits(BaseModel):
+    """The mAP by Hamming distance."""
 
-    name: str = Field(description="What was searched.")
     map: _Share
     map_worst: _Share
     map_best: _Share
-    map_macro: _Share | None = None
+
+
+class Searched(BaseModel):
+    """How the real-valued queries of the training found rows of their class."""
+
+    name: str = Field(description="What was searched.")
+    map: _Share
+    map_macro: _Share
     knn_accuracy: _Share | None = None
+    by_bits: ByBits
 
 
 class Stored(BaseModel):

@@ -146,7 +146,9 @@ def usearch_int8(_: EmbeddingSplit) -> Iterator[Store]:
             return -(query[some] @ base.T).astype(np.float32)
 
         memory = -(-index.serialized_length // len(base))
-        yield Stored("usearch int8", None, memory, False, "usearch's graph", 0.0, seconds, scores, find, recipe=_USEARCH)
+        yield Stored(
+            "usearch int8", None, memory, False, "usearch's graph", 0.0, seconds, scores, find, recipe=_USEARCH
+        )
 
     yield store
 

@@ -127,9 +127,7 @@ def hashed(train: EmbeddingSplit, hasher: Hasher, **more: Any) -> Iterator[Store
     yield codes(hasher.method or name_of(hasher), hasher.bits, take, hasher.model_, seconds, **more)
 
 
-def codes(
-    name: str, bits: int, take: str, model: Encoder, fitted: float, *, by: Sequence[str] = ("outputs",)
-) -> Store:
+def codes(name: str, bits: int, take: str, model: Encoder, fitted: float, *, by: Sequence[str] = ("outputs",)) -> Store:
     """Return what stores the codes of a model, which took so many seconds.
 
     Queries are their real ``outputs``, or their own codes if ``by`` names ``"itself"``.

@@ -214,9 +214,14 @@ def share_a_label(asked: Numbers, held: Numbers) -> npt.NDArray[np.bool_]:
     >>> share_a_label(np.array([0, 1]), np.array([1, 0, 1])).astype(int).tolist()
     [[0, 1, 0], [1, 0, 1]]
     """
+    return shared_labels(asked, held) > 0
+
+
+def shared_labels(asked: Numbers, held: Numbers) -> npt.NDArray[Any]:
+    """Return how many labels each row shares with each query, numbers or Booleans ``[queries, rows]``."""
     if asked.ndim == 1:
         return asked[:, None] == held
-    return (asked.astype(np.float32) @ held.T.astype(np.float32)) > 0
+    return asked.astype(np.float32) @ held.T.astype(np.float32)
 
 
 def one_hot(labels: Numbers, classes: int) -> npt.NDArray[np.uint8]:

@@ -41,7 +41,9 @@ def compare(
         print_json(found.as_dict())
         return
     rows = found.about["rows"]
-    title = f"{dataset.name}, {found.about['splits']} splits: {rows['train']:,} rows train, {found.about['queries']:,} ask"
+    title = (
+        f"{dataset.name}, {found.about['splits']} splits: {rows['train']:,} rows train, {found.about['queries']:,} ask"
+    )
     cells = [cells[:-1] for cells in found.cells(found.frontier())]  # the milliseconds are on the page
     print_table(found.columns()[:-1], cells, title=title)
     typer.echo("mAP: new rows; later: of classes that were left out of training; mixed: a fifth of these")

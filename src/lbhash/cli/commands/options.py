@@ -110,7 +110,7 @@ def new_data(
     protocol: Annotated[
         str | None, typer.Option(help="How to split the rows; without it, the file's own flags do.")
     ] = None,
-    split_seed: Annotated[int, typer.Option(help="Seed of the split.", min=0)] = 0,
+    split_seed: Annotated[int, typer.Option(metavar="<int>", help="Seed of the split.", min=0)] = 0,
     backbone: Annotated[
         str | None, typer.Option(help="For images: a folder or Hub id of a vision model of transformers.")
     ] = None,
@@ -135,7 +135,7 @@ def encoded_data(
     label_column: LabelColumn = None,
     protocol: Annotated[str | None, typer.Option(help="How to split the rows; without it, as in training.")] = None,
     split_seed: Annotated[
-        int | None, typer.Option(min=0, help="Seed of the split; without it, as in training.")
+        int | None, typer.Option(metavar="<int>", min=0, help="Seed of the split; without it, as in training.")
     ] = None,
     metadata: Annotated[
         list[str] | None,

@@ -18,7 +18,7 @@ def prepare(
         str | None,
         typer.Option(help="How to split the rows; without it, by the paper's protocol for KIND, or as the lists do."),
     ] = None,
-    seed: Annotated[int, typer.Option(help="Seed of the split.", min=0)] = 0,
+    seed: Annotated[int, typer.Option(metavar="<int>", help="Seed of the split.", min=0)] = 0,
     images: Annotated[
         Path | None, typer.Option(help="lists, nuswide: the folder that the paths in the lists start from.")
     ] = None,

@@ -24,7 +24,7 @@ def serve(
         ),
     ] = None,
     host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 for any free port.")] = 8000,
+    port: Annotated[int, typer.Option(metavar="<int>", min=0, max=65535, help="The port; 0 for any free port.")] = 8000,
     no_token: Annotated[bool, typer.Option("--no-token", help="Allow other machines to read without a token.")] = False,
     allow_host: Annotated[
         list[str] | None,

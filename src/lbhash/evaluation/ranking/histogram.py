@@ -60,33 +60,34 @@ class Ranking:
         return int(self.total[0].sum()) if self.queries else 0
 
 
-def ranking_of(
-    scores: npt.NDArray, relevant: npt.NDArray[np.bool_], sizes: npt.NDArray[np.int64] | None = None
-) -> Ranking:
+def ranking_of(scores: npt.NDArray, grades: npt.NDArray[Any], sizes: npt.NDArray[np.int64] | None = None) -> Ranking:
     """Return the ranking by a score, in groups of equal scores, as ``lbhash.evaluation.metrics`` takes it.
 
     Args:
         scores: floats or integers ``[queries, base]``, lower is nearer.
-        relevant: ``bool [queries, base]``.
+        grades: of relevance, whole numbers or Booleans ``[queries, base]``.
         sizes: how many equal rows each of the base stands for, ``[base]``; 1 if None.
     """
     weights = None if sizes is None else np.broadcast_to(sizes, scores.shape)
     if scores.dtype.kind == "i":  # few values, and no need to sort
-        hits = relevant
         groups = scores - scores.min()
     else:
         order = np.argsort(scores, axis=1)
-        hits = np.take_along_axis(relevant, order, 1)
+        grades = np.take_along_axis(grades, order, 1)
         weights = None if sizes is None else sizes[order]
         ordered = np.take_along_axis(scores, order, 1)
         groups = np.zeros(scores.shape, np.int64)
         np.cumsum(ordered[:, 1:] != ordered[:, :-1], axis=1, out=groups[:, 1:])
     rows, count = len(scores), int(groups.max()) + 1
     cells = groups + count * np.arange(rows)[:, None]
-    total = np.bincount(cells.ravel(), None if weights is None else weights.ravel(), rows * count)
-    found = np.bincount(cells[hits], None if weights is None else weights[hits], rows * count)
-    total, found = (part.astype(np.int64, copy=False) for part in (total, found))  # sums of weights are of float64
-    return Ranking(total.reshape(rows, count), found.reshape(rows, 1, count))
+
+    def counted(some: Any) -> Counts:
+        weighed = None if weights is None else weights[some].ravel()
+        found = np.bincount(cells[some].ravel(), weighed, rows * count).reshape(rows, count)
+        return found.astype(np.int64, copy=False)  # sums of weights are of float64
+
+    levels = range(1, 1 + int(grades.max(initial=1)))
+    return Ranking(counted(...), np.stack([counted(grades == level) for level in levels], axis=1))
 
 
 class RankHistogram(Ranking):

@@ -9,7 +9,7 @@ import numpy as np
 from lbhash.codes import PackedCodes, as_words
 from lbhash.evaluation.ranking.histogram import Ranking
 from lbhash.evaluation.ranking.kernels import KERNELS, all_distances, by_word
-from lbhash.utils.labels import Numbers
+from lbhash.utils.labels import Numbers, shared_labels
 
 _PAIRS = 1 << 22  # pairs of a query and a base code that are ranked at a time
 
@@ -29,10 +29,7 @@ def stable_rankings(
         distances = np.empty((len(queries[some]), len(base)), np.uint16)
         with KERNELS:
             all_distances(words[some], base_words, distances)
-        if query_labels.ndim == 1:
-            grades = (query_labels[some, None] == base_labels).astype(np.int64)
-        else:
-            grades = (query_labels[some].astype(np.float32) @ base_labels.T.astype(np.float32)).astype(np.int64)
+        grades = shared_labels(query_labels[some], base_labels).astype(np.int64)
         ranked = np.take_along_axis(grades, np.argsort(distances, axis=1, kind="stable"), axis=1)
         levels = np.arange(1, int(ranked.max(initial=1)) + 1)
         yield Ranking(np.ones(ranked.shape, np.int64), (ranked[:, None, :] == levels[None, :, None]).astype(np.int64))

@@ -9,13 +9,15 @@ import numba
 import numpy as np
 import numpy.typing as npt
 
-from lbhash.codes import PackedCodes, as_words, check_codes, check_same_width
+from lbhash.codes import PackedCodes, as_words, check_codes, check_same_width, check_width
 from lbhash.codes.distinct import Words, unique_rows
 from lbhash.codes.popcount import popcount
+from lbhash.codes.real import Asked, check_outputs, outputs_bits
 from lbhash.evaluation.parts import Classes, Part, Share, in_turn
 from lbhash.evaluation.ranking import check_lengths, distance_counts
 from lbhash.evaluation.ranking.histogram import Counts
 from lbhash.evaluation.ranking.kernels import KERNELS
+from lbhash.evaluation.ranking.real import Distinct, distinct_rows
 from lbhash.utils.labels import class_array, one_label_each
 from lbhash.utils.validation import check_filled, check_int
 
@@ -24,9 +26,16 @@ _VOTES = 1 << 25  # counts that are in memory at a time
 
 
 def knn_predict(
-    query_codes: npt.ArrayLike, base_codes: npt.ArrayLike, base_labels: Any, k: int = 100
+    query_codes: npt.ArrayLike,
+    base_codes: npt.ArrayLike,
+    base_labels: Any,
+    k: int = 100,
+    *,
+    query_outputs: npt.ArrayLike | None = None,
 ) -> npt.NDArray[Any]:
-    """Predict the class of each query: that with most votes among the k base codes nearest in Hamming distance.
+    """Predict the class of each query: that with most votes among the k nearest base codes.
+
+    These are the nearest in Hamming distance, or by the real outputs of the queries, ``[n, bits]``, if given.
 
     If the codes at the k-th distance are more than the places left, each of them counts as ``places / codes`` of a
     vote: its average if as many were sampled at random. Of classes with equal votes the lowest wins. Votes are counted
@@ -42,6 +51,10 @@ def knn_predict(
     check_lengths(base, labels, "base")
     check_filled(base, "base_codes")
     k = check_int(k, "k", 1, len(base), "the size of the base")
+    if query_outputs is not None:
+        length = check_width(queries, outputs_bits(query_outputs), "query_codes")
+        asked, held = check_outputs(query_outputs, queries, length), distinct_rows([(base, labels.numbers)])
+        return class_array(labels.classes)[predict_by_outputs(asked, held, k)]
     share, classes = in_turn([Part(base, labels.numbers)]), np.arange(len(labels.classes))
     total = distance_counts(queries, base, 8 * base.shape[1])
     return class_array(labels.classes)[predict_from_counts(queries, share, classes, total, k)]
@@ -68,6 +81,24 @@ def predict_from_counts(
         votes = np.sum(share(partial(_count_votes, asked[some], limits[:, some], classes)), axis=0)
         winners.append(np.argmax(votes, axis=1))
     return np.concatenate(winners)[inverse]
+
+
+def predict_by_outputs(asked: Asked, base: Distinct, k: int) -> npt.NDArray[np.int64]:
+    """Return ``knn_predict`` by real outputs, of checked arguments, as class numbers."""
+    classes, members = np.unique(base.labels, return_inverse=True)
+    most = min(k, len(base.codes))  # distinct rows: each stands for one row or more
+    found = np.empty(len(asked), np.int64)
+    for some, block in asked.blocks(base.codes):
+        for query, distances in enumerate(block, some.start):
+            near = np.argpartition(distances, most - 1)[:most]
+            near = near[np.argsort(distances[near])]
+            radius = distances[near[np.searchsorted(np.cumsum(base.sizes[near]), k)]]
+            nearer, tied = np.flatnonzero(distances < radius), np.flatnonzero(distances == radius)
+            left = k - base.sizes[nearer].sum()
+            voters = np.concatenate([nearer, tied])
+            each = np.repeat([base.sizes[tied].sum(), left], [len(nearer), len(tied)])
+            found[query] = np.bincount(members[voters], base.sizes[voters] * each).argmax()
+    return classes[found]
 
 
 def _count_votes(asked: Words, limits: Counts, classes: Classes, part: Part) -> Counts:

@@ -46,7 +46,7 @@ def parse_address(text: str) -> Address:
     for Milvus Lite, where the collection is "lbhash" by default.
     """
     rest = text.removeprefix(PREFIX)
-    wrong_form = ValueError(f"index is {text!r}; an address of Milvus is {_FORMS}")
+    wrong_form = ValueError(f"path is {text!r}; an address of Milvus is {_FORMS}")
     if "://" not in rest:
         file, dot, collection = rest.rpartition(".db/")
         path, collection = (Path(file + ".db"), collection) if dot else (Path(rest), "lbhash")
@@ -54,7 +54,7 @@ def parse_address(text: str) -> Address:
             raise wrong_form
         return Address(text, str(path), collection)
     if "@" in rest or "?" in rest:  # a line that holds them could be kept in a log
-        raise ValueError(f"index is an address of Milvus with credentials or options; put the token into {TOKEN}")
+        raise ValueError(f"path is an address of Milvus with credentials or options; put the token into {TOKEN}")
     parts = urlsplit(rest)
     try:
         port = parts.port or (443 if parts.scheme == "https" else 19530)

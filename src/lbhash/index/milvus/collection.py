@@ -335,7 +335,7 @@ class MilvusIndex(BaseIndex):
         state = rows[0][FIELD].get(_STATE) if rows else None
         if state is None:
             raise ValueError(
-                f"index is {self.address.shown!r}, which was never finished; build it again with overwrite=True"
+                f"path is {self.address.shown!r}, which was never finished; build it again with overwrite=True"
             )
         return MilvusState(**state | {"schema": schema_from_text(state["schema"])})
 
@@ -358,11 +358,11 @@ def open_milvus(path: str, *, progress: bool = False) -> MilvusIndex:
     """Open a collection that holds an index (``Index.open``)."""
     address = parse_address(path)
     if address.file is not None and not address.file.is_file():
-        raise ValueError(f"index is {address.shown!r}, and there is no such file")
+        raise ValueError(f"path is {address.shown!r}, and there is no such file")
     client = connect(address)
     settings = read_settings(client, address)
     if settings is None:
-        raise ValueError(f"index is {address.shown!r}, and there is no such collection")
+        raise ValueError(f"path is {address.shown!r}, and there is no such collection")
     with connection_errors(address):
         client.load_collection(address.collection, timeout=SECONDS)
     index = MilvusIndex(address, client, settings, progress)

@@ -59,7 +59,7 @@ def connect(address: Address) -> Any:
                 import milvus_lite  # noqa: F401
         except ImportError as error:
             needs = f"{error.name or 'pymilvus'}: pip install 'lbhash[milvus]'"
-            raise ValueError(f"index is {address.shown!r}, which needs {needs}") from None
+            raise ValueError(f"path is {address.shown!r}, which needs {needs}") from None
         # It logs a traceback of every error that it raises, and Milvus Lite logs to the root.
         logging.getLogger("pymilvus").setLevel(logging.CRITICAL + 1)
         root, nothing = logging.getLogger(), lambda record: False
@@ -105,8 +105,8 @@ def read_settings(client: Any, address: Address) -> dict[str, Any] | None:
             return None
         found = client.describe_collection(address.collection, timeout=SECONDS)
     advice = "build the index in another collection"
-    described, source = found.get("description", ""), f"index is {address.shown!r}"
+    described, source = found.get("description", ""), f"path is {address.shown!r}"
     settings = read_versioned(described, _FORMAT, _VERSION, source, advice)
     if settings is None:
-        raise ValueError(f"index is {address.shown!r}, a collection that holds no index of lbhash")
+        raise ValueError(f"{source}, a collection that holds no index of lbhash")
     return settings

@@ -60,7 +60,7 @@ export function showNumbers(found) {
   const tiles = [];
   if (found.map !== null) {
     tiles.push(tile("mAP", three(found.map), `${three(found.map_worst)} to ${three(found.map_best)} over the order of ties`,
-      "Mean average precision: how close to the front the codes of the query's class are when all codes are ordered by distance. 1 is best.",
+      "Mean average precision: how close to the front the codes of the query's class are when all codes are ordered by the number of bits that differ. 1 is best.",
       range(found.map_worst, found.map, found.map_best)));
     tiles.push(tile("Macro mAP", three(found.map_macro), "the mean over the classes",
       "Each class's own mAP, and the mean of these: a small class counts as much as a large one."));
@@ -78,7 +78,8 @@ export function showNumbers(found) {
   $("tiles").replaceChildren(...tiles);
   $("searched").hidden = !searched.length;
   $("searched").querySelector("tbody").replaceChildren(...searched.map((row) =>
-    cells(element("tr"), row.name, three(row.map), `${three(row.map_worst)}–${three(row.map_best)}`, three(row.map_macro), three(row.knn_accuracy))));
+    cells(element("tr"), row.name, three(row.map), three(row.map_macro), three(row.knn_accuracy), three(row.by_bits.map),
+      `${three(row.by_bits.map_worst)}–${three(row.by_bits.map_best)}`)));
   $("stored").hidden = !stored.length;
   $("stored").classList.toggle("unlabeled", stored.every((row) => row.map === null));
   $("stored").querySelector("tbody").replaceChildren(...stored.map((row) =>
