@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lbhash.centers.choose import choose_balanced, choose_one_sided, farthest_first
+from lbhash.centers.choose import choose, farthest_first, opposite_pairs
 from lbhash.centers.constructions.bch import bch_codes
 from lbhash.centers.constructions.bch import generator_matrix as bch_generator
 from lbhash.centers.constructions.blocks import Block, best_plan
@@ -226,24 +226,26 @@ def test_reed_solomon_codes_meet_the_singleton_bound(m, n, k):
 
 @given(st.data())
 @settings(max_examples=60, deadline=None)
-def test_chosen_words_are_rows_and_balanced_where_every_word_has_its_negative(data):
+def test_the_negative_of_a_chosen_word_is_chosen_when_no_other_is_left(data):
     bits, half = data.draw(st.integers(2, 20)), data.draw(st.integers(1, 20))
     some = np.random.default_rng(data.draw(st.integers(0, 99))).choice([-1, 1], (half, bits)).astype(np.int8)
     words = np.unique(np.concatenate([some, -some]), axis=0)
     count = data.draw(st.integers(1, len(words)))
-    chosen, one_sided = choose_balanced(words, count), choose_one_sided(words, count)
-    for taken in (chosen, one_sided):
-        assert len({word.tobytes() for word in taken}) == count
-        assert {word.tobytes() for word in taken} <= {word.tobytes() for word in words}
-    assert (np.abs(chosen.sum(axis=0, dtype=int)) == count % 2).all()
-    if 2 * count <= len(words):
-        assert not {(-word).tobytes() for word in one_sided} & {word.tobytes() for word in one_sided}
+    # Without some of the words, some have no negative.
+    for some in (words, words[: data.draw(st.integers(count, len(words)))]):
+        chosen, present = choose(some, count), {word.tobytes() for word in some}
+        names = {word.tobytes() for word in chosen}
+        assert len(names) == count
+        assert names <= present
+        pairs = sum((-word).tobytes() in names for word in chosen) // 2
+        alone = len(some) - sum((-word).tobytes() in present for word in some) // 2
+        assert pairs == opposite_pairs(chosen) == max(0, count - alone)
 
 
 def test_exchanges_balance_words_without_negatives():
     words = np.unique(np.random.default_rng(0).choice([-1, 1], (300, 12)).astype(np.int8), axis=0)
     words = words[words[:, 0] > 0]  # so that none has its negative
-    chosen = choose_balanced(words, 40)
+    chosen = choose(words, 40)
     assert len(np.unique(chosen, axis=0)) == 40
     assert np.abs(words[:40, 1:].sum(axis=0, dtype=int)).max() > 10
     assert np.abs(chosen[:, 1:].sum(axis=0, dtype=int)).max() <= 2
@@ -256,10 +258,16 @@ def test_farthest_first_stops_at_words_that_are_there_already():
     assert farthest_first(lambda i: np.abs(points - points[i]), 4, np.abs(points - 5)).tolist() == [0, 3]
 
 
-def test_one_sided_words_are_balanced_as_far_as_their_signs_allow():
-    rows = hadamard_code("C", 16)
-    assert np.abs(choose_one_sided(rows, 10).sum(axis=0, dtype=int)).max() <= 6
-    assert len(choose_one_sided(rows, 17)) == 17  # then some are opposite
+def test_farthest_first_takes_negatives_last():
+    points, opposite = np.array([0, 9, 4, 6]), np.array([1, 0, -1, -1])
+    for last, expected in ((None, [0, 1, 2, 3]), (opposite, [0, 3, 2, 1])):
+        chosen = farthest_first(lambda i: np.abs(points - points[i]), 4, np.full(4, 100), last)
+        assert chosen.tolist() == expected
+
+
+def test_chosen_words_are_balanced_as_far_as_their_signs_allow():
+    assert np.abs(choose(hadamard_code("C", 16), 10).sum(axis=0, dtype=int)).max() <= 6
+    assert np.abs(choose(hadamard_code("C", 16), 20).sum(axis=0, dtype=int)).max() <= 6
 
 
 @pytest.mark.parametrize("m", PRIMITIVE_POLYNOMIALS)

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from itertools import combinations
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,7 @@ import pandas as pd
 import pytest
 from benchmarks.experiments import centers_effect, centers_table, default, like_for_like, methods_table, shared
 
+from lbhash.centers.distance import minimum_distance
 from lbhash.centers.targets import centers_fingerprint
 from lbhash.utils.parallel import read_run, run_missing, write_run
 
@@ -148,13 +150,41 @@ def test_the_table_of_distances():
     assert "3 of the 4 distances are proven optimal." in page
 
 
-def test_the_table_of_the_effect_of_centers():
-    index = pd.MultiIndex.from_product([["z", "a"], ["csq", "csq_d"], [16], [0, 1]], names=centers_effect.KEY)
+def test_the_words_of_which_the_effect_is_asked():
+    for classes, bits in ((10, 16), (100, 16), (100, 32)):
+        words = {kind: centers_effect.words_of(kind, classes, bits, 1) for kind in centers_effect.KINDS[:-1]}
+        least = {kind: minimum_distance(one) for kind, one in words.items()}
+        pairs = {kind: sum((a == -b).all() for a, b in combinations(one, 2)) for kind, one in words.items()}
+        assert least["in order"] == least["signs"] == least["pairs"] <= least["best-ratio"]
+        assert pairs == {"in order": 0, "signs": 0, "pairs": classes // 2, "best-ratio": 0}
+        assert not np.array_equal(words["signs"], centers_effect.words_of("signs", classes, bits, 2))
+
+
+def test_the_effect_of_centers_goes_on(page_with, tmp_path, capsys):
+    page = page_with("centers.md", "effect")
+    settings = ["--data", "digits=digits", "--bits", "8", "--epochs", "1", "--page", str(page), "--out", str(tmp_path)]
+    centers_effect.main([*settings, "--seeds", "1"])
+    files = set(tmp_path.glob("*.json"))
+    assert len(files) == 15
+    before = {file: file.stat().st_mtime_ns for file in files}
+    centers_effect.main([*settings, "--seeds", "2"])
+    assert {file: file.stat().st_mtime_ns for file in files} == before
+    assert len(set(tmp_path.glob("*.json"))) == 30
+    text = page.read_text(encoding="utf-8")
+    assert "| data | bits | pull | no opposites | signs | distance | arrangement |" in text
+    assert text.count(" ± ") == 12
+    assert "| pairs | 4, 5 pairs |" in text
+
+
+def test_the_effects_are_differences_with_the_same_seed():
+    index = pd.MultiIndex.from_product([["z", "a"], [16], ["alone"], [0, 1]], names=centers_effect.KEY)
     maps = pd.DataFrame(50.0, index, centers_effect.KINDS)
-    maps["random"] = [49.0, 45.0, *[50.0] * 6]
-    table = centers_effect.table(maps)
-    assert table["best −"].tolist() == ["z, csq", "z, csq_d", "a, csq", "a, csq_d"]
-    assert table["random"].tolist() == ["+3.0±2.0", "+0.0±0.0", "+0.0±0.0", "+0.0±0.0"]
+    maps["pairs"] = [49.0, 45.0, 50.0, 50.0]
+    maps["arranged"] = [51.0, 51.0, 48.0, 52.0]
+    shown = centers_effect.effects(maps)
+    assert shown["data"].tolist() == ["z", "a"]
+    assert shown["no opposites"].tolist() == ["3.0 ± 25.4", "0.0 ± 0.0"]  # t is 12.7 for one degree of freedom
+    assert shown["arrangement"].tolist() == ["1.0 ± 0.0", "0.0 ± 25.4"]
 
 
 @pytest.mark.parametrize("module", [centers_effect, centers_table, methods_table])

@@ -45,27 +45,49 @@ def test_misranks_are_those_over_all_orders_of_ties(ranked):
     assert average_precision(hist, ties="worst")[0] == pytest.approx(min(aps))
 
 
-@pytest.mark.parametrize("length", range(1, 8))
+@pytest.mark.parametrize("length", range(1, 9))
 def test_the_lowest_ap_is_that_of_all_short_lists(length):
     lowest = {}
     for relevance in itertools.product([False, True], repeat=length):
-        k = sum(relevance)
-        if k:
-            m = max(misranks(relevance))
-            lowest[k, m] = min(lowest.get((k, m), 2.0), ap_by_misrank(relevance))
-    for (k, m), expected in lowest.items():
-        # the least over lists whose largest mis-rank is m or less
-        assert lowest_average_precision(k, m) == pytest.approx(min(expected, *(lowest[k, n] for n in range(m + 1))))
-        assert lowest_average_precision(k, m) == pytest.approx(expected)  # and m itself attains it
+        k, head = sum(relevance), [*relevance, False].index(False)
+        for m, f in itertools.product(range(length), range(head + 1)):
+            if k and max(misranks(relevance)) <= m and k + m <= length:
+                lowest[k, m, f] = min(lowest.get((k, m, f), 2.0), ap_by_misrank(relevance))
+    assert len(lowest) >= length
+    for cell, expected in lowest.items():
+        assert lowest_average_precision(*cell) == pytest.approx(expected)
 
 
-@pytest.mark.parametrize(("k", "m"), [(1, 0), (3, 0), (1, 7), (500, 3), (10, 10**6), (10**6, 10**6)])
-def test_the_closed_form_is_the_sum(k, m):
-    # As printed in the paper's appendix, the sum lacks the division by k: for m = 0 it would be k, and no AP.
-    terms = math.fsum((i - m) / i for i in range(m + 1, m + k + 1))
-    assert lowest_average_precision(k, m) == pytest.approx(terms / k, rel=1e-9)
-    if m == 0:
-        assert terms == k
+def papers_sum(k, nearest, farthest):
+    """The sum of the appendix: min d(q, fp) is ``nearest``, max d(q, tp) ``farthest``."""
+    return nearest - 1 + math.fsum(i / (farthest - nearest + i) for i in range(nearest, k + 1))
+
+
+def test_the_papers_sum_is_the_lowest_for_places():
+    # The first irrelevant code is at one place, and the first relevant one behind the irrelevant ones at the other.
+    for k, nearest, farthest in itertools.product(range(1, 6), range(1, 6), range(1, 9)):
+        if nearest <= k and nearest < farthest:
+            wrong = farthest - nearest
+            lists = set(itertools.permutations([True] * (k - nearest + 1) + [False] * wrong)) if k + wrong < 9 else ()
+            found = [ap_by_misrank([True] * (nearest - 1) + list(rest)) for rest in lists]
+            lowest = float(lowest_average_precision(k, wrong, nearest - 1))
+            assert papers_sum(k, nearest, farthest) / k == pytest.approx(lowest)
+            assert not found or min(found) == pytest.approx(lowest)
+    assert papers_sum(3, 4, 4) == 3  # printed without the division by K: no irrelevant code is before a relevant one
+
+
+def test_hamming_distances_are_no_places():
+    # K = 2 at distances 1 and 3; n irrelevant codes at distance 2. The sum for these distances does not see n.
+    floors = [float(average_precision_floor(histogram([(1, True), *[(2, False)] * n, (3, True)]))[0]) for n in (1, 5)]
+    assert floors[0] == pytest.approx(papers_sum(2, 2, 3) / 2)
+    assert floors[1] < papers_sum(2, 2, 3) / 2
+
+
+@pytest.mark.parametrize(
+    ("k", "m", "f"), [(1, 0, 0), (3, 0, 2), (1, 7, 0), (500, 3, 499), (10, 10**6, 4), (10**6, 10**6, 9)]
+)
+def test_the_closed_form_is_the_sum(k, m, f):
+    assert lowest_average_precision(k, m, f) == pytest.approx(papers_sum(k, f + 1, f + 1 + m) / k, rel=1e-9)
 
 
 @settings(max_examples=40, deadline=None)
@@ -85,3 +107,5 @@ def test_errors():
     assert np.isnan(lowest_average_precision(0, 4))
     with pytest.raises(ValueError, match=r"misrank is 0.5"):
         lowest_average_precision(1, 0.5)
+    with pytest.raises(ValueError, match=r"^head is 2; it must be at most relevant, 1$"):
+        lowest_average_precision(1, 3, 2)

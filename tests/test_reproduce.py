@@ -7,6 +7,7 @@ import json
 import math
 import re
 from importlib.resources import files
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -260,7 +261,10 @@ def test_the_list_is_that_of_the_registry(command):
     status, out, error = command("reproduce", "--list")
     assert (status, error) == (0, "")
     for name, experiment in experiments().items():
-        assert any(line.startswith(name) and experiment.summary in line for line in out.splitlines())
+        shown = "yes" if experiment.in_docs else "no"
+        assert any(line.split(maxsplit=2) == [name, shown, experiment.summary] for line in out.splitlines())
+        docs = Path(__file__).parents[1] / "docs" / "reproduce"
+        assert experiment.in_docs == any((docs / f"{name}.{ending}").exists() for ending in ("csv", "png"))
     status, out, _ = command("reproduce", "--list", "--json")
     assert [row["name"] for row in json.loads(out)["experiments"]] == [*experiments(), "all"]
 

@@ -2,7 +2,8 @@
 
 Average precision tends to grow with the smallest distance between two centers (D_inter), so the
 constructions are compared by it. ``class_centers`` makes centers, and ``design_centers`` also says how they are made,
-how far apart they are, and whether that is proven to be the largest possible distance (``bounds``).
+how far apart they are, and whether that is proven to be the largest possible distance (``bounds``). Every kind
+avoids opposite words, a word and its negative, unless others would be nearer.
 """
 
 from __future__ import annotations
@@ -28,9 +29,9 @@ def class_centers(classes: int, bits: int, kind: str = "best", seed: int = 0) ->
         classes: number of classes C, from 1 to ``2**bits``.
         bits: length h of a code.
         kind: one of ``center_kinds()``. "best" has the largest minimum distance that any of them has, then the
-            largest mean distance, then the best bit balance; "best-ratio" the largest minimum distance, then the
-            smallest maximum distance. Both are cached (the environment variable ``LBHASH_CACHE``
-            names another folder than the user's cache folder).
+            fewest opposite words, then the largest mean distance, then the best bit balance; "best-ratio" the largest
+            minimum distance, then the smallest maximum distance. Both are cached (the environment variable
+            ``LBHASH_CACHE`` names another folder than the user's cache folder).
         seed: of the random numbers if a construction uses any ("hadamard" when it fills up, and "random").
 
     Returns:

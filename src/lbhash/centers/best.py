@@ -1,4 +1,4 @@
-"""The best centers of all constructions: the largest minimum distance, and among those the best by another measure.
+"""The best centers of all constructions: the largest minimum distance, and then few opposites, then another measure.
 
 Theory gives a lower bound of every construction's distance beforehand (``Plan.distance``), so only those with the
 largest are made, or with up to two less, as the counted distance may exceed the bound.
@@ -10,8 +10,7 @@ from collections.abc import Callable, Iterator
 from itertools import chain
 from typing import NamedTuple
 
-from lbhash.centers.bounds import proof
-from lbhash.centers.choose import choose_balanced, choose_one_sided
+from lbhash.centers.choose import choose, opposite_pairs
 from lbhash.centers.constructions.bch import bch_centers
 from lbhash.centers.constructions.blocks import MAX_DROPPED, Block, Plan, best_plan
 from lbhash.centers.constructions.hadamard import hadamard_centers
@@ -22,7 +21,6 @@ from lbhash.centers.constructions.stored import stored_blocks
 from lbhash.centers.distance import (
     Centers,
     bit_balance,
-    largest_mean_distance,
     maximum_distance,
     mean_distance,
     minimum_distance,
@@ -46,14 +44,11 @@ def plan_for(kind: str, classes: int, bits: int) -> Plan | None:
 
 
 def best_centers(classes: int, bits: int) -> tuple[Centers, str]:
-    """Return the centers with the largest minimum distance, then mean distance, then balance; and how they are made."""
-    for kind in BLOCKS:
-        plan = plan_for(kind, classes, bits)
-        if plan is not None and proof(classes, bits, plan.distance):
-            centers = choose_balanced(plan.words(), classes)
-            if mean_distance(centers) == largest_mean_distance(classes, bits):
-                return centers, plan.name  # nothing can be better
-    found = _farthest(classes, bits, choose_balanced)
+    """Return the centers with the largest minimum distance, and their construction.
+
+    Among equals are taken those with the fewest opposites, then the largest mean distance, then the best balance.
+    """
+    found = _farthest(classes, bits)
     if len(found) > 1:
         found = [max(found, key=lambda made: (*merit(made.centers), made.promised))]
     return found[0].centers, found[0].construction
@@ -63,16 +58,16 @@ def best_ratio_centers(classes: int, bits: int) -> tuple[Centers, str]:
     """Return the centers with the largest minimum distance, then the smallest maximum distance, and their construction.
 
     A code that is assigned to the wrong class lies at that class's center, so the largest distance between centers
-    bounds max D_intra, and with it the ratio min D_inter / max D_intra. Opposite words hurt it most.
+    bounds max D_intra, and with it the ratio min D_inter / max D_intra.
     """
 
     def ratio_merit(made: Made) -> tuple[float, ...]:
         smallest, *others = merit(made.centers)
         return smallest, -maximum_distance(made.centers), *others
 
-    found = _farthest(classes, bits, choose_one_sided)
+    found = _farthest(classes, bits)
     if len(found) > 1:
-        found = [max(found + _farthest(classes, bits, choose_balanced), key=ratio_merit)]
+        found = [max(found, key=ratio_merit)]
     return found[0].centers, found[0].construction
 
 
@@ -84,12 +79,12 @@ class Made(NamedTuple):
     promised: int
 
 
-def merit(centers: Centers) -> tuple[int, float, float]:
+def merit(centers: Centers) -> tuple[int, int, float, float]:
     """Return what centers are compared by; larger is better."""
-    return minimum_distance(centers), mean_distance(centers), -bit_balance(centers)
+    return minimum_distance(centers), -opposite_pairs(centers), mean_distance(centers), -bit_balance(centers)
 
 
-def _farthest(classes: int, bits: int, choose: Callable[[Centers, int], Centers]) -> list[Made]:
+def _farthest(classes: int, bits: int) -> list[Made]:
     """Return centers of all constructions that may have the largest minimum distance."""
     blocks = [list(make(classes, bits + MAX_DROPPED)) for make in BLOCKS.values()]
     # The best plan of each kind alone, then of all together.

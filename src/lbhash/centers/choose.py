@@ -1,11 +1,13 @@
-"""Choosing class centers among more words than are needed: far apart, or with every bit +1 in half of them.
+"""Choosing class centers among more words than are needed: far apart, without opposites, with balanced bits.
 
 ``farthest_first`` is the rule of Gonzalez, Clustering to minimize the maximum intercluster distance, Theoretical
 Computer Science 38 (1985), which reaches at least half of the best possible minimum distance.
 
+A code that is taken for the opposite class is as far from its own center as can be. So the negative of a chosen word is
+chosen only when all other words are in use.
+
 A bit that is +1 in p of C centers differs in p (C - p) of their pairs, so the balance of the bits and the mean distance
-are one aim. With S the sum of the chosen ±1 words, both are best where |S|² is least. A code that holds the negative of
-each of its words reaches that least value by pairs {w, -w}; of others, words are exchanged as long as |S|² falls.
+are one aim. With S the sum of the chosen ±1 words, both are best where |S|² is least.
 """
 
 from __future__ import annotations
@@ -25,46 +27,46 @@ _EXCHANGES = 2000
 _SAMPLES = 1000
 
 
-def choose_balanced(words: Centers, count: int) -> Centers:
-    """Choose ``count`` of the distinct words ``[n, bits]`` so that their bits are balanced, tried in a random order."""
+def choose(words: Centers, count: int) -> Centers:
+    """Choose ``count`` of the distinct words ``[n, bits]`` with as few opposites, and then as balanced bits, as can be.
+
+    If every word has its negative, its sign is free: the distances of a code with w and -w are those of the code. Then
+    the best of several random choices of signs is taken: the one with the least |S|², and among equals, as all are for
+    orthogonal words, the one whose worst bit is best balanced. Of other words, some are exchanged while |S|² falls.
+    """
     if count == len(words):
         return words.copy()
     rng = np.random.default_rng(0)
     opposite = _opposites(words)
-    if opposite is None:
-        return words[_exchange(words, rng.permutation(len(words)), count)]
-    # One word of each pair, in random order, followed by its negative; an odd count leaves one half of a pair over.
+    if (opposite < 0).any():
+        order = rng.permutation(len(words))
+        place = np.argsort(order)
+        second = (opposite >= 0) & (place[opposite] < place)  # the other half of a pair
+        alone = order[~second[order]]
+        if count < len(alone):
+            return words[_exchange(words, alone, count)]
+        return words[np.concatenate([alone, order[second[order]]])[:count]]
     first = rng.permutation(np.flatnonzero(np.arange(len(words)) < opposite))
-    return words[np.stack([first, opposite[first]], axis=1).ravel()[:count]]
-
-
-def choose_one_sided(words: Centers, count: int) -> Centers:
-    """Choose balanced words of which no two are opposite, if there are enough: one of every pair {w, -w}.
-
-    The best of several random choices is the one with the least |S|², and among equals, as all are for orthogonal
-    words, the one whose worst bit is best balanced.
-    """
-    opposite = _opposites(words)
-    if opposite is None or 2 * count > len(words):
-        return choose_balanced(words, count)
-    rng = np.random.default_rng(0)
-    one = words[rng.permutation(np.flatnonzero(np.arange(len(words)) < opposite))[:count]]
-    signs = rng.choice(np.array([-1, 1], np.int8), (_SAMPLES, count))
+    pairs = max(0, count - len(first))
+    one, both = words[first[pairs:count]], words[first[:pairs]]
+    signs = rng.choice(np.array([-1, 1], np.int8), (_SAMPLES, len(one)))
     totals = signs.astype(np.float32) @ one.astype(np.float32)
     least = np.lexsort([np.abs(totals).max(axis=1), np.square(totals).sum(axis=1)])[0]
-    return one * signs[least][:, None]
+    return np.concatenate([one * signs[least][:, None], both, -both])
 
 
-def _opposites(words: Centers) -> Numbers | None:
-    """Return the position of the negative of every word, or None if a word has none."""
+def opposite_pairs(words: Centers) -> int:
+    """Return how many pairs of the distinct words ``[n, bits]`` are opposite, {w, -w}."""
+    return int((_opposites(words) >= 0).sum()) // 2
+
+
+def _opposites(words: Centers) -> Numbers:
+    """Return the position of the negative of every word, or -1 if there is none."""
     kind = np.dtype((np.void, -(-words.shape[1] // 8)))
     mine, negatives = (np.ascontiguousarray(pack(side)).view(kind)[:, 0] for side in (words, -words))
-    order, other = np.argsort(mine), np.argsort(negatives)
-    if (mine[order] != negatives[other]).any():
-        return None
-    opposite = np.empty(len(words), np.int64)
-    opposite[other] = order
-    return opposite
+    order = np.argsort(mine)
+    found = order[np.searchsorted(mine[order], negatives).clip(max=len(words) - 1)]
+    return np.where(mine[found] == negatives, found, -1)
 
 
 def _exchange(words: Centers, order: Numbers, count: int) -> Numbers:
@@ -87,22 +89,28 @@ def _exchange(words: Centers, order: Numbers, count: int) -> Numbers:
     return chosen
 
 
-def farthest_first(distances_from: Callable[[int], Numbers], count: int, nearest: Numbers) -> Numbers:
+def farthest_first(
+    distances_from: Callable[[int], Numbers], count: int, nearest: Numbers, opposite: Numbers | None = None
+) -> Numbers:
     """Choose up to ``count`` different candidates, each farthest from the nearest of those present or chosen before.
 
     Ties go to the largest sum of distances to the chosen, then to the first candidate. ``distances_from(i)`` gives the
     distances ``[n]`` of all candidates from candidate i, ``nearest [n]`` those to the nearest word already present (any
-    constant if none is).
+    constant if none is). With ``opposite [n]``, the position of each negative or -1, the negative of a chosen one is
+    chosen only if no other is left.
     """
     nearest = nearest.astype(np.int64)
     total = np.zeros_like(nearest)
+    last = np.zeros(len(nearest), bool)
     chosen: list[int] = []
     while len(chosen) < count:
-        candidate = int(np.argmax((nearest << 32) + total))
+        candidate = int(np.argmax(((nearest > 0) & ~last) * 2**48 + (nearest << 32) + total))
         if nearest[candidate] <= 0:
             break
         chosen.append(candidate)
         distances = distances_from(candidate)
         np.minimum(nearest, distances, out=nearest)
         total += distances
+        if opposite is not None and opposite[candidate] >= 0:
+            last[opposite[candidate]] = True
     return np.asarray(chosen, np.int64)

@@ -8,7 +8,7 @@ from typing import Any
 
 from lbhash.centers import store
 from lbhash.centers.best import BLOCKS, PAPER, best_centers, best_ratio_centers, plan_for
-from lbhash.centers.choose import choose_balanced
+from lbhash.centers.choose import choose
 from lbhash.centers.constructions.random import bernoulli_centers
 from lbhash.centers.distance import Centers, describe
 from lbhash.codes import pack, unpack
@@ -56,7 +56,7 @@ def make_centers(classes: int, bits: int, kind: str, seed: int) -> tuple[Centers
         plan = plan_for(kind, classes, bits)
         if plan is None:
             raise ValueError(f"kind is {kind!r}, which has no {classes} words of {bits} bits; 'best' always has")
-        return choose_balanced(plan.words(), classes), plan.name
+        return choose(plan.words(), classes), plan.name
     return _OTHERS[kind](classes, bits, seed), kind
 
 

@@ -86,16 +86,6 @@ def mean_distance(centers: npt.ArrayLike) -> float:
     return float((positive * (classes - positive)).sum() / (classes * (classes - 1) / 2))
 
 
-def largest_mean_distance(classes: int, bits: int) -> float:
-    """Return the largest mean distance that any centers have: that of perfectly balanced bits.
-
-    >>> largest_mean_distance(4, 6)
-    4.0
-    """
-    pairs = classes * (classes - 1) / 2
-    return float(bits * (classes // 2) * ((classes + 1) // 2) / pairs) if pairs else float(bits)
-
-
 def bit_balance(centers: npt.ArrayLike) -> float:
     """Return the largest |mean of a bit over the centers|: 0 if all bits are balanced, 1 if one is constant."""
     return float(np.abs(check_centers(centers).mean(axis=0, dtype=np.float64)).max())

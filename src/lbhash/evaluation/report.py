@@ -85,7 +85,7 @@ class Report:
     by_bits: ByBits | None
     """mAP@k by Hamming distance, if the other figures are by the real outputs of the queries; else None."""
     map_floor: float
-    """Mean of the lowest AP over the whole base that each query's largest mis-rank leaves possible."""
+    """Mean of ``average_precision_floor`` over the queries: the lowest AP that their mis-ranks leave possible."""
     map_macro: float
     """Mean over the classes of each one's mAP@k (``by_class``), so that a small class counts as much as a large one."""
     by_class: ClassFigures

@@ -62,6 +62,8 @@ def example(name: str, signs: str) -> Record:
     tied = [group.strip("()") for group in re.findall(r"[+-]|\([+-]+\)", signs)]
     ranking = Ranking(np.array([[len(group) for group in tied]]), np.array([[[group.count("+") for group in tied]]]))
     relevant, items, misrank = int(ranking.relevant.sum()), ranking.base, int(metrics.largest_misrank(ranking)[0])
+    worst = "".join("".join(sorted(group, reverse=True)) for group in tied)  # − before +
+    head = len(worst) - len(worst.lstrip("+"))
     found = [direct_average_precision(order) for order in orders(tied)] if items <= LARGEST else []
     return {
         "example": name,
@@ -73,8 +75,9 @@ def example(name: str, signs: str) -> Record:
         "orders: lowest": min(found, default=None),
         "highest": max(found, default=None),
         "m": misrank,
+        "f": head,
         "floor": float(metrics.average_precision_floor(ranking)[0]),
-        "all lists": lowest_of_all(items, relevant, misrank)[0] if found else None,
+        "all lists": lowest_of_all(items, relevant, misrank, head)[0] if found else None,
     }
 
 
@@ -82,7 +85,7 @@ def curve_records(items: int, relevant: Sequence[int]) -> list[Record]:
     """Return for each K and m the closed form, the lowest AP of all lists, and how many lists there are."""
     records: list[Record] = []
     for k, m in [(size, m) for size in relevant for m in range(items - size + 1)]:
-        lowest, lists = lowest_of_all(items, k, m)
+        lowest, lists = lowest_of_all(items, k, m, 0)
         floor = float(lowest_average_precision(k, m))
         records.append({"K": k, "m": m, "floor": floor, "all lists": lowest, "lists": lists})
     return records
@@ -103,8 +106,11 @@ def direct_average_precision(places: Sequence[int]) -> float:
     return math.fsum(found / (place + 1) for found, place in enumerate(places, start=1)) / len(places)
 
 
-def lowest_of_all(items: int, relevant: int, misrank: int) -> tuple[float, int]:
-    """Return the lowest AP of lists with so many relevant items and mis-ranks up to ``misrank``, and their number."""
-    lists = combinations(range(items), relevant)
+def lowest_of_all(items: int, relevant: int, misrank: int, head: int) -> tuple[float, int]:
+    """Return the lowest AP of lists with so many relevant items, ``head`` of them first, and how many lists there are.
+
+    No list has a mis-rank above ``misrank``.
+    """
+    lists = ((*range(head), *others) for others in combinations(range(head, items), relevant - head))
     allowed = [places for places in lists if places[-1] - (relevant - 1) <= misrank]  # the last has most before it
     return min(map(direct_average_precision, allowed)), len(allowed)

@@ -19,12 +19,16 @@ from lbhash.centers.distance import Centers
 
 
 def hadamard_centers(classes: int, bits: int, seed: int = 0) -> Centers:
-    """Return rows of H and -H, chosen farthest-first, with n the smallest power of two >= ``bits``.
+    """Return rows of H, and of -H for more classes than H has rows; n is the smallest power of two >= ``bits``.
 
-    CSQ takes the rows in their order and lengths n only. But the first rows of H have a bit that never changes; taking
-    a row together with its negative keeps the minimum distance, balances the bits and raises the mean distance. And
-    for other lengths n - ``bits`` columns are dropped, which costs at most as much distance. More than 2n classes are
-    filled up with random words far from those present, as in CSQ; only these depend on the seed.
+    For ``bits`` = n they are CSQ's: the rows in their order, then their negatives. Only two classes differ, which get a
+    row and its negative, twice as far apart. For other lengths, where CSQ takes random words, n - ``bits`` columns are
+    dropped, which costs at most as much distance, and the rows are chosen farthest-first. More than 2n classes are
+    filled up with random words far from those present; only these depend on the seed.
+
+    The first column of H is constant, so CSQ's words waste a bit. Any two rows are n / 2 apart with either sign, so
+    other signs would balance the bits at the same distance. Here they stay CSQ's, to compare with; "levenshtein" and
+    "best" choose them.
     """
     from scipy.linalg import hadamard
 
@@ -32,8 +36,8 @@ def hadamard_centers(classes: int, bits: int, seed: int = 0) -> Centers:
     words = np.concatenate([rows, -rows])
     # Rows multiply as their numbers XOR, so H and -H are a linear code in the order of linear.span.
     weights = (words < 0).sum(axis=1, dtype=np.int64)
-    chosen = words[choose_by_weight(weights, min(classes, len(words)))]
-    return fill_up(chosen, classes, np.random.default_rng(seed))
+    chosen, _ = choose_by_weight(weights, bits, min(classes, len(words)))
+    return fill_up(words[chosen], classes, np.random.default_rng(seed))
 
 
 def _kept_columns(bits: int) -> list[int]:

@@ -20,6 +20,8 @@ from lbhash.codes import PackedCodes, hamming_distances, unpack
 
 Generator = npt.NDArray[np.uint8]  # [k, n] of 0 and 1, rows linearly independent unless said otherwise
 
+Weights = npt.NDArray[np.int64]
+
 MAX_GREEDY_DIMENSION = 12  # larger codes are not searched by farthest-first choice; their first words are taken
 
 
@@ -37,41 +39,73 @@ def span(generator: Generator) -> PackedCodes:
     return words
 
 
-def choose_by_weight(weights: npt.NDArray[np.int64], count: int) -> npt.NDArray[np.int64]:
-    """Choose up to ``count`` words of a linear code farthest-first, by the weights of all its words as in ``span``."""
+def choose_by_weight(weights: Weights, bits: int, count: int) -> tuple[Weights, tuple[int, int]]:
+    """Choose ``count`` words of a linear code, or fewer, by the weights of all its words as in ``span``.
+
+    Of several choices, the one with the largest minimum distance is taken, and among equals the one with the fewest
+    opposite pairs: farthest-first, negatives last; farthest-first; and the first words that are that far from all
+    before them. Of a code that is too large to search, the first words are taken.
+
+    Returns:
+        The positions of the words; their minimum distance, and minus the number of opposite pairs.
+    """
     index = np.arange(len(weights))
-    return farthest_first(lambda i: weights[index ^ i], count, np.full(len(weights), weights.max() + 1))
+    ones = np.flatnonzero(weights == bits)
+    opposite = index ^ ones[0] if len(ones) else np.full(len(index), -1)
+
+    def merit(chosen: Weights) -> tuple[bool, int, int]:
+        # The words pair up as {w, w + c} with c of least weight. More than half of them cannot avoid both of a pair.
+        if 2 * len(chosen) > len(weights):
+            distance = int(weights[1:].min())
+        else:  # one word has no pair
+            pairs = (weights[chosen[:i] ^ chosen[i]].min() for i in range(1, len(chosen)))
+            distance = int(min(pairs, default=weights.max()))
+        return len(chosen) == count, distance, -int(np.isin(opposite[chosen], chosen).sum()) // 2
+
+    if len(weights) > 2**MAX_GREEDY_DIMENSION:
+        choices = [np.argsort(index > opposite % len(index), kind="stable")[:count]]
+    else:
+        nearest = np.full(len(weights), weights.max() + 1)
+        first = [farthest_first(lambda i: weights[index ^ i], count, nearest, last) for last in (opposite, None)]
+        farthest = max(map(merit, first))[1]
+        choices = [*first, _first_apart(weights, farthest, bits - 1, count)]
+    best = max(choices, key=merit)
+    return best, merit(best)[1:]
+
+
+def _first_apart(weights: Weights, least: int, most: int, count: int) -> Weights:
+    """Return the first words of a linear code whose distances are from ``least`` to ``most``, up to ``count``."""
+    index = np.arange(len(weights))
+    allowed = np.ones(len(weights), bool)
+    chosen: list[int] = []
+    while len(chosen) < count and allowed.any():
+        chosen.append(int(allowed.argmax()))
+        distances = weights[index ^ chosen[-1]]
+        allowed &= (distances >= least) & (distances <= most)
+    return np.array(chosen)
 
 
 def best_words(generators: Iterable[Generator], classes: int) -> Centers:
-    """Return the ``classes`` words with the largest minimum distance that any of the codes gives, the first on a tie.
+    """Return the ``classes`` words with the largest minimum distance that any of the codes gives.
 
-    The codes are of one length and of dimension at least ``dimension_for(classes)``. Rows may be dependent, as
-    puncturing can leave them, as long as one code has enough words.
+    Among equals, those with the fewest opposites, then the first. The codes are of one length and of dimension at least
+    ``dimension_for(classes)``. Rows may be dependent, as puncturing can leave them, as long as one code has enough
+    words.
     """
     needed = dimension_for(classes)
     best: PackedCodes | None = None
-    best_distance = bits = 0
+    best_merit, bits = (0, 0), 0
     for generator in generators:
         # A code that is too large to search is replaced by a subcode that is not.
         rows = generator[: max(needed, MAX_GREEDY_DIMENSION)]
         words, bits = span(rows), generator.shape[1]
         weights = hamming_distances(words, words[:1])[:, 0].astype(np.int64)
-        least = int(weights[1:].min())
-        # The words pair up as {w, w + c} with c of least weight. More than half of them cannot avoid both of a pair,
-        # so then no choice is better than the code itself, and any choice is as good.
-        if 2 * classes > len(words) and least <= best_distance:
+        # No choice of more than half of the words is better than the code itself.
+        if 2 * classes > len(words) and int(weights[1:].min()) < best_merit[0]:
             continue
-        chosen = choose_by_weight(weights, classes) if len(rows) <= MAX_GREEDY_DIMENSION else np.arange(classes)
-        if len(chosen) < classes:
-            continue
-        if 2 * classes > len(words):
-            distance = least
-        else:  # one word has no pair
-            pairs = (weights[chosen[:i] ^ chosen[i]].min() for i in range(1, classes))
-            distance = int(min(pairs, default=weights.max()))
-        if distance > best_distance:
-            best, best_distance = words[chosen], distance
+        chosen, merit = choose_by_weight(weights, bits, classes)
+        if len(chosen) == classes and merit > best_merit:
+            best, best_merit = words[chosen], merit
     if best is None:
         raise ValueError(f"classes is {classes}; none of the codes has as many distinct words")
     return unpack(best, bits)

@@ -19,14 +19,17 @@ _BATCH = 64
 
 
 def bernoulli_centers(classes: int, bits: int, seed: int = 0) -> Centers:
-    """Return distinct uniformly random words; all sets of words are equally likely."""
+    """Return distinct uniformly random words, opposites only if there are too few others."""
     rng = np.random.default_rng(seed)
-    if 2 * classes > 2**bits:
-        return words_of(rng.permutation(2**bits)[:classes], bits)
+    if 4 * classes > 2**bits:
+        # Numbers below half of all are one word of each pair; the complement is the other.
+        numbers = rng.permutation(2 ** (bits - 1))
+        numbers ^= (2**bits - 1) * rng.integers(0, 2, len(numbers))
+        return words_of(np.concatenate([numbers, numbers ^ (2**bits - 1)])[:classes], bits)
     words = np.empty((0, bits), np.int8)
-    while len(words) < classes:  # a random word is new with probability at least 1/2
+    while len(words) < classes:  # a random word is new, and its negative too, with probability at least 1/2
         words = np.concatenate([words, _random_words(classes - len(words), bits, rng)])
-        first = np.unique(pack(words), axis=0, return_index=True)[1]
+        first = np.unique(pack(words * words[:, :1]), axis=0, return_index=True)[1]
         words = words[np.sort(first)]
     return words
 

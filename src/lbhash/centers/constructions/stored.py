@@ -119,13 +119,10 @@ def _shortened(generator: Generator) -> Generator:
 
 
 def _subcode(generator: Generator) -> Generator:
-    """Keep the word of ones if the code has it: then words come in opposite pairs, which balance the bits."""
-    ones = np.ones((1, generator.shape[1]), np.uint8)
-    if len(row_reduced(np.concatenate([ones, generator]))) > len(generator):
-        return generator[:-1]
-    # The word of ones is a sum of rows; it can stand in the place of the first of them.
+    """Leave the word of ones out if the code has it: then no two words are opposite."""
     solved = row_reduced(generator)
-    return np.concatenate([ones, solved[1:-1]]) if len(solved) > 1 else ones
+    # The word of ones begins with 1 at every row's first 1, so that it is the sum of all rows, or no word.
+    return solved[1:] if (solved.sum(axis=0) % 2).all() else generator[:-1]
 
 
 def stored_blocks(classes: int, length: int) -> Iterator[Block]:

@@ -76,13 +76,15 @@ def reproduce(
 def _print_names(as_json: bool) -> None:
     from lbhash.reproduce import experiments
 
-    lines = {name: experiment.summary for name, experiment in experiments().items()} | {ALL: ALL_SUMMARY}
+    known = experiments()
     if as_json:
-        print_json({"experiments": [{"name": name, "summary": summary} for name, summary in lines.items()]})
+        listed = [{"name": name, "summary": one.summary, "in_docs": one.in_docs} for name, one in known.items()]
+        print_json({"experiments": [*listed, {"name": ALL, "summary": ALL_SUMMARY}]})
         return
-    typer.echo(f"{'NAME':<18}WHAT IT MAKES")
-    for name, summary in lines.items():
-        typer.echo(f"{name:<18}{summary}")
+    typer.echo(f"{'NAME':<18}{'IN THE DOCS':<13}WHAT IT MAKES")
+    for name, one in known.items():
+        typer.echo(f"{name:<18}{'yes' if one.in_docs else 'no':<13}{one.summary}")
+    typer.echo(f"{ALL:<31}{ALL_SUMMARY}")
 
 
 def _run_all(settings: Settings, out: Path, as_json: bool) -> None:

@@ -41,34 +41,50 @@ def largest_misrank(hist: Ranking) -> npt.NDArray[np.int64]:
     return np.where(relevant > 0, wrong, 0).max(axis=1, initial=0)
 
 
-def lowest_average_precision(relevant: npt.ArrayLike, misrank: npt.ArrayLike) -> Floats:
-    """Return the lowest AP of all lists with K relevant codes none of which has more than m irrelevant ones before it.
+def lowest_average_precision(relevant: npt.ArrayLike, misrank: npt.ArrayLike, head: npt.ArrayLike = 0) -> Floats:
+    """Return the lowest AP of all lists of K relevant codes that begin with f of them and have mis-ranks up to m.
 
-    ``1 - (m / K) (H_{m+K} - H_m)``, with the harmonic numbers H.
+    ``1 - (m / K) (H_{m+K} - H_{m+f})``, with the harmonic numbers H.
 
-    Proof: the j-th relevant code of a list has rank i = j + m_j with m_j <= m, hence precision j / (j + m_j) >=
-    j / (j + m), and AP >= (1/K) sum_j j / (j + m) = (1/K) sum_j (1 - m / (j + m)). Equality holds where all m_j are m:
-    m irrelevant codes, then the K relevant ones without a gap, at the ranks m + 1 to m + K. That is the list of the
-    paper's appendix, ``sum over i = m+1 ... m+K of (i - m) / i``, which is printed there without the division by K: for
-    m = 0 it would read K and not 1.
+    Proof: the first f have precision 1. The j-th has rank j + m_j with m_j <= m, hence precision j / (j + m_j) >=
+    j / (j + m), and AP >= (1/K) (f + sum over j = f+1 ... K of j / (j + m)). Equality holds for f relevant codes, m
+    irrelevant ones, then the other K - f relevant ones.
 
-    K (``relevant``) and m (``misrank``) are integers of at least 0 that broadcast, or else it is a ``ValueError``; the
-    result is NaN where K is 0.
+    The paper's appendix has the sum ``min d(q, fp) - 1 + sum over i = min d(q, fp) ... K of i / (max d(q, tp) - min
+    d(q, fp) + i)``. That is the same if d counts places in the list: the first irrelevant code fp is at place f + 1,
+    and the first relevant code behind the irrelevant ones, tp, at place f + 1 + m. It is printed without the division
+    by K: for m = 0 it would be K and not 1. Hamming distances are no places, as many codes share one.
+
+    Args:
+        relevant: K.
+        misrank: m.
+        head: f, at most K.
+
+    All are integers of at least 0 that broadcast, or else it is a ``ValueError``; the result is NaN where K is 0.
 
     >>> float(lowest_average_precision(2, 1))  # irrelevant, relevant, relevant: (1/2 + 2/3) / 2
     0.5833333333333334
+    >>> float(lowest_average_precision(2, 1, 1))  # relevant, irrelevant, relevant: (1 + 2/3) / 2
+    0.8333333333333334
     """
-    k, m = np.broadcast_arrays(_integers(relevant, "relevant"), _integers(misrank, "misrank"))
-    lowest = 1 - m / np.maximum(k, 1) * (_harmonic(m, k) if k.size else 0.0)
+    given = (_integers(relevant, "relevant"), _integers(misrank, "misrank"), _integers(head, "head"))
+    k, m, f = np.broadcast_arrays(*given)
+    if (f > k).any():
+        raise ValueError(f"head is {head!r}; it must be at most relevant, {relevant!r}")
+    lowest = 1 - m / np.maximum(k, 1) * (_harmonic(m + f, k - f) if k.size else 0.0)
     return np.where(k > 0, lowest, np.nan)
 
 
 def average_precision_floor(hist: Ranking) -> Floats:
-    """Return the value that each query's AP over the whole base cannot fall below, by its largest mis-rank alone.
+    """Return the value that each query's AP over the whole base cannot fall below.
 
+    It follows from its largest mis-rank, and from the number of relevant codes that are nearer than any irrelevant one.
     The AP in the worst order of ties is at least that. It is NaN for a query to which no base code is relevant.
     """
-    return lowest_average_precision(all_relevant(hist), largest_misrank(hist))
+    relevant = hist.relevant
+    wrong = np.cumsum(hist.total - relevant, axis=1)
+    head = np.where(wrong == 0, relevant, 0).sum(axis=1)
+    return lowest_average_precision(all_relevant(hist), largest_misrank(hist), head)
 
 
 def _integers(values: npt.ArrayLike, name: str) -> npt.NDArray[np.int64]:
