@@ -106,7 +106,7 @@ def test_of_weights_that_are_nearly_as_good_the_smallest_is_taken(blobs, monkeyp
     split = EmbeddingSplit(blobs.x, np.arange(len(blobs.x)), blobs.y)
     centers = np.ones((len(np.unique(blobs.y)), 8), np.int8)
     # of λ 0, then of 0.25, 0.5, ... with each dither
-    found = iter([0.5, *[0.6, 0.7, 0.65, 0.6], *[0.694, 0.696, 0.6, 0.6], *[0.7] * 11, 0.701])
+    found = iter([0.5, *[0.6, 0.7, 0.65, 0.6], *[0.694, 0.696, 0.6, 0.6], *[0.7] * 15, 0.701])
     monkeypatch.setattr(class_posterior, "leave_one_out_map", lambda *_: next(found))
     chosen = choose(split, split, np.zeros((len(blobs.x), 8), np.float32), centers)
     assert (chosen.weight, chosen.dither, chosen.map) == (0.25, 0.3, 0.7)

@@ -1,4 +1,4 @@
-"""Trials: second stages are those of an index, each way finds what it scores, and a classifier's answer against loops."""
+"""Trials: second stages as an index has them, what a way finds and scores, and a classifier's answer."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from lbhash.hasher import fit_split
 from lbhash.trials import rivals, ways
 from lbhash.trials.classifier import kept, posterior
 from lbhash.trials.questions import Question
-from lbhash.trials.stages import Stage, after_stages
+from lbhash.trials.stages import after_stages
+from lbhash.trials.stored import Stage
 from lbhash.trials.trial import Trial
 
 STAGES = tuple(Stage(vectors, count) for vectors in ("int8", "embeddings") for count in (5, 20))

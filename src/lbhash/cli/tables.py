@@ -162,9 +162,9 @@ def print_unlabeled(metrics: Mapping[str, Any]) -> None:
                 metrics["neighbors"], metrics["neighbor_recall"], metrics["by_bits"]["neighbor_recall"], strict=True
             )
         ),
-        f"to find 95 % of the {metrics['neighbors'][0]} nearest among these {metrics['base']:,} rows, re-rank {count:,} "
-        f"candidates, {count / metrics['base']:.1%} of them; more rows need more: index build --vectors int8, and "
-        "search --rerank embeddings",
+        f"to find 95 % of the {metrics['neighbors'][0]} nearest among these {metrics['base']:,} rows, re-rank "
+        f"{count:,} candidates, {count / metrics['base']:.1%} of them; more rows need more: index build --vectors "
+        "int8, and search --rerank embeddings",
         *(["more bits find more of them: --bits 256"] if metrics["bits"] < 256 else []),
         "with labels (--labels FILE or --label-column NAME) the codes would learn which rows belong together: "
         "docs/search.md says what that is worth",

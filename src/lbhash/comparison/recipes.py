@@ -1,9 +1,19 @@
-"""The lines that build and search a way to store rows: commands of the library, or Python with what one takes instead."""
+"""The lines that build and search a way to store rows: commands of the library, or Python with what one takes."""
 
 from __future__ import annotations
 
 from lbhash.trials.stored import Way
 
+_COMMANDS = """\
+{way.take} --out model
+lbhash index build DATA --model model --split all --out index
+lbhash search index --model model --data QUERIES --row all
+"""
+_COMMANDS_AGAIN = """\
+{way.take} --out model
+lbhash index build DATA --model model --split all --vectors {way.vectors} --out index
+lbhash search index --model model --data QUERIES --row all --rerank embeddings --candidates {way.rerank}
+"""
 _ROWS = """\
 import numpy as np
 rows, queries = (np.load(file).astype("float32") for file in ("rows.npy", "queries.npy"))  # yours
@@ -34,13 +44,7 @@ def recipe(way: Way) -> str:
     learns from labels ``labels.npy``; Python leaves the positions of the nearest rows in ``found``.
     """
     if not way.recipe:
-        kept = f" --vectors {way.vectors}" if way.vectors else ""
-        again = f" --rerank embeddings --candidates {way.rerank}" if way.rerank else ""
-        return (
-            f"{way.take} --out model\n"
-            f"lbhash index build DATA --model model --split all{kept} --out index\n"
-            f"lbhash search index --model model --data QUERIES --row all{again}\n"
-        )
+        return (_COMMANDS_AGAIN if way.rerank else _COMMANDS).format(way=way)
     lines = _ROWS + way.recipe.replace("{candidates}", str(way.rerank or 10))
     if way.rerank:
         lines += _SECOND[way.vectors] + _AGAIN.format(apart=_APART if way.labels else "")

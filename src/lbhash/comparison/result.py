@@ -17,7 +17,6 @@ from lbhash.comparison.recipes import recipe
 from lbhash.trials.classifier import ANSWER
 from lbhash.trials.intervals import bootstrap
 from lbhash.trials.questions import Values
-
 from lbhash.trials.stored import EMBEDDINGS, Way
 from lbhash.utils.files import replacing, write_text
 from lbhash.utils.formatting import number
@@ -218,7 +217,7 @@ class Comparison:
         return found
 
     def as_dict(self) -> dict[str, Any]:
-        """Return everything as JSON holds it: the recommendations, the lines that build and search them, and all ways."""
+        """Return everything as JSON holds it: what to take, the lines that build and search it, and all ways."""
         verdicts = {
             question: {"take": one.pick.title, "best": one.best.title, "alike": [other.title for other in one.alike]}
             for question, one in self.verdicts.items()
@@ -342,10 +341,8 @@ def amount(size: float) -> str:
     >>> amount(40_000_000)
     '40 MB'
     """
-    for unit in ("bytes", "kB", "MB", "GB"):
-        if size < 1000:
-            break
+    units = ["bytes", "kB", "MB", "GB", "TB"]
+    while size >= 1000 and len(units) > 1:
         size /= 1000
-    else:
-        unit = "TB"
-    return f"{size:.3g} {unit}"
+        units.pop(0)
+    return f"{size:.3g} {units[0]}"

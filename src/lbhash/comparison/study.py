@@ -24,8 +24,7 @@ from lbhash.training.settings import grouped
 from lbhash.trials import rivals, ways
 from lbhash.trials.classifier import posterior
 from lbhash.trials.questions import NEAREST, Question, Values
-from lbhash.trials.stages import Stage
-from lbhash.trials.stored import EMBEDDINGS, Way
+from lbhash.trials.stored import EMBEDDINGS, Stage, Way
 from lbhash.trials.trial import Measured, Trial, kept_folder, run_trials
 from lbhash.trials.ways import Fit
 from lbhash.utils.arrays import as_matrix
@@ -260,7 +259,7 @@ def _halves(found: Sequence[Mapping[str, Sequence[Measured]]], seed: int) -> dic
 
 
 def _rows(dataset: Dataset[EmbeddingSplit]) -> tuple[EmbeddingSplit, EmbeddingSplit | None, int]:
-    """Return the rows that take part, the queries if the data themselves say which rows are, and how many rows there are.
+    """Return the rows that take part, the queries if the data say which rows are, and how many rows there are.
 
     Classes are numbered without gaps.
     """
@@ -271,7 +270,7 @@ def _rows(dataset: Dataset[EmbeddingSplit]) -> tuple[EmbeddingSplit, EmbeddingSp
     total = sum(map(len, parts))
     parts = [part.subsample(most * len(part) // total) if total > most else part for part in parts]
     rows = np.concatenate([part.embeddings[part.rows] for part in parts if len(part)])
-    labels = None if train.labels is None else np.concatenate([part.labels for part in parts if len(part)])  # type: ignore[misc]
+    labels = None if train.labels is None else np.concatenate([part.labels for part in parts if len(part)])
     pool = EmbeddingSplit(rows, np.arange(len(rows)), labels)
     asked = _dense(query.subsample(SPLITS * MOST_QUERIES)) if fixed else None
     if labels is None:
@@ -315,11 +314,14 @@ def _split(name: str, pool: EmbeddingSplit, asked: EmbeddingSplit | None, seed: 
     later = later.subsample(MOST_NEW, seed)
     if min(map(len, (old, later, old_query, later_query))) <= NEAREST:
         return parts
-    mixed = [
+    base, asked = (
         _joined(few, many.subsample(round(len(few) * SHARE_LATER / (1 - SHARE_LATER)), seed))
         for few, many in ((old, later), (old_query, later_query))
-    ]
-    questions = Question("later", _dense(later), later_query, **of_classes), Question("mixed", *mixed, **of_classes)
+    )
+    questions = (
+        Question("later", _dense(later), later_query, **of_classes),
+        Question("mixed", base, asked, **of_classes),
+    )
     return parts | {"half": (_dense(by_class(train)[0].compact()[0]), questions)}
 
 

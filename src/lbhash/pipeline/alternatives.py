@@ -16,7 +16,7 @@ from lbhash.hasher import Hasher
 from lbhash.trials import ways
 from lbhash.trials.classifier import posterior
 from lbhash.trials.questions import Question
-from lbhash.trials.stages import Stage
+from lbhash.trials.stored import Stage
 from lbhash.trials.trial import Measured, Trial
 from lbhash.trials.ways import Fit
 
@@ -72,7 +72,8 @@ def alternatives(
 
 def _kinds(train: EmbeddingSplit, hasher: Hasher) -> Iterator[tuple[str, Fit, EmbeddingSplit]]:
     """Yield what is compared: its name, what makes it, and the rows to fit to."""
-    few, settings = train.subsample(MOST_TRAIN), {"bits": hasher.bits, "seed": hasher.seed}
+    few = train.subsample(MOST_TRAIN)
+    settings: dict[str, Any] = {"bits": hasher.bits, "seed": hasher.seed}
 
     def codes(_: EmbeddingSplit) -> Iterator[ways.Store]:
         yield ways.codes(CODES, hasher.bits, "", hasher.model_, 0.0)

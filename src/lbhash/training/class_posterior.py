@@ -32,8 +32,8 @@ HELD_OUT = 0.2
 STRENGTHS = (0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0)
 """scikit-learn's C, of which the first is taken after which the held-out rows' cross-entropy rises."""
 
-WEIGHTS = (0.0, 0.25, 0.5, 1.0, 2.0, 4.0)
-"""λ; 0 leaves the bits as they are."""
+WEIGHTS = (0.0, 0.25, 0.5, 1.0, 2.0, 4.0, 64.0)
+"""λ; 0 leaves the bits as they are, and 64 all but leaves them out."""
 
 DITHERS = (0.0, 0.3, 0.6, 0.9)
 """s."""

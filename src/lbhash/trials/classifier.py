@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +16,9 @@ from lbhash.hasher import Hasher, fit_split
 from lbhash.trials.questions import Question
 from lbhash.trials.stored import Positions, Rows, Scores, Stored
 from lbhash.trials.ways import Store, count_classes
+
+if TYPE_CHECKING:
+    from lbhash.models.encoder import Encoder
 
 ANSWER = "a classifier's answer"
 COUNTS = (1, 2, 3)
@@ -66,27 +70,18 @@ def posterior(train: EmbeddingSplit, seed: int, counts: Sequence[int] = COUNTS) 
 
 def _store(hasher: Hasher, classes: int, count: int, fitted: float) -> Store:
     """Return what stores so many classes of each row."""
-    import torch
-
-    from lbhash.models.hash_model import HashModel
-
-    branch = HashModel.of(hasher.model_).posterior
-    assert branch is not None
+    several = bool((hasher.model_.layout.posterior or {})["several"])
     name = f"{ANSWER}, {count} class{'es' * (count > 1)}"
     size = math.ceil(count * (math.ceil(math.log2(classes)) + 4) / 8)
 
-    def probabilities(rows: EmbeddingSplit) -> Floats:
-        with torch.inference_mode():
-            return np.concatenate([branch.probabilities(torch.from_numpy(chunk)).numpy() for chunk in rows.chunks()])
-
     def store(question: Question) -> Iterator[Stored]:
         began = time.perf_counter()
-        base = kept(probabilities(question.base), count, several=branch.several)
+        base = kept(probabilities(hasher.model_, question.base), count, several=several)
         times = fitted, time.perf_counter() - began
-        query = probabilities(question.query)
+        query = probabilities(hasher.model_, question.query)
 
         def scores(some: Rows) -> Scores:
-            if not branch.several:
+            if not several:
                 return 1 - query[some] @ base.T
             chances = np.zeros((len(query[some]), len(base)), np.float32)  # that no class is shared, as logarithms
             for of_query, of_base in zip(query[some].T, base.T, strict=True):
@@ -100,11 +95,23 @@ def _store(hasher: Hasher, classes: int, count: int, fitted: float) -> Store:
         def apart(some: Rows, found: Positions) -> Floats:
             return np.take_along_axis(scores(some), found, 1).astype(np.float32)
 
-        lines = (_RECIPE_SEVERAL if branch.several else _RECIPE).replace("{count}", str(count))
+        lines = (_RECIPE_SEVERAL if several else _RECIPE).replace("{count}", str(count))
         lines = lines.replace("{others}", str(classes - count))
         yield Stored(name, None, size, True, "a logistic regression", *times, scores, find, apart, recipe=lines)
 
     return store
+
+
+def probabilities(model: Encoder, rows: EmbeddingSplit) -> Floats:
+    """Return the class posterior of rows, ``[n, C]``, of a model that has one."""
+    import torch
+
+    from lbhash.models.hash_model import HashModel
+
+    branch = HashModel.of(model).posterior
+    assert branch is not None
+    with torch.inference_mode():
+        return np.concatenate([branch.probabilities(torch.from_numpy(chunk)).numpy() for chunk in rows.chunks()])
 
 
 def kept(probabilities: Floats, count: int, *, several: bool) -> Floats:

@@ -54,7 +54,7 @@ class Interval:
 
 
 def bootstrap(lift: Floats, draws: int = DRAWS, seed: int = 0) -> Floats:
-    """Return means of differences over seeds and queries drawn anew, ``[..., draws]`` of ``lift [..., seeds, queries]``.
+    """Return means of differences ``lift [..., seeds, queries]`` over seeds and queries drawn anew, ``[..., draws]``.
 
     All differences have the same draws.
     """

@@ -15,8 +15,7 @@ from lbhash.evaluation.metrics import average_precision
 from lbhash.evaluation.neighbors import expected_recall, nearest_by_cosine, unit_rows
 from lbhash.evaluation.ranking import ranking_of
 from lbhash.evaluation.recognition import linear_probe_predict
-from lbhash.trials.stages import Kept, Stage
-from lbhash.trials.stored import Stored
+from lbhash.trials.stored import Kept, Stage, Stored
 from lbhash.utils.labels import share_a_label
 
 Values: TypeAlias = "npt.NDArray[np.float64]"

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from lbhash.codes import hamming_distances, pack_outputs
 from lbhash.codes.real import Asked
 from lbhash.data.split import EmbeddingSplit
 from lbhash.evaluation.neighbors import unit_rows
 from lbhash.trials.questions import Question
-from lbhash.trials.stored import Positions, Rows, Scores, Stored
+from lbhash.trials.stored import Floats, Positions, Rows, Scores, Stored
 from lbhash.trials.ways import SIGNED, Store
 
 CENTROIDS = 256
@@ -111,18 +111,19 @@ def faiss_index(train: EmbeddingSplit, name: str, factory: str) -> Iterator[Stor
 
 
 def first_numbers(train: EmbeddingSplit) -> Iterator[Store]:
-    """Yield the first numbers of each row as int8, as one takes them of embeddings that are made for it (Matryoshka)."""
+    """Yield the first numbers of each row as int8, which suits embeddings that are made for it (Matryoshka)."""
     import faiss
+
+    def shortened(rows: Floats, number: int) -> Floats:
+        return unit_rows(rows[:, :number])
 
     for share in SHARES:
         number = train.dim // share
         if number >= 8:
             index = faiss.IndexScalarQuantizer(number, faiss.ScalarQuantizer.QT_8bit)
             lines = _FIRST.replace("{number}", str(number)) + _SEARCH.replace("{asked}", "asked")
-            name = f"first {number} numbers, int8"
-            yield _faiss(
-                name, "SQ8", None, train, index, lambda rows, number=number: unit_rows(rows[:, :number]), lines
-            )
+            name, prepared = f"first {number} numbers, int8", partial(shortened, number=number)
+            yield _faiss(name, "SQ8", None, train, index, prepared, lines)
 
 
 def usearch_int8(_: EmbeddingSplit) -> Iterator[Store]:
@@ -212,7 +213,7 @@ def _faiss(
     bits: int | None,
     train: EmbeddingSplit,
     index: Any,
-    prepared: Callable[[npt.NDArray[np.float32]], npt.NDArray[np.float32]] = lambda rows: rows,
+    prepared: Callable[[Floats], Floats] = lambda rows: rows,
     lines: str = "",
 ) -> Store:
     """Fit one of FAISS's indexes, which ranks all rows that it looks at."""

@@ -3,58 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from lbhash.codes.real import first_places
-from lbhash.data.split import EmbeddingSplit
-from lbhash.evaluation.neighbors import unit_rows
-from lbhash.index.quantized import scales_of, to_int8
 from lbhash.index.rerank import DISTANCE_WEIGHT
-from lbhash.trials.stored import EMBEDDINGS, Positions, Rows, Scores, Stored
-
-if TYPE_CHECKING:
-    from lbhash.trials.questions import Question
-
-Floats = npt.NDArray[np.float32]
-
-
-@dataclass(frozen=True)
-class Stage:
-    """So many ``candidates`` are ranked again by stored ``vectors``: "embeddings", or "int8" with a byte a number."""
-
-    vectors: str
-    candidates: int
-
-
-@dataclass(frozen=True)
-class Kept:
-    """What a second stage keeps of a base: ``rows`` ``[base, dim]``, times ``scales``, of some ``lengths``.
-
-    It is what an index keeps: float16, or int8 by the scales, and of embeddings in uint8 these. Beside it are its
-    ``cosines`` with all queries.
-    """
-
-    rows: npt.NDArray[Any]
-    scales: Floats
-    lengths: Floats
-    cosines: Floats
-
-    @classmethod
-    def of(cls, base: EmbeddingSplit, queries: Floats, vectors: str) -> Kept:
-        """Keep a base; ``queries`` have length 1."""
-        rows = base.embeddings[base.rows]
-        scales = scales_of(rows) if vectors == "int8" else np.ones(base.dim, np.float32)
-        if vectors == "int8":
-            rows = to_int8(rows, scales)
-        elif rows.dtype != np.uint8:
-            rows = rows.astype(np.float16)
-        vectors = rows * scales
-        return cls(rows, scales, np.linalg.norm(vectors, axis=1), queries @ unit_rows(vectors).T)
+from lbhash.trials.questions import Question
+from lbhash.trials.stored import EMBEDDINGS, Floats, Kept, Positions, Rows, Scores, Stored
 
 
 def after_stages(stored: Stored, question: Question) -> Iterator[Stored]:
@@ -100,5 +59,5 @@ def after_stages(stored: Stored, question: Question) -> Iterator[Stored]:
             cosines = products / np.maximum(kept.lengths[found], 1e-30)
             return again(some, found, cosines, found >= 0)[:, :k]
 
-        second = {"vectors": stage.vectors, "rerank": stage.candidates, "disk": kept.rows[:1].nbytes}
+        second: dict[str, Any] = {"vectors": stage.vectors, "rerank": stage.candidates, "disk": kept.rows[:1].nbytes}
         yield replace(stored, **second, scores=scores, find=find)

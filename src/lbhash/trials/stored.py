@@ -1,22 +1,60 @@
-"""What a way stores of the rows of a question, what it weighs and takes, and how it ranks them."""
+"""What a way and a second stage store of the rows of a question, what it weighs and takes, and how they are ranked."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from lbhash.codes import PackedCodes
+from lbhash.data.split import EmbeddingSplit
+from lbhash.evaluation.neighbors import unit_rows
+from lbhash.index.quantized import scales_of, to_int8
 
+Floats: TypeAlias = "npt.NDArray[np.float32]"
 Positions: TypeAlias = "npt.NDArray[np.int64]"
 Rows: TypeAlias = "slice | npt.NDArray[np.intp]"
 Scores: TypeAlias = "npt.NDArray[np.float32] | npt.NDArray[np.float64] | npt.NDArray[np.int32]"
 
 EMBEDDINGS = "embeddings"
 """The name of the way that keeps all numbers."""
+
+
+@dataclass(frozen=True)
+class Stage:
+    """So many ``candidates`` are ranked again by stored ``vectors``: "embeddings", or "int8" with a byte a number."""
+
+    vectors: str
+    candidates: int
+
+
+@dataclass(frozen=True)
+class Kept:
+    """What a second stage keeps of a base: ``rows`` ``[base, dim]``, times ``scales``, of some ``lengths``.
+
+    It is what an index keeps: float16, or int8 by the scales, and of embeddings in uint8 these. Beside it are its
+    ``cosines`` with all queries.
+    """
+
+    rows: npt.NDArray[Any]
+    scales: Floats
+    lengths: Floats
+    cosines: Floats
+
+    @classmethod
+    def of(cls, base: EmbeddingSplit, queries: Floats, vectors: str) -> Kept:
+        """Keep a base; ``queries`` have length 1."""
+        rows = base.embeddings[base.rows]
+        scales = scales_of(rows) if vectors == "int8" else np.ones(base.dim, np.float32)
+        if vectors == "int8":
+            rows = to_int8(rows, scales)
+        elif rows.dtype != np.uint8:
+            rows = rows.astype(np.float16)
+        scaled = rows * scales
+        return cls(rows, scales, np.linalg.norm(scaled, axis=1), queries @ unit_rows(scaled).T)
 
 
 @dataclass(frozen=True)

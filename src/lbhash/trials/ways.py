@@ -179,5 +179,6 @@ def _binary(
         return differing(asked.codes[some], base[found]) / np.float32(length)
 
     held = asked.codes, base, length
-    ranked = distances, find, apart if labels else None
-    return Stored(name, bits, code_bytes(length), labels, take, *timed, *ranked, held, by, recipe=recipe)
+    second = apart if labels else None
+    size = code_bytes(length)
+    return Stored(name, bits, size, labels, take, *timed, distances, find, second, held, by, recipe=recipe)
