@@ -1,12 +1,13 @@
-"""Search without labels, beside what one would take instead: recall@10 against bytes, in one run.
+"""The ten nearest rows without labels at a user's size: what each way takes to find so many of them, in one run.
 
-    python benchmarks/neighbors.py --data clinc=FILE --data cifar10=FILE
+    python benchmarks/neighbors.py --data clinc=FILE --rows 1000000
 
-The rows of a file, normalized, are grown to 200,000: each new one is the unit vector of 0.8 x + 0.2 y + noise of length
-0.3, for two of the rows. The 1,000 queries are rows of the file that are not stored, nor grown from. "recall" is the
-share of the ten nearest by cosine that a search for ten returns; "memory" and "disk" are bytes a row, where whatever is
-mapped from a file counts as disk; "ms" is the time of a query, 1,000 at once on two threads. "x n" ranks the n nearest
-codes again by vectors of int8. A star marks the frontier: no other row has as much recall for as little memory.
+The rows of a file, normalized, are grown: each new one is the unit vector of 0.8 x + 0.2 y + noise of length 0.3, for
+two of the rows. The 1,000 queries are rows of the file that are not stored, nor grown from. Each way is searched alone,
+and with 50 to 800 of what it finds ranked again by the same vectors of int8, which lie in a file; an inverted file of
+1,024 lists also with 4 to 128 probes, and that of lbhash with those that it chooses. The first half of the queries
+chooses: the quickest setting that finds the share ``--recall`` of the ten nearest by cosine, or the one that finds
+most. "recall" and "ms" are of the other half, 500 at once on two threads; "memory" and "disk" are bytes a row.
 """
 
 from __future__ import annotations
@@ -15,135 +16,140 @@ import argparse
 import os
 import tempfile
 import time
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from itertools import product
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from lbhash import Hasher
-from lbhash.codes.io import CodeTable
+from lbhash import Hasher, Index
 from lbhash.data import load_table
 from lbhash.evaluation.neighbors import nearest_by_cosine, unit_rows
 from lbhash.hasher import name_of
-from lbhash.index.factory import build_index
+from lbhash.index.quantized import scales_of, to_int8
 from lbhash.reproduce.runs import Source
-from side_by_side import print_head, print_row, seconds_of
+from side_by_side import print_head, print_row
 
 Floats = npt.NDArray[np.float32]
-NEAREST, QUERIES, THREADS = 10, 1_000, 2
+Ids = npt.NDArray[np.int64]
+NEAREST, QUERIES, THREADS, LISTS, LEARN = 10, 1_000, 2, 1_024, 100_000
+CANDIDATES, PROBES = (0, 50, 100, 200, 400, 800), (4, 8, 16, 32, 64, 128)
 
 
-@dataclass
-class Table:
-    """What the ways to store a base take, and what they find of each query's ten nearest."""
+class Built(NamedTuple):
+    """A way that is built: bytes a row in memory, what finds so many rows with so many probes, and the probes."""
 
-    nearest: npt.NDArray[np.int64]
-    rows: list[tuple[str, float, float, float, float, float]] = field(default_factory=list)
+    name: str
+    memory: float
+    search: Callable[[slice, int, int], Ids]
+    probes: tuple[int, ...] = (0,)
 
-    def add(
-        self, name: str, memory: float, build: float, search: Callable[[], npt.NDArray[np.int64]], disk: float = 0
-    ) -> None:
-        """Add a way, whose ``search`` returns the ids of each query's nearest: the shortest of three rounds counts."""
-        found: list[npt.NDArray[np.int64]] = []
-        seconds = min(seconds_of(lambda: found.append(search())) for _ in range(3))
-        recall = (found[-1][:, :, None] == self.nearest[:, None, :]).any(axis=2).mean()
-        self.rows.append((name, memory, disk, build, float(recall), 1e3 * seconds / len(self.nearest)))
 
-    def show(self) -> None:
-        """Print the table, with a star at each way that no other beats."""
-        print_head("way", "memory", "disk", "build, s", "recall@10", "ms")
-        for name, memory, disk, build, recall, milliseconds in self.rows:
-            first = not any(
-                other <= memory and better >= recall and (other, better) != (memory, recall)
-                for _, other, _, _, better, _ in self.rows
-            )
-            found = f"{recall:.3f}{' *' * first}"
-            print_row(name, f"{memory:.0f}", f"{disk:.0f}", f"{build:.1f}", found, f"{milliseconds:.2f}")
+class Kept(NamedTuple):
+    """The vectors of the second stage, ``int8 [rows, dim]`` in a file, and a step of each number."""
+
+    rows: npt.NDArray[np.int8]
+    steps: Floats
+
+    def again(self, queries: Floats, found: Ids) -> Ids:
+        """Return the nearest of what was found, ``[queries, NEAREST]``."""
+        best = np.empty((len(queries), NEAREST), np.int64)
+        for start in range(0, len(queries), 20):
+            some = found[start : start + 20]
+            vectors = self.rows[some].astype(np.float32) * self.steps
+            scores = np.matmul(vectors, queries[start : start + 20, :, None])[:, :, 0]
+            scores = np.where(some < 0, -np.inf, scores / np.linalg.norm(vectors, axis=2))
+            best[start : start + 20] = np.take_along_axis(some, np.argsort(-scores, axis=1)[:, :NEAREST], 1)
+        return best
 
 
 def grown(rows: Floats, count: int, rng: np.random.Generator) -> Floats:
     """Return these unit rows and mixtures of them, ``float32 [count, dim]``."""
-    new = count - len(rows)
-    first, second = rng.integers(0, len(rows), (2, new))
-    noise = unit_rows(rng.normal(size=(new, rows.shape[1])).astype(np.float32))
-    return np.concatenate([rows, unit_rows(np.float32(0.8) * rows[first] + 0.2 * rows[second] + 0.3 * noise)])
+    whole = np.empty((count, rows.shape[1]), np.float32)
+    whole[: len(rows)] = rows[:count]
+    for start in range(len(rows), count, 50_000):
+        some = whole[start : start + 50_000]
+        first, second = rng.integers(0, len(rows), (2, len(some)))
+        noise = unit_rows(rng.standard_normal(some.shape, np.float32))
+        some[:] = unit_rows(np.float32(0.8) * rows[first] + np.float32(0.2) * rows[second] + np.float32(0.3) * noise)
+    return whole
 
 
-def ours(table: Table, base: Floats, query: Floats, folder: Path, seed: int) -> None:
-    """Add the default for rows without labels, at several lengths, alone and with int8 vectors behind it."""
-    for bits in (64, 128, 256, 384, 512):
-        began = time.perf_counter()
-        hasher = Hasher(bits, seed=seed).fit(base)
-        codes, vectors = CodeTable(hasher.encode(base), bits, np.arange(len(base))), {"store": "int8"}
-        index = build_index(codes, folder / str(bits), vectors=base, learns_classes=False, **vectors)
-        build, asked, name = time.perf_counter() - began, hasher.encode(query), f"lbhash {name_of(hasher)}, {bits} bits"
-        table.add(name, bits / 8, build, lambda i=index, q=asked: i.search(q, NEAREST).ids)
-        for count in (50, 100, 200):
+def ours(base: Floats, query: Floats, bits: int, seed: int) -> Iterator[tuple[Built, float]]:
+    """Yield the default for rows without labels, in both kinds of index, and the seconds to build each."""
+    began = time.perf_counter()
+    hasher = Hasher(bits, seed=seed).fit(base[:LEARN])
+    codes, outputs = hasher.encode(base), hasher.outputs(query)
+    coded = time.perf_counter() - began
+    for kind in ("flat", "ivf"):
+        began, index = time.perf_counter(), Index(bits, kind)
+        index.add(codes)
+        index.search(outputs=outputs[:1], k=NEAREST)
 
-            def again(index=index, asked=asked, count=count) -> npt.NDArray[np.int64]:
-                return index.search(asked, NEAREST, embeddings=query, rerank="embeddings", candidates=count).ids
+        def search(some: slice, count: int, _: int, index: Index = index) -> Ids:
+            return index.search(outputs=outputs[some], k=count).ids
 
-            table.add(f"{name} x {count}", bits / 8, build, again, disk=base.shape[1])
+        memory = bits / 8 * (1 if kind == "flat" else 2) + 8 * (kind == "ivf")
+        seconds = coded + time.perf_counter() - began
+        yield Built(f"lbhash {name_of(hasher)}, {bits} bits, {kind}", memory, search), seconds
 
 
-def sentence_transformers(table: Table, base: Floats, query: Floats) -> None:
-    """Add the two stages that its documentation shows: signs in memory, int8 vectors of the candidates on disk."""
+def of_faiss(base: Floats, query: Floats, factory: str) -> tuple[Built, float]:
+    """Return one of FAISS's indexes, and the seconds to build it."""
+    import faiss
+
+    index, began = faiss.index_factory(base.shape[1], factory, faiss.METRIC_INNER_PRODUCT), time.perf_counter()
+    index.train(base[:LEARN])
+    index.add(base)
+    seconds = time.perf_counter() - began
+
+    def search(some: slice, count: int, probes: int) -> Ids:
+        if probes:
+            faiss.extract_index_ivf(index).nprobe = probes
+        return index.search(query[some], count)[1]
+
+    memory = len(faiss.serialize_index(index)) / len(base)
+    return Built(f"FAISS {factory}", memory, search, PROBES if "IVF" in factory else (0,)), seconds
+
+
+def sign_bits(base: Floats, query: Floats) -> tuple[Built, float]:
+    """Return the bits that sentence-transformers makes, and the seconds to build their index."""
     import faiss
     from sentence_transformers.util.quantization import quantize_embeddings
 
-    began = time.perf_counter()
-    index = faiss.IndexBinaryFlat(8 * (base.shape[1] // 8))
+    began, index = time.perf_counter(), faiss.IndexBinaryFlat(8 * (base.shape[1] // 8))
     index.add(quantize_embeddings(base, "ubinary"))
-    held = quantize_embeddings(base, "int8")
-    build, asked = time.perf_counter() - began, quantize_embeddings(query, "ubinary")
-    low, high = base.min(axis=0), base.max(axis=0)
-    step = (high - low) / 255  # as quantize_embeddings scales; products with its int8 rows rank as with the rows
-    for count in (50, 100, 200):
+    asked = quantize_embeddings(query, "ubinary")
 
-        def search(count=count) -> npt.NDArray[np.int64]:
-            ids = index.search(asked, count)[1]
-            scores = np.einsum("qd,qcd->qc", query * step, held[ids].astype(np.float32))
-            return np.take_along_axis(ids, np.argsort(-scores, axis=1)[:, :NEAREST], 1)
+    def search(some: slice, count: int, _: int) -> Ids:
+        return index.search(asked[some], count)[1]
 
-        table.add(f"sentence-transformers x {count}", base.shape[1] / 8, build, search, disk=base.shape[1])
+    return Built("sentence-transformers' bits", base.shape[1] / 8, search), time.perf_counter() - began
 
 
-def faiss_ways(table: Table, base: Floats, query: Floats, seed: int) -> None:
-    """Add FAISS's quantizers, a graph, and the rows themselves."""
-    import faiss
-
-    dim, train = base.shape[1], base[np.random.default_rng(seed).permutation(len(base))[:50_000]]
-    factories = [f"OPQ{parts}_{parts * min(4, dim // parts)},PQ{parts}" for parts in (8, 16, 32)]
-    factories += ["RaBitQ", "RaBitQ2", "RaBitQ4", "PQ32x4fs,RFlat", "IVF512,SQ8", "SQ8", "HNSW16,SQ8", "Flat"]
-    for factory in factories:
-        built = f"RR{dim},{factory}" if factory.startswith("RaBitQ") else factory
-        index, began = faiss.index_factory(dim, built, faiss.METRIC_INNER_PRODUCT), time.perf_counter()
-        index.train(train)
-        index.add(base)
-        build, size, disk = time.perf_counter() - began, len(faiss.serialize_index(index)) / len(base), 0.0
-        if hasattr(index, "nprobe"):
-            index.nprobe = 8
-        if factory.endswith("RFlat"):  # its rows could lie on disk
-            index.k_factor, disk = 10, 4.0 * dim
-        table.add(f"FAISS {factory}", size - disk, build, lambda i=index: i.search(query, NEAREST)[1], disk=disk)
-
-
-def usearch_graph(table: Table, base: Floats, query: Floats) -> None:
-    """Add usearch's graph over vectors of int8."""
-    from usearch.index import Index
-
-    index = Index(ndim=base.shape[1], metric="cos", dtype="i8")
-    build = seconds_of(lambda: index.add(np.arange(len(base)), base, threads=THREADS))
-
-    def search() -> npt.NDArray[np.int64]:
-        return index.search(query, NEAREST, threads=THREADS).keys.astype(np.int64)
-
-    table.add("usearch graph, int8", index.memory_usage / len(base), build, search)
+def built(base: Floats, query: Floats, seed: int) -> Iterator[tuple[Built, float]]:
+    """Yield each way and the seconds to build it, one in memory at a time."""
+    dim = base.shape[1]
+    for bits in (64, 128, 256):
+        yield from ours(base, query, bits, seed)
+    for factory in (
+        *(f"OPQ{parts}_{4 * parts},PQ{parts}" for parts in (8, 16, 32)),
+        *(f"OPQ{parts}_{4 * parts},IVF{LISTS},PQ{parts}" for parts in (16, 32)),
+        f"OPQ32_{min(dim, 128)},IVF{LISTS},PQ32x4fs",
+        f"RR{dim},RaBitQ",
+        f"RR{dim},IVF{LISTS},RaBitQ",
+        f"RR{dim},IVF{LISTS},RaBitQ4",
+        f"IVF{LISTS},SQ4",
+        f"IVF{LISTS},SQ8",
+        "SQ8",
+    ):
+        yield of_faiss(base, query, factory)
+    yield sign_bits(base, query)
 
 
-def compare(data: Source, rows: int, seed: int, folder: Path) -> None:
+def compare(data: Source, rows: int, least: float, seed: int, folder: Path) -> None:
     """Print the table of a data set."""
     import faiss
 
@@ -152,25 +158,43 @@ def compare(data: Source, rows: int, seed: int, folder: Path) -> None:
     unit = unit_rows(np.asarray(load_table(data.file).embeddings, np.float32))
     unit = unit[rng.permutation(len(unit))]
     query, base = unit[:QUERIES], grown(unit[QUERIES:], rows, rng)
-    table = Table(nearest_by_cosine(query, base, NEAREST))
-    ours(table, base, query, folder, seed)
-    sentence_transformers(table, base, query)
-    faiss_ways(table, base, query, seed)
-    usearch_graph(table, base, query)
+    nearest, steps = nearest_by_cosine(query, base, NEAREST), scales_of(base)
+    np.save(folder / "kept.npy", to_int8(base, steps))
+    kept = Kept(np.load(folder / "kept.npy", mmap_mode="r"), steps)
+    choosing, others = slice(0, QUERIES // 2), slice(QUERIES // 2, QUERIES)
+
+    def measured(way: Built, some: slice, candidates: int, probes: int) -> tuple[float, float]:
+        began = time.perf_counter()
+        found = way.search(some, candidates or NEAREST, probes)
+        found = kept.again(query[some], found) if candidates else found
+        seconds = time.perf_counter() - began
+        recall = (found[:, :, None] == nearest[some][:, None, :]).any(axis=2).mean()
+        return float(recall), 1e3 * seconds / len(found)
+
     print(f"\n**{data.name}**, {rows:,} rows of {base.shape[1]} numbers, seed {seed}\n")
-    table.show()
+    print_head("way", "memory", "disk", "build, s", "probes", "candidates", "recall@10", "ms")
+    for way, seconds in built(base, query, seed):
+        tried = {one: measured(way, choosing, *one) for one in product(CANDIDATES, way.probes)}
+        enough = [one for one, (recall, _) in tried.items() if recall >= least]
+        best = min(enough, key=lambda one: tried[one][1]) if enough else max(tried, key=lambda one: tried[one][0])
+        recall, milliseconds = measured(way, others, *best)
+        candidates, probes = (number or "–" for number in best)
+        disk = base.shape[1] if best[0] else 0
+        cells = f"{way.memory:.0f}", disk, f"{seconds:.0f}", probes, candidates
+        print_row(way.name, *cells, f"{recall:.3f}", f"{milliseconds:.2f}")
 
 
 def main() -> None:
     """Print a table for each data set."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", action="append", required=True, metavar="NAME=FILE", type=Source.of)
-    parser.add_argument("--rows", type=int, default=200_000)
+    parser.add_argument("--rows", type=int, default=1_000_000)
+    parser.add_argument("--recall", type=float, default=0.95)
     parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args()
     for data in given.data:
         with tempfile.TemporaryDirectory() as folder:
-            compare(data, given.rows, given.seed, Path(folder))
+            compare(data, given.rows, given.recall, given.seed, Path(folder))
 
 
 if __name__ == "__main__":

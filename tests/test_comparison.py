@@ -8,6 +8,8 @@ from dataclasses import replace
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from markupsafe import escape
 from sklearn.datasets import make_blobs
@@ -233,23 +235,40 @@ def test_rows_without_labels_have_one_question(rows):
     assert {one.name for one in comparison.lines} == NAMES - learned
 
 
+def test_what_metadata_take_is_told_from_real_rows(tmp_path, rows, monkeypatch):
+    x, y = rows
+    table = pa.table({"embedding": list(x[:300]), "label": y[:300], "title": ["ab", "abcdef"] * 150, "n": range(300)})
+    pq.write_table(table, tmp_path / "x.parquet")
+    asked = []
+    about = {"splits": 3, "queries": 9, "rows": ABOUT["rows"] | {"train": 5}}
+    made = Comparison((line("embeddings", 100, 0.5, 0.5), line("small", 1, 0.5, 0.5)), about, 10**6)
+    monkeypatch.setattr(study, "compare_dataset", lambda *given, **more: asked.append(more) or made)
+    done = CliRunner().invoke(app, ["compare", str(tmp_path / "x.parquet"), "--metadata", "title,n", "--count", "1e6"])
+    assert done.exit_code == 0, done.exception
+    assert asked[0]["count"] == 10**6
+    # 4 bytes of an offset and 4 of the mean text, 8 of the number
+    assert "title, n: 16 bytes a row, 16.1 MB in memory" in done.stdout
+    wrong = CliRunner().invoke(app, ["compare", str(tmp_path / "x.parquet"), "--metadata", "titel"])
+    assert "metadata has 'titel'; it must name columns of the data" in str(wrong.exception)
+
+
 def test_the_command(tmp_path, rows):
     file = tmp_path / "x.npz"
-    np.savez(file, embeddings=rows[0], labels=rows[1])
-    given = ["compare", str(file), "--bits", "8", "--epochs", "1"]
+    np.savez(file, embeddings=rows[0][:600], labels=rows[1][:600])
+    given = ["compare", str(file), "--bits", "8", "--epochs", "1", "--out", str(tmp_path / "out")]
     done = CliRunner().invoke(app, given)
     assert done.exit_code == 0
     assert "For the classes you have take" in done.stdout
     made = json.loads(CliRunner().invoke(app, [*given, "--json"]).stdout)
     assert len(made["recommended"]) == len(made["verdicts"]) == 4
-    assert made["count"] == 1200
+    assert made["count"] == 600
     assert {"name", "memory", "known", "later", "nearest", "take"} <= set(made["lines"][0])
     assert set(made["recipes"]) == {one["take"] for one in made["verdicts"].values()}
     far = CliRunner().invoke(app, [*given, "--count", "10e6"])
     assert "10,000,000 rows, without ids and metadata: embeddings: 1.28 GB in memory" in " ".join(far.stdout.split())
     wrong = CliRunner().invoke(app, [*given, "--count", "0.5"])
     assert str(wrong.exception).startswith("--count is 0.5; it must be a whole number of rows from 1 on")
-    wrong = CliRunner().invoke(app, [*given[:-4], "--bits", "8;16"])
+    wrong = CliRunner().invoke(app, [*given[:2], "--bits", "8;16"])
     assert str(wrong.exception).startswith("--bits is '8;16'; it must be integers with commas between them")
 
 

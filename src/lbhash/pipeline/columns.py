@@ -24,6 +24,8 @@ from lbhash.utils.validation import did_you_mean
 if TYPE_CHECKING:
     import pyarrow as pa
 
+SAMPLE = 10_000
+"""Rows by which the size of metadata is told."""
 PATH = "path"
 """The column of images in files of their own: the path of each file, relative to the data's folder."""
 
@@ -83,6 +85,14 @@ def _has_columns(file: Path) -> bool:
     return is_one_table(file) and not holds_images(file)
 
 
+def metadata_bytes(data: str | Path, names: Sequence[str]) -> float:
+    """Return the bytes a row that an index keeps of columns of metadata, by the first ``SAMPLE`` rows of a table."""
+    column_schema(data, names)
+    columns = TableColumns(Path(data), names)
+    rows = columns.take(np.arange(min(SAMPLE, len(columns))))
+    return float(rows.nbytes / max(1, len(rows)))
+
+
 class TableColumns:
     """Metadata of a table: of Parquet read as they are needed, of other files in memory.
 
@@ -106,6 +116,9 @@ class TableColumns:
         self.schema = pa.schema(
             [(name, pa.string() if pa.types.is_string_view(kind) else kind) for name, kind in kinds.items()]
         )
+
+    def __len__(self) -> int:
+        return len(self._rows)
 
     def take(self, rows: npt.NDArray[np.int64]) -> pa.Table:
         """Return these rows, in the types of the file."""

@@ -20,6 +20,10 @@ def compare(
     count: Annotated[
         float | None, typer.Option(help="How many rows there will be, such as 10e6; those of DATA if not given.")
     ] = None,
+    metadata: Annotated[
+        list[str] | None,
+        several("Columns of DATA, one table, that will go with the rows, such as price,title: their memory is told."),
+    ] = None,
     epochs: Annotated[int, typer.Option(help="Epochs of each network.")] = 30,
     seed: Annotated[int, typer.Option(help="Seed of everything.")] = 0,
     as_json: Json = False,
@@ -27,18 +31,21 @@ def compare(
 ) -> None:
     """Compare codes of your data with what you could store instead, and say what to take."""
     from lbhash.cli.tables import print_table
+    from lbhash.comparison.result import amount
     from lbhash.comparison.study import compare_dataset
+    from lbhash.pipeline.columns import metadata_bytes
     from lbhash.pipeline.splits import open_embedded
     from lbhash.utils.system import usable_cores
 
     lengths = integers(bits or ("16", "32", "64", "128"), "bits", "16,32,64")
     if count is not None and (count < 1 or count != int(count)):
         raise ValueError(f"count is {count:g}; it must be a whole number of rows from 1 on, such as 10e6")
+    beside = metadata_bytes(data, metadata) if metadata else 0.0
     dataset, _ = open_embedded(data, **source)
     how: dict[str, Any] = {"epochs": epochs, "workers": usable_cores(), "progress": not as_json}
     found = compare_dataset(dataset, lengths, out, count=None if count is None else int(count), seed=seed, **how)
     if as_json:
-        print_json(found.as_dict())
+        print_json(found.as_dict() | {"metadata_bytes": round(beside, 1)})
         return
     rows = found.about["rows"]
     title = (
@@ -51,5 +58,7 @@ def compare(
     for sentence in found.sentences():
         typer.echo(sentence)
     typer.echo(f"{found.count:,} rows, without ids and metadata: {'; '.join(found.memory())}")
+    if metadata:
+        typer.echo(f"{', '.join(metadata)}: {beside:.0f} bytes a row, {amount(beside * found.count)} in memory")
     if out is not None:
         typer.echo(f"all {len(found.lines)} lines, the page, and the lines that build and search each are in {out}")
