@@ -71,9 +71,7 @@ def test_the_figures_of_the_embeddings_are_those_of_a_plain_loop(found, rows):
     dataset = study.EmbeddingTable(*rows, "X").dataset()
     values = []
     for number in range(study.SPLITS):
-        pool, asked, total = study._rows(dataset)
-        assert (asked, total) == (None, 1200)
-        _, (known, *_) = study._split("X", pool, asked, number)["all"]
+        _, (known, *_) = study._split("X", study._rows(dataset), number)["all"]
         base, query = (part.take(slice(None)) for part in (known.base, known.query))
         base, query = (part / np.linalg.norm(part, axis=1, keepdims=True) for part in (base, query))
         order = np.random.default_rng([0, number]).permutation(len(query))
@@ -86,7 +84,7 @@ def test_the_figures_of_the_embeddings_are_those_of_a_plain_loop(found, rows):
 
 def test_splits_share_no_query_and_no_class_that_comes_later(rows):
     dataset = study.EmbeddingTable(*rows, "X").dataset()
-    parts = study._split("X", study._rows(dataset)[0], None, 0)
+    parts = study._split("X", study._rows(dataset), 0)
     train, (known, nearest, third) = parts["all"]
     half, (later, mixed) = parts["half"]
 
@@ -209,12 +207,17 @@ def test_a_comparison_goes_on_where_it_stopped(found, rows, monkeypatch):
 def test_rows_that_are_named_as_queries_are_the_queries():
     rng = np.random.default_rng(0)
     x, y = rng.normal(size=(300, 3)), np.arange(300) % 3
-    train, query = EmbeddingSplit(x, np.arange(250), y[:250]), EmbeddingSplit(x, np.arange(250, 300), y[250:])
-    pool, asked, total = study._rows(Dataset("x", "flags", train, train, query))
-    assert (len(pool), total) == (250, 250)
-    np.testing.assert_array_equal(asked.take(slice(None)), query.take(slice(None)))
+    base, query = EmbeddingSplit(x, np.arange(250), y[:250]), EmbeddingSplit(x, np.arange(250, 300), y[250:])
+    train = base.where(np.arange(250) < 150)
+    rows = study._rows(Dataset("x", "flags", train, base, query))
+    fitted, (known, nearest, _) = study._split("x", rows, 0)["all"]
+    parts = {"train": fitted, "new": known.base, "stored": nearest.base, "query": known.query}
+    wanted = {"train": range(150), "new": range(150, 250), "stored": range(250), "query": range(250, 300)}
+    for name, part in parts.items():
+        np.testing.assert_array_equal(part.take(slice(None)), x[list(wanted[name])].astype(np.float32), name)
+    few = study._rows(Dataset("x", "flags", train.where(np.arange(150) < 30), train, query))
     with pytest.raises(ValueError, match=r"^x has 30 rows to store; a comparison needs more than 100"):
-        study._split("x", pool.where(np.arange(250) < 30), asked, 0)
+        study._split("x", few._replace(new=None), 0)
 
 
 def test_rows_without_a_label_train_what_the_command_trains(rows):

@@ -253,7 +253,9 @@ class Comparison:
         for axes, question in zip(panels, questions, strict=True):
             self._draw(axes, question)
         handles, labels = panels[0].get_legend_handles_labels()
-        figure.legend(handles, labels, loc="outside lower center", ncols=len(labels), frameon=False)
+        figure.legend(
+            handles, labels, loc="outside lower center", ncols=len(labels) if len(questions) > 1 else 3, frameon=False
+        )
         return figure
 
     def _draw(self, axes: Axes, question: str) -> None:

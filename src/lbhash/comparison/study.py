@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -44,7 +44,7 @@ TIMED = 50
 """Queries that are asked at once, to time a search."""
 SHARE_LATER = 0.2
 """Of rows and queries, in the question about a mixture."""
-CLOSE, FAR = 0.03, 0.1
+CLOSE, FAR = 0.02, 0.05
 """After the first split only what may be taken is measured again: what has a way at most ``CLOSE`` below the best of
 those that are as light, and ``FAR`` below the best of all."""
 FEWEST_LATER = 8
@@ -117,8 +117,8 @@ def compare_dataset(
     figures are those of the other half. Ways that are far behind in the first split are not measured in the others.
 
     Args:
-        dataset: embeddings, with labels or without. If the data say themselves which rows are queries, queries are
-            taken from these, otherwise from all rows. At most 50,000 rows are stored, 20,000 of them trained on, 300
+        dataset: embeddings, with labels or without. If the data say themselves which rows train and which are queries,
+            these do and are; otherwise they are drawn. At most 50,000 rows are stored, 20,000 of them trained on, 300
             queries asked and 2,000 new rows stored for a question about classes, in each split.
         bits: lengths of the codes.
         out: a folder for the results: each is written as it comes, and a comparison that was interrupted goes on.
@@ -144,8 +144,8 @@ def compare_dataset(
     check_int(epochs, "epochs", 1)
     check_int(workers, "workers", 1)
     dataset.check_several_classes()
-    pool, asked, total = _rows(dataset)
-    splits = [_split(dataset.name, pool, asked, seed + number) for number in range(SPLITS)]
+    rows = _rows(dataset)
+    splits = [_split(dataset.name, rows, seed + number) for number in range(SPLITS)]
     (train, (first, *_)), *_ = splits[0].values()
     about = {
         "data": dataset.name,
@@ -157,10 +157,10 @@ def compare_dataset(
         "classes": ways.count_classes(train),
         "unlabeled": 0 if train.labels is None else int((~has_label(np.asarray(train.labels))).sum()),
         "splits": SPLITS,
-        "rows": {"all": len(pool) + (0 if asked is None else len(asked)), "train": len(train)}
+        "rows": {"all": len(rows.stored), "train": len(train)}
         | {question.name: len(question.base) for _, some in splits[0].values() for question in some},
         "queries": len(first.query),
-        "fingerprint": [part.fingerprint() for part in (pool, *([] if asked is None else [asked]))],
+        "fingerprint": [part.fingerprint() for part in rows if part is not None],
     }
     folder = None if out is None else kept_folder(Path(out), about, "comparison")
     found: list[dict[str, list[Measured]]] = []
@@ -173,6 +173,7 @@ def compare_dataset(
         }
         made = run_trials(trials, folder, workers, progress=progress)
         found.append({name.rpartition("-")[0]: some for name, some in made.items()})
+    total = len(dataset.train) + int((~dataset.trained_base()).sum()) + (0 if rows.query else len(dataset.query))
     comparison = Comparison(tuple(_lines(found, seed)), about, count or total)
     if out is not None:
         comparison.save(out)
@@ -258,44 +259,56 @@ def _halves(found: Sequence[Mapping[str, Sequence[Measured]]], seed: int) -> dic
     return {question: parts for question, parts in halves.items() if len(parts) == len(found)}
 
 
-def _rows(dataset: Dataset[EmbeddingSplit]) -> tuple[EmbeddingSplit, EmbeddingSplit | None, int]:
-    """Return the rows that take part, the queries if the data say which rows are, and how many rows there are.
-
-    Classes are numbered without gaps.
+class _Rows(NamedTuple):
+    """Rows that take part, their classes numbered without gaps: ``train``, and if the data say themselves which they
+    are, ``new`` ones that are stored and not trained on, and ``query``.
     """
-    train, base, query = dataset.train, dataset.base.where(~dataset.trained_base()), dataset.query
+
+    train: EmbeddingSplit
+    new: EmbeddingSplit | None
+    query: EmbeddingSplit | None
+
+    @property
+    def stored(self) -> EmbeddingSplit:
+        """All rows but the queries."""
+        return self.train if self.new is None else _joined(self.train, self.new)
+
+
+def _rows(dataset: Dataset[EmbeddingSplit]) -> _Rows:
+    """Return the rows that take part."""
+    train, new, query = dataset.train, dataset.base.where(~dataset.trained_base()), dataset.query
     fixed = dataset.protocol in ("flags", "files")
-    parts = [train, base] if fixed else [train, base, query]
-    most = MOST_ROWS + MOST_QUERIES
-    total = sum(map(len, parts))
-    parts = [part.subsample(most * len(part) // total) if total > most else part for part in parts]
-    rows = np.concatenate([part.embeddings[part.rows] for part in parts if len(part)])
-    labels = None if train.labels is None else np.concatenate([part.labels for part in parts if len(part)])
-    pool = EmbeddingSplit(rows, np.arange(len(rows)), labels)
-    asked = _dense(query.subsample(SPLITS * MOST_QUERIES)) if fixed else None
-    if labels is None:
-        return pool, asked, total
-    pool, classes = pool.compact()
-    if asked is not None:
-        wanted = np.asarray(asked.labels)
-        if wanted.ndim == 2:
-            asked = asked.with_rows(asked.rows, wanted[:, classes])
+    if not fixed:
+        for part in (new, query):
+            train = _joined(train, part) if len(part) else train
+    train = _dense(train.subsample(MOST_ROWS + MOST_QUERIES))
+    parts = [_dense(new.subsample(MOST_ROWS)), _dense(query.subsample(SPLITS * MOST_QUERIES))] if fixed else []
+    if train.labels is None:
+        return _Rows(train, *parts) if parts else _Rows(train, None, None)
+    train, classes = train.compact()
+    for place, part in enumerate(parts):
+        labels = np.asarray(part.labels)
+        if labels.ndim == 2:
+            parts[place] = part.with_rows(part.rows, labels[:, classes])
         else:
-            known = asked.where(np.isin(wanted, classes))
-            asked = known.with_rows(known.rows, np.searchsorted(classes, np.asarray(known.labels)))
-    return pool, asked, total
+            known = part.where(np.isin(labels, classes))
+            parts[place] = known.with_rows(known.rows, np.searchsorted(classes, np.asarray(known.labels)))
+    return _Rows(train, parts[0] if len(parts[0]) > NEAREST else None, parts[1]) if parts else _Rows(train, None, None)
 
 
-def _split(name: str, pool: EmbeddingSplit, asked: EmbeddingSplit | None, seed: int) -> Parts:
+def _split(name: str, rows: _Rows, seed: int) -> Parts:
     """Return what is fitted to, and asked, in one split: of all classes, and of half of them if there are enough."""
-    rest, query = _held_out(pool, MOST_QUERIES, seed) if asked is None else (pool, asked.subsample(MOST_QUERIES, seed))
-    train, new = _held_out(rest, MOST_NEW, seed)
+    train, query = rows.train, rows.query
+    if query is None:
+        train, query = _held_out(train, MOST_QUERIES, seed)
+    query, stored = _dense(query.subsample(MOST_QUERIES, seed)), rows._replace(train=train).stored
+    train, new = _held_out(train, MOST_NEW, seed) if rows.new is None else (train, rows.new.subsample(MOST_NEW, seed))
     if len(new) <= NEAREST:
-        raise ValueError(f"{name} has {len(rest)} rows to store; a comparison needs more than {10 * NEAREST}")
-    train, rest = train.subsample(MOST_TRAIN, seed), rest.subsample(MOST_ROWS, seed)
+        raise ValueError(f"{name} has {len(stored)} rows to store; a comparison needs more than {10 * NEAREST}")
+    train, stored = train.subsample(MOST_TRAIN, seed), stored.subsample(MOST_ROWS, seed)
     alike: dict[str, Any] = {"figures": ("recall",), "stages": STAGES}
-    nearest = Question("nearest", _dense(rest), query, **alike, timed=TIMED)
-    third = Question("third", _dense(rest.subsample(max(NEAREST, len(rest) // 3), seed)), query, **alike)
+    nearest = Question("nearest", _dense(stored), query, **alike, timed=TIMED)
+    third = Question("third", _dense(stored.subsample(max(NEAREST, len(stored) // 3), seed)), query, **alike)
     if train.labels is None:
         return {"all": (_dense(train), (nearest, third))}
     of_classes: dict[str, Any] = {"figures": ("map",), "stages": STAGES}
@@ -310,7 +323,7 @@ def _split(name: str, pool: EmbeddingSplit, asked: EmbeddingSplit | None, seed: 
         old, known = np.isin(labels, trained), has_label(labels)
         return rows.where(old | ~known), rows.where(~old & known)
 
-    (old, _), (_, later), (old_query, later_query) = by_class(new), by_class(rest), by_class(query)
+    (old, _), (_, later), (old_query, later_query) = by_class(new), by_class(stored), by_class(query)
     later = later.subsample(MOST_NEW, seed)
     if min(map(len, (old, later, old_query, later_query))) <= NEAREST:
         return parts
@@ -318,9 +331,9 @@ def _split(name: str, pool: EmbeddingSplit, asked: EmbeddingSplit | None, seed: 
         _joined(few, many.subsample(round(len(few) * SHARE_LATER / (1 - SHARE_LATER)), seed))
         for few, many in ((old, later), (old_query, later_query))
     )
-    questions = (
-        Question("later", _dense(later), later_query, **of_classes),
-        Question("mixed", base, asked, **of_classes),
+    questions = tuple(
+        Question(name, *rows, **of_classes)
+        for name, rows in {"later": (_dense(later), later_query), "mixed": (base, asked)}.items()
     )
     return parts | {"half": (_dense(by_class(train)[0].compact()[0]), questions)}
 
@@ -341,6 +354,7 @@ def _dense(part: EmbeddingSplit) -> EmbeddingSplit:
 
 
 def _joined(one: EmbeddingSplit, other: EmbeddingSplit) -> EmbeddingSplit:
-    """Return the rows of two splits of one table as a split of its own."""
-    rows, labels = (np.concatenate([getattr(part, name) for part in (one, other)]) for name in ("rows", "labels"))
-    return _dense(one.with_rows(rows, labels))
+    """Return the rows of two splits as a split of its own."""
+    rows = np.concatenate([part.embeddings[part.rows] for part in (one, other)])
+    labels = None if one.labels is None else np.concatenate([np.asarray(part.labels) for part in (one, other)])
+    return EmbeddingSplit(rows, np.arange(len(rows)), labels)

@@ -67,6 +67,11 @@ class Question:
             return None
         return np.asarray(self.query.labels), np.asarray(self.base.labels)
 
+    @property
+    def most(self) -> int:
+        """The most rows of a ranking that recall looks at."""
+        return max([NEAREST, *(one.candidates for one in self.stages)])
+
     @cached_property
     def kept(self) -> dict[str, Kept]:
         """What the second stages keep of the base, by the kind of their vectors."""

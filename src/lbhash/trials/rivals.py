@@ -232,9 +232,12 @@ def _faiss(
         if hasattr(filled, "nprobe"):
             filled.nprobe = PROBES
 
+        # Recall needs no more than the candidates, and a ranking of all rows takes its time.
+        most = len(held) if "map" in question.figures else min(len(held), question.most)
+
         def scores(some: Rows) -> Scores:
-            distances, ids = filled.search(asked[some], len(held))
-            found = np.full(distances.shape, np.inf, np.float32)
+            distances, ids = filled.search(asked[some], most)
+            found = np.full((len(distances), len(held)), np.inf, np.float32)
             row, place = np.nonzero(ids >= 0)
             found[row, ids[row, place]] = distances[row, place]
             return found
