@@ -36,8 +36,8 @@ from lbhash.utils.version import __version__
 BITS = (16, 32, 64, 128)
 SPLITS = 3
 """How often rows are drawn, and classes that come later."""
-MOST_ROWS, MOST_TRAIN = 50_000, 20_000
-"""The most rows that are stored, and that are trained on, of each split; of more, as many are drawn."""
+MOST_ROWS = 20_000
+"""The most rows that are stored in each split, and the most that train; of more, as many are drawn."""
 MOST_NEW, MOST_QUERIES = 2_000, 300
 """The most rows that a question about classes stores, and the most queries, of each split."""
 TIMED = 50
@@ -118,8 +118,8 @@ def compare_dataset(
 
     Args:
         dataset: embeddings, with labels or without. If the data say themselves which rows train and which are queries,
-            these do and are; otherwise they are drawn. At most 50,000 rows are stored, 20,000 of them trained on, 300
-            queries asked and 2,000 new rows stored for a question about classes, in each split.
+            these do and are; otherwise they are drawn. Of each split at most 20,000 rows train, 20,000 are stored, or
+            2,000 new ones for a question about classes, and 300 are queries.
         bits: lengths of the codes.
         out: a folder for the results: each is written as it comes, and a comparison that was interrupted goes on.
         count: how many rows there will be; by default those of the data set.
@@ -305,7 +305,7 @@ def _split(name: str, rows: _Rows, seed: int) -> Parts:
     train, new = _held_out(train, MOST_NEW, seed) if rows.new is None else (train, rows.new.subsample(MOST_NEW, seed))
     if len(new) <= NEAREST:
         raise ValueError(f"{name} has {len(stored)} rows to store; a comparison needs more than {10 * NEAREST}")
-    train, stored = train.subsample(MOST_TRAIN, seed), stored.subsample(MOST_ROWS, seed)
+    train, stored = train.subsample(MOST_ROWS, seed), stored.subsample(MOST_ROWS, seed)
     alike: dict[str, Any] = {"figures": ("recall",), "stages": STAGES}
     nearest = Question("nearest", _dense(stored), query, **alike, timed=TIMED)
     third = Question("third", _dense(stored.subsample(max(NEAREST, len(stored) // 3), seed)), query, **alike)
