@@ -38,7 +38,7 @@ def test_each_is_measured_on_the_same_rows(found):
     data, hasher, new, made = found
     rows, x, q = rows_of(made), new.take(slice(None)), data.query.take(slice(None))
     assert (made["queries"], made["base"], made["left_out"]) == (200, 797, [])
-    sizes = {CODES: 2, COSINE: 64, SIGNS: 8, CLASS: 2, "ITQ, no labels": 2, "logistic regression onto centers": 2}
+    sizes = {CODES: 2, COSINE: 64, SIGNS: 8, CLASS: 2, "ITQ, no labels": 2, "logistic onto centers": 2}
     assert list(rows) == list(sizes)
     assert {name: one["bytes"] for name, one in rows.items()} == sizes
     codes = [encode_split(hasher, part) for part in (data.query, new)]

@@ -216,3 +216,16 @@ def test_held_out_rows_are_asked_for_all_others():
         for row, label in enumerate(labels)
     ]
     assert question.answers(stored)["map"] == pytest.approx([np.mean(each)])
+
+
+def test_the_study_of_the_class_posterior(tmp_path, capsys, short_trainings):
+    from benchmarks.experiments import class_posterior
+
+    class_posterior.main(["--data", "digits", "--bits", "8", "--out", str(tmp_path)])
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split(" | ")[0].strip("| ") for line in lines[2:]] == [
+        *(f"a classifier's answer, {count}" for count in ("1 class", "2 classes", "3 classes", "9 classes")),
+        *(f"8 bits, {how}" for how in ("by distance", "by outputs", "through centers")),
+    ]
+    values = [float(line.split(" | ")[1].strip("| ")) for line in lines[2:]]
+    assert all(value > 50 for value in values)

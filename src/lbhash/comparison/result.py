@@ -153,11 +153,13 @@ class Comparison:
         said = f"{begin} take {line.title} ({line.take}): {sizes(line)} a row, {figure} {self.shown(line, question)}"
         said += f"; the embeddings have {self.exact.memory:,} bytes and {number(self.exact.value(question), 3)}."
         if best is not line and best.value(question) > line.value(question) + MARGIN:
-            said += f" The best is {best.title}, {sizes(best)}, {self.shown(best, question)}."
+            said += f" The highest is {best.title}, {sizes(best)}, {self.shown(best, question)}."
         near = [one for one in alike if one.weight <= 2 * line.weight and one.name != line.name]
         named = list({one.name: one for one in reversed(near)}.values())[::-1][:_NAMED]
         if named:
             said += f" As good: {', '.join(f'{one.title} ({sizes(one)})' for one in named)}."
+        elif not alike:
+            said += " No other way is as good."
         if line.name.startswith(ANSWER):
             said += " It ranks by probabilities, which no database does, and knows no class that comes later."
         return said + (self._at_scale(line) if question == "nearest" else "")
@@ -252,10 +254,9 @@ class Comparison:
         figure, panels = new_figure(max(5.0, 3.5 * len(questions)), 3.6, *[1.0] * len(questions))
         for axes, question in zip(panels, questions, strict=True):
             self._draw(axes, question)
-        handles, labels = panels[0].get_legend_handles_labels()
-        figure.legend(
-            handles, labels, loc="outside lower center", ncols=len(labels) if len(questions) > 1 else 3, frameon=False
-        )
+        named = {label: one for axes in panels for one, label in zip(*axes.get_legend_handles_labels(), strict=True)}
+        columns = len(named) if len(questions) > 1 else 3
+        figure.legend(named.values(), named, loc="outside lower center", ncols=columns, frameon=False)
         return figure
 
     def _draw(self, axes: Axes, question: str) -> None:

@@ -26,11 +26,11 @@ MOST_BASE, MOST_PAIRS = 10_000, 10_000_000
 """The most new rows, and pairs of a query and such a row, that are compared; of more, as many are sampled."""
 MOST_TRAIN = 20_000
 """The most training rows by which medians are known; coders have a limit of their own."""
-SHARE, LEAST_SECONDS = 1 / 3, 2.0
+SHARE, LEAST_SECONDS = 1 / 3, 5.0
 """Of the training's seconds, after which no further alternative is begun; but so many seconds it may take."""
 CODES, CLASS = "these codes", "a classifier's answer"
 COSINE, SIGNS = "embeddings, exact cosine", "one bit a dimension"
-_METHODS = {"itq": "ITQ, no labels", "logistic": "logistic regression onto centers"}
+_METHODS = {"itq": "ITQ, no labels", "logistic": "logistic onto centers"}
 
 
 def alternatives(
@@ -42,7 +42,7 @@ def alternatives(
         dataset: embeddings, whose train split the hasher was fitted to.
         hasher: fitted.
         new: base rows that it was not fitted to, of which all have a label if those of the train split do.
-        seconds: of the training; no alternative is begun after a third of them, or after two seconds if that is more.
+        seconds: of the training; no alternative is begun after a third of them, or after five seconds if that is more.
         top_k: mAP@k; over all these rows if None, or if there are fewer.
 
     Returns:
