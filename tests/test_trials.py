@@ -105,6 +105,12 @@ def test_signs_of_more_numbers_than_an_index_takes_bits():
     np.testing.assert_allclose(alone.scores(slice(None)), slow, rtol=1e-5)
     assert alone.memory == 138
     np.testing.assert_array_equal(alone.find(slice(None), 3), np.argsort(slow, axis=1)[:, :3])
+    (store,) = rivals.sign_bits(split(base))
+    (alone,) = store(Question("", split(base), split(query)))
+    slow = ((query > 0)[:, None] != (base > 0)).sum(axis=2)
+    scores = alone.scores(slice(None))
+    assert (np.argsort(scores, axis=1, kind="stable") == np.argsort(slow, axis=1, kind="stable")).all()
+    assert np.take_along_axis(slow, alone.find(slice(None), 3), 1).tolist() == np.sort(slow, axis=1)[:, :3].tolist()
 
 
 @pytest.mark.parametrize("several", [False, True])

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from lbhash.codes import hamming_distances, pack_outputs
-from lbhash.codes.real import Asked
+from lbhash.codes import pack_outputs
+from lbhash.codes.real import Asked, signs_of
 from lbhash.data.split import EmbeddingSplit
 from lbhash.evaluation.neighbors import unit_rows
 from lbhash.trials.questions import Question
@@ -167,8 +167,8 @@ def sign_bits(_: EmbeddingSplit) -> Iterator[Store]:
         index.add(base)
         times = 0.0, time.perf_counter() - began
 
-        def scores(some: Rows) -> Scores:
-            return hamming_distances(query[some], base)
+        def scores(some: Rows) -> Scores:  # of more bits than codes of the library have, too
+            return -(signs_of(query[some]) @ signs_of(base).T)
 
         def find(some: Rows, count: int) -> Positions:
             found: Positions = index.search(query[some], count)[1]
