@@ -60,7 +60,7 @@ def test_every_way_is_measured_alone_and_after_each_second_stage(found):
     assert sizes["FAISS OPQ, 8 bits + 100 by int8"] == (1, 32)
     assert sizes["a classifier's answer, 3 classes"] == (3, 0)  # 3 * (4 + 4) bits
     sizes = comparison.about["rows"]
-    assert (sizes["all"], sizes["train"], sizes["known"]) == (1200, 972, 108)
+    assert (comparison.count, sizes["train"], sizes["known"]) == (1200, 972, 108)
     assert (sizes["nearest"], sizes["third"], comparison.about["queries"]) == (1080, 360, 120)
     assert sizes["mixed"] == 54 + round(54 / 4)
 
@@ -101,7 +101,7 @@ def test_splits_share_no_query_and_no_class_that_comes_later(rows):
         assert of_later == pytest.approx(0.2, abs=0.01)
 
 
-ABOUT = {"rows": {"all": 1000, "nearest": 900, "third": 300}, "classes": 2}
+ABOUT = {"rows": {"nearest": 900, "third": 300}, "classes": 2}
 
 
 def line(name, memory, chosen, shown, disk=0, question="known"):
@@ -148,13 +148,13 @@ def test_recall_is_told_for_at_most_ten_times_the_rows():
     many = replace(line("many", 9, 0.9, 0.9, question="nearest"))
     many = replace(many, chosen=many.chosen | {"third": many.chosen["nearest"]})
     lines = line("embeddings", 100, 1, 1, question="nearest"), few, many
-    now, later, far = (Comparison(lines, ABOUT, count) for count in (1000, 9000, 10**7))
+    now, later, far = (Comparison(lines, ABOUT, count) for count in (1000, 8100, 10**7))
     assert [one.verdicts["nearest"].pick.name for one in (now, later, far)] == ["few", "many", "many"]
     assert "Among a third of the 900 rows it finds 0.950; 100 candidates are 11 % of the rows." in str(now)
     value = later._at_count(few.shown, "nearest").mean()
     assert value == pytest.approx(0.9 - 0.05 * np.log(9) / np.log(3), abs=1e-3)
     told = far._at_scale(few)
-    assert "so among 10,000 about 0.80; so few rows cannot tell what 100 candidates find of 10,000,000" in told
+    assert "so among 9,000 about 0.80; so few rows cannot tell what 100 candidates find of 10,000,000" in told
     assert now.memory() == ["embeddings: 100 kB in memory", "few + 100 by int8: 1 kB in memory, 8 kB on disk"]
 
 

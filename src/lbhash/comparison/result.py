@@ -39,6 +39,8 @@ DRAWS = 1_000
 """Of splits and queries, by which intervals are told."""
 BEYOND = 10
 """How many times the rows that there are a recall can be told for."""
+SAME = 1.2
+"""How many times the stored rows are taken for the same number."""
 _HEADS = {"known": "mAP", "later": "later", "mixed": "mixed", "nearest": "recall"}
 _NAMED = 3  # ways that are as good, by their names
 
@@ -136,8 +138,9 @@ class Comparison:
 
     @property
     def growth(self) -> float:
-        """How many times the rows that took part there will be, at least 1."""
-        return float(max(1.0, self.count / self.about["rows"]["all"]))
+        """How many times the stored rows there will be; 1 if hardly more, for queries are not stored."""
+        times = self.count / self.about["rows"]["nearest"]
+        return float(times) if times > SAME else 1.0
 
     def shown(self, line: Line, question: str) -> str:
         """Return a way's figure with half of its 95 % interval, by a bootstrap over splits and queries."""
@@ -172,7 +175,7 @@ class Comparison:
         all_of_it, third = line.value("nearest"), line.value("third")
         said = f" Among a third of the {rows['nearest']:,} rows it finds {number(third, 3)}"
         if self.growth > 1:
-            told = min(self.count, BEYOND * rows["all"])
+            told = min(self.count, BEYOND * rows["nearest"])
             expected = float(np.clip(self._at_count(line.shown, "nearest").mean(), 0, 1))
             said += f", so among {told:,} about {number(expected, 2)}" if all_of_it < third else ""
             if self.count > told:

@@ -157,7 +157,7 @@ def compare_dataset(
         "classes": ways.count_classes(train),
         "unlabeled": 0 if train.labels is None else int((~has_label(np.asarray(train.labels))).sum()),
         "splits": SPLITS,
-        "rows": {"all": len(rows.stored), "train": len(train)}
+        "rows": {"train": len(train)}
         | {question.name: len(question.base) for _, some in splits[0].values() for question in some},
         "queries": len(first.query),
         "fingerprint": [part.fingerprint() for part in rows if part is not None],
