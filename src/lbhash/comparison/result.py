@@ -244,9 +244,9 @@ class Comparison:
         return pd.DataFrame(self.records())
 
     def figure(self, *questions: str) -> Any:
-        """Draw each question's figure against bytes a row in memory: the pick, FAISS's quantizers and the embeddings.
+        """Draw each question's figure against bytes a row in memory: the pick, FAISS's OPQ and the embeddings.
 
-        All other ways are gray. Without ``questions``, all that the data answer are drawn. ``ValueError`` names one
+        OPQ has the second stage of the pick. All other ways are gray. Without ``questions``, all that the data answer are drawn. ``ValueError`` names one
         that they do not answer.
         """
         from lbhash.utils.plotting import new_figure
@@ -272,8 +272,7 @@ class Comparison:
         for line in self.answers(question):
             if line.name != EMBEDDINGS:
                 drawn.setdefault((line.name, line.vectors, line.rerank), []).append((line.memory, line.value(question)))
-        opq = "FAISS OPQ, alike" if picked.rerank else "FAISS OPQ"
-        labels = {pick_color: "the recommended way", faiss_color: opq, "0.75": "all other ways"}
+        labels = {pick_color: "the recommended way", faiss_color: "FAISS OPQ, alike", "0.75": "all other ways"}
         own = picked.name, *second
         for key, points in sorted(drawn.items(), key=lambda one: one[0] != own):  # the pick leads the legend
             color = pick_color if key == own else faiss_color if key == ("FAISS OPQ", *second) else "0.75"
@@ -288,7 +287,7 @@ class Comparison:
         axes.set_xscale("log", base=2)
         axes.set_xticks(ticks, [f"{tick:,}" for tick in ticks])
         axes.set(xlabel="bytes a row in memory", ylabel=f"{QUESTIONS[question][1]}, higher is better")
-        axes.set_title(f"{QUESTIONS[question][0]}\ntake {picked.title}", fontsize=11)
+        axes.set_title(f"{QUESTIONS[question][0]}\ntake {picked.title}", fontsize=10)
 
     def save(self, folder: str | Path) -> None:
         """Write ``comparison.csv``, ``comparison.png`` and ``comparison.html`` into a folder."""
