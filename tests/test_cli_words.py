@@ -105,12 +105,12 @@ def test_lists_are_commas_or_repeats_everywhere():
     assert seen > FREE | {"bits", "metadata", "ids", "rank", "rerank", "method", "row", "code", "allow_host"}
 
 
-word = st.text("ab 1,'-", min_size=1).map(str.strip).filter(bool)
+word = st.text("ab 1,'-", min_size=1)
 
 
 @given(st.lists(st.lists(word, min_size=1), min_size=1))
 def test_a_value_with_a_comma_is_in_quotes(lists):
-    typed = [", ".join(f'"{one}"' if "," in one else one for one in words) for words in lists]
+    typed = [", ".join(f'"{one}"' if "," in one or one[0] == " " else one for one in words) for words in lists]
     assert split_values(typed) == [one for words in lists for one in words]
 
 

@@ -41,6 +41,21 @@ def test_damaged_rows_are_counted_and_named(damaged, refuse, tmp_path, blobs):
         load_table(damaged, damaged="leave")
 
 
+def test_rows_without_a_vector_are_as_those_of_nan(succeed, tmp_path, blobs):
+    rows = [None if row in DAMAGED else x.tolist() for row, x in enumerate(blobs.x)]
+    dim, said = len(blobs.x[0]), "in 7 rows (3, 40, 41, 77, 100, …)"
+    for kind in (pa.list_(pa.float32()), pa.list_(pa.float32(), dim)):
+        table = pa.table({"embedding": pa.array(rows, kind), "label": blobs.y})
+        pq.write_table(table, tmp_path / "n.parquet")
+        _, errors = succeed(
+            "train", tmp_path / "n.parquet", "--method", "ridge", *SKIP, "--out", tmp_path / "m", "--overwrite"
+        )
+        assert f"{said} of 160; they are left out" in errors
+        for X in (rows, table["embedding"], table):
+            with pytest.raises(ValueError, match=r"^X is NaN or infinite in 7 rows \(3, 40, 41, 77, 100, …\)"):
+                Hasher(8, method="ridge").fit(X, blobs.y)
+
+
 def test_damaged_rows_are_left_out_everywhere(damaged, succeed, refuse, tmp_path):
     given = (damaged, "--model", tmp_path / "m", *SKIP)
     out, errors = succeed("train", damaged, "--method", "ridge", "--bits", 8, *SKIP, "--out", tmp_path / "m")

@@ -4,6 +4,7 @@ import io
 import multiprocessing
 import os
 import resource
+from itertools import groupby
 from pathlib import Path
 from threading import Thread
 
@@ -140,8 +141,9 @@ def test_an_index_names_files_that_are_on_the_disk(tmp_path, recorded):
 
     def assert_written(files):
         manifest, here = (folder / "index.json").stat().st_ino, ("sync", folder.stat().st_ino)
-        assert sorted(recorded[:-4]) == sorted(("sync", file.stat().st_ino) for file in files)
-        assert recorded[-4:] == [("sync", manifest), here, ("rename", manifest, str(folder / "index.json")), here]
+        told = [event for event, _ in groupby(recorded)]  # Path.replace calls os.replace
+        assert sorted(told[:-4]) == sorted(("sync", file.stat().st_ino) for file in files)
+        assert told[-4:] == [here, ("sync", manifest), ("rename", manifest, str(folder / "index.json")), here]
 
     index = build_index(table, folder, store="outputs", vectors=np.ones((9, 3)))
     assert recorded.pop(0) == ("sync", tmp_path.stat().st_ino)  # the name of the folder

@@ -336,7 +336,7 @@ def test_another_model_is_refused():
         (lambda i, c: Index(31).add(c | 255), "codes has a bit beyond the first 31 set in row 0"),
         (lambda i, c: i.range_search(c, 33), "radius is 33; it must be from 0 to"),
         (lambda i, c: i.add(c, np.arange(6) / 2), "ids holds float64; it must hold integers"),
-        (lambda i, c: i.add(c, [10, 17, 12, 13, 17, 15]), "ids holds 17 twice; every code must have an id of"),
+        (lambda i, c: i.add(c, [10, 17, 12, 13, 17, 15]), "ids holds 17 twice; give it once"),
         (lambda i, c: i.add(c, [-(2**63) - 1, *range(5)]), "ids holds -9223372036854775809; an integer must be"),
         (lambda i, c: i.add(c, ["a", 1, 2, 3, 4, 5]), "ids holds texts and others; it must hold integers, or texts"),
         (lambda i, c: i.add(c, ["", *"abcde"]), "ids holds an empty text; an id must have a character at least"),
@@ -361,8 +361,8 @@ def test_another_model_is_refused():
             r"vectors has shape \(2, 4\); it m",
         ),
         (
-            lambda i, c: Index(32, vectors="outputs").add(c, vectors=c * 1e6),
-            r"vectors as float16 \(at most 65,504\) is NaN or infinite in row 0",
+            lambda i, c: Index(32, vectors="outputs").add(c, vectors=c * np.inf),
+            "vectors is NaN or infinite in row 0",
         ),
         (lambda i, c: i.vectors_of([1]), "index of kind flat stores no vectors; make one"),
         (lambda i, c: i.metadata_of([[1]]), r"ids has shape \(1, 1\); it must be \[m\]"),
@@ -402,6 +402,45 @@ def test_filters_on_columns_that_arrow_does_not_compare_as_they_are(tmp_path):
         ValueError, match=r"where names 'facts', a column of struct<x: int64>, which no filter can comp"
     ):
         index.search(codes[:1], 6, where={"facts": {"x": 1}})
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "said"),
+    [
+        ("title", pa.Array.from_buffers(pa.string(), 1, pa.array([b"\xff"]).buffers()), "a text is not UTF-8"),
+        ("seen", pa.array([2**62], pa.timestamp("us")), "Python does not know a time or the time zone"),
+        ("seen", pa.array([-(2**62)], pa.timestamp("s")), "Python does not know a time or the time zone"),
+        ("seen", pa.array([0], pa.timestamp("us", "Mars/Olympus")), "Python does not know a time or the time zone"),
+        (
+            "seen",
+            pa.array([[{"at": 2**62}]], pa.list_(pa.struct([("at", pa.timestamp("us"))]))),
+            "Python does not know",
+        ),
+        ("seen", pa.array([2**62], pa.int64()).cast(pa.duration("s")), "Python does not know a time or the time zone"),
+        ("day", pa.array([2**30], pa.int32()).cast(pa.date32()), "Python does not know a time or the time zone"),
+        ("label", pa.array([0.5]), "labels must be integers, texts or Booleans; give the column another name"),
+        ("labels", pa.array([["1970-01-01"]]).cast(pa.list_(pa.date32())), "labels must be integers, texts or Boo"),
+    ],
+)
+def test_what_a_search_could_not_return_is_refused(name, values, said):
+    with pytest.raises(ValueError, match=rf"^metadata '{name}' holds .*{said}"):
+        Index(8).add(np.zeros((1, 1), np.uint8), metadata={name: values})
+
+
+def test_an_id_that_is_given_twice():
+    index = Index(8)
+    index.add(np.zeros((1, 1), np.uint8), [1])
+    with pytest.raises(ValueError, match=r"^ids holds 1 twice; give it once$"):
+        index.remove([1, 1])
+
+
+def test_large_ids_leave_room_for_automatic_ones():
+    index, code = Index(8), np.zeros((1, 1), np.uint8)
+    index.add(code, [2**63 - 1])
+    assert index.add(code).tolist() == [0]
+    index.remove([2**63 - 1])
+    index.add(code, [2**62 - 2])
+    assert [index.add(code).tolist() for _ in range(3)] == [[2**62 - 1], [2**62], [2**62 + 1]]
 
 
 def test_metadata_of_data_frames():

@@ -86,6 +86,27 @@ def test_changes(inside, refuse, json_of):
     assert Index.open(inside / "i", mode="a").ids()[-1] == 1797 + 1596
 
 
+def test_a_backup_of_codes_without_a_row_is_built_again(inside, command, json_of):
+    """As after POST /v1/items without ``row``."""
+    build(json_of, inside / "i")
+    index = Index.open(inside / "i", mode="a")
+    index.add(index.codes_of([0, 1]), metadata={"row": [None, 7], "label": [3, None]})
+    command("index", "export", inside / "i", "--out", inside / "c.parquet")
+    json_of("index", "build", "--codes", inside / "c.parquet", "--out", inside / "again")
+    again, ids = Index.open(inside / "again"), index.ids()
+    assert again.metadata_of(ids).equals(index.metadata_of(ids))
+    np.testing.assert_array_equal(again.codes_of(ids), index.codes_of(ids))
+
+
+def test_an_id_keeps_its_spaces(inside, json_of):
+    index = Index(8)
+    index.add(np.zeros((3, 1), np.uint8), ["a", "a ", " a"])
+    index.save(inside / "i")
+    for typed, left in (('"a "', ["a", " a"]), ('" a"', ["a"])):
+        json_of("index", "remove", inside / "i", "--ids", typed)
+        assert sorted(Index.open(inside / "i").ids()) == sorted(left)
+
+
 def test_search_by_rows_and_by_codes(inside, succeed, json_of):
     build(json_of, inside / "i")
     where = ("--where", "label in (3, 5)")

@@ -118,6 +118,74 @@ def test_manifests_of_other_programs(whole, tmp_path, changes, said):
     assert said in str(caught.value)
 
 
+def forged(name, value):
+    """A change of the first segment's entry of a file, or of the segment itself."""
+
+    def change(manifest):
+        (manifest["segments"][0] if name in ("rows", "first") else manifest["segments"][0]["codes"])[name] = value
+
+    return change
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda manifest: manifest.pop("segments"),
+        lambda manifest: manifest.update(generation="3"),
+        lambda manifest: manifest.update(kept=[]) or manifest.update(options=None),
+        lambda manifest: manifest["kept"].update(dtype="object"),
+        lambda manifest: manifest["segments"][0].pop("codes"),
+        lambda manifest: manifest["segments"][0].pop("vectors"),
+        lambda manifest: manifest["segments"].append(None),
+        *(forged("xxh3", value) for value in ("", "0" * 15, "0" * 32, None)),
+        *(forged("file", value) for value in ("../index.json", 3)),
+        *(forged("bytes", value) for value in (None, -1, 1.5)),
+        *(forged("rows", value) for value in (None, "1500")),
+        forged("first", "x"),
+    ],
+)
+def test_manifests_whose_values_do_not_fit_are_refused(whole, tmp_path, change):
+    """Their checksum is right; too few checksums of blocks would give back memory that was never written."""
+    shutil.copytree(whole["flat"][0], tmp_path / "i")
+    manifest = json.loads((tmp_path / "i" / "index.json").read_text())
+    change(manifest)
+    manifest.pop("checksum")
+    (tmp_path / "i" / "index.json").write_text(json.dumps({**manifest, "checksum": checksum(manifest)}))
+    with pytest.raises(ValueError, match=r"^path is '.*', whose index\.json is damaged or not of an index; build"):
+        Index.open(tmp_path / "i")
+
+
+def test_files_that_take_the_place_of_others(whole, tmp_path):
+    for kind, name, other, said in (
+        ("flat", "metadata", "codes", "Arrow cannot read 00000001.0.codes.npy"),
+        ("ivf", "structure", "metadata", "FAISS cannot read 00000001.0.metadata.arrow"),
+        ("flat", "removed", "ids", "does not hold"),
+    ):
+        folder = tmp_path / name
+        shutil.copytree(whole[kind][0], folder)
+        (segment,) = json.loads((folder / "index.json").read_text())["segments"]
+        segment[name] = {"rows": 1500, **segment[other]}
+        rewrite(folder, segments=[segment])
+        with pytest.raises(DamagedIndexError, match=said):
+            Index.open(folder).verify()
+
+
+def test_a_link_is_not_written_through(tmp_path):
+    """Whoever can make one in the folder would choose a file of the user that is overwritten."""
+    build_index(CodeTable(np.eye(3, dtype=np.uint8), 24, np.arange(3)), tmp_path / "i")
+    mine = tmp_path / "mine"
+    mine.write_text("kept")
+    index = Index.open(tmp_path / "i", "a")
+    for name in ("index.json.new", f"{index.generation + 1:08d}.0.removed.npy"):
+        (tmp_path / "i" / name).symlink_to(mine)
+    index.remove([1])
+    assert mine.read_text() == "kept"
+    (tmp_path / "i" / "index.json").rename(tmp_path / "elsewhere")
+    (tmp_path / "i" / "index.json").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(FileExistsError, match="because a symbolic link is in its place"):
+        index.remove([2])
+
+
 @pytest.mark.parametrize(("name", "value"), [("model", "another"), ("next_id", 7)])
 def test_a_manifest_that_was_changed_by_hand(whole, tmp_path, refuse, name, value):
     shutil.copytree(whole["flat"][0], tmp_path / "i")

@@ -132,6 +132,7 @@ class TestSearch:
             {"row": np.int64(4)},
             {"id": ["sku 4", "sku 7, é", "sku 400"]},
             "10 <= row < 40 and even = true",
+            "row < 5 or (even = false and tags in (b, c)) or row between 50 and 70",
             "weight >= 0.5, seen > '1970-01-01 00:00:03', tags in (b, c)",
         ],
     )
@@ -165,9 +166,9 @@ class TestSearch:
                 with pytest.raises((ValueError, TypeError), match=said):
                     wrong(index)
         for where, said in (
-            ({"label": [1, None]}, "where wants 'label' to be None"),
             ("label != 1", "where has 'not in' for 'label', a column of int64"),
             ("label is null", "where has 'is null' for 'label', a column of int64"),
+            ("label = 1 or a title like t%", "where has 'like' for 'a title', a column of string"),
         ):
             with pytest.raises(ValueError, match=f"{said}, by which Milvus cannot filter"):
                 pair[0].search(code, 1, where=where)

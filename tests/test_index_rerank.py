@@ -52,13 +52,16 @@ def test_embeddings_as_int8(tmp_path, outputs, held, monkeypatch):
     table = CodeTable(pack(outputs), 12, np.arange(80))
     build_index(table, tmp_path / "i", metadata={}, vectors=x, store="int8")
     index = Index.open(tmp_path / "i", mode="a")
-    steps = np.abs(x).max(axis=0) / 127
-    assert (np.abs(index.vectors_of(range(80)) - x) <= steps / 2 * 1.001).all()
+    unit = x / np.linalg.norm(x, axis=1, keepdims=True)
+    steps = np.abs(unit).max(axis=0) / 127
+    assert (np.abs(index.vectors_of(range(80)) - unit) <= steps / 2 * 1.001).all()
     assert index.info()["kept"] == {"vectors": "embeddings", "dtype": "int8", "dim": 5}
     index.read_all()
-    index.add(pack(outputs[:2]), [90, 91], vectors=[[9, 0.001, -1, 999, 1], [0, 0, 0, 0, 0]])
-    wanted = [[127, 0.001 / steps[1], -1 / steps[2], 127, 1], [0, 0, 0, 0, 0]] * np.where(steps > 0, steps, 1)
-    for opened in (index, Index.open(tmp_path / "i", mode="a")):  # by the first scales, and no farther than they reach
+    steps[4] = steps.max()
+    index.add(pack(outputs[:2]), [90, 91], vectors=[[9, 0.1, -1, 999, 1], [0, 0, 0, 0, 0]])
+    wanted = np.array([[9, 0.1, -1, 999, 1], [0, 0, 0, 0, 0]]) / np.linalg.norm([9, 0.1, -1, 999, 1])
+    wanted *= np.minimum(1, 127 / np.abs(wanted[:1] / steps).max())
+    for opened in (index, Index.open(tmp_path / "i", mode="a")):  # by the first scales
         assert (np.abs(opened.vectors_of([90, 91]) - wanted) <= steps / 2 * 1.001).all()
         opened.read_all()
         opened.verify()
@@ -85,6 +88,39 @@ def test_the_weight_is_that_of_the_method(tmp_path, outputs, learns):
     unknown = build_index(table, tmp_path / "unknown", **kept)
     with pytest.raises(ValueError, match=r"^rerank is 'embeddings', and the index does not know whether labels"):
         unknown.search(pack(outputs[:2]), 5, **again)
+
+
+@pytest.mark.parametrize(("store", "near"), [("embeddings", 1e-3), ("int8", 0.02)])
+def test_cosines_are_right_at_every_scale(store, near):
+    """float16 holds numbers from 6e-8 to 65,504 alone, and float32 squares of numbers from 1e-22 to 1e19."""
+    rng = np.random.default_rng(7)
+    x, asked = rng.normal(size=(60, 16)), rng.normal(size=(3, 16))
+    scales = 10.0 ** np.array([-37, -30, -8, -6, 0, 4, 6, 18, 30, 37])
+    for rows in (*(x * scale for scale in scales), x * np.tile(scales, 6)[:, None]):
+        index = Index(8, vectors=store, learns_classes=False)
+        index.add(np.zeros((60, 1), np.uint8), vectors=rows.astype(np.float32))
+        for scale in (1e-30, 1, 1e30):
+            found = index.search(np.zeros((3, 1), np.uint8), 60, embeddings=asked * scale, rerank="embeddings")
+            exact = np.take_along_axis(cosine_distances(asked, x), found.ids, 1)
+            np.testing.assert_allclose(found.distances, exact, atol=near)
+    index = Index(8, vectors="embeddings")
+    index.add(np.zeros((2, 1), np.uint8), vectors=[[1e-8, 0], [7.5, 0.5]])
+    assert index.vectors_of([0, 1]).tolist() == [[1, 0], [7.5, 0.5]]  # what float16 holds stays
+
+
+def test_outputs_are_compared_at_every_scale():
+    rng = np.random.default_rng(8)
+    codes, outputs = rng.integers(0, 256, (5000, 2), dtype=np.uint8), rng.normal(size=(4, 16)).astype(np.float32)
+    differ = (np.unpackbits(codes, axis=1) == 1)[None] != (outputs >= 0)[:, None]
+    nearest = np.sort((differ * np.abs(outputs.astype(float))[:, None]).sum(axis=2), axis=1)[:, :9]
+    for kind in ("flat", "ivf"):
+        index = Index(16, kind, options={"nprobe": 70} if kind == "ivf" else None)
+        index.add(codes)
+        for power in (-120, 0, 120):
+            found = index.search(outputs=np.ldexp(outputs, power), k=9)
+            np.testing.assert_allclose(np.ldexp(found.distances, -power), nearest, rtol=1e-6)
+    with pytest.raises(ValueError, match=r"^outputs has too large a sum of absolute numbers in row 1; scale the row$"):
+        index.search(outputs=outputs * np.array([[1], [1e38], [1], [1]]))
 
 
 def test_candidates_of_outputs_are_those_of_the_outputs(outputs):

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import operator
+import random
 
 import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.faults.filters import tried
 
 from lbhash.index import Index
-from lbhash.index.where import conditions
+from lbhash.index.where import Either, conditions
 
 CODE = np.zeros((1, 1), np.uint8)
 
@@ -30,6 +32,11 @@ CODE = np.zeros((1, 1), np.uint8)
         ("a title == made in China!", [("a title", "in", ["made in China!"])]),
         ("\"a 'b\" = 'it''s' and x = don't", [("a 'b", "in", ["it's"]), ("x", "in", ["don't"])]),
         ("isnull = android, day >= 2024-01-31", [("isnull", "in", ["android"]), ("day", ">=", ["2024-01-31"])]),
+        ("price between 20 and 50", [("price", ">=", ["20"]), ("price", "<=", ["50"])]),
+        (
+            "a <> b and (c like %x_ and d Not  Like 'y')",
+            [("a", "not in", ["b"]), ("c", "like", ["%x_"]), ("d", "not like", ["y"])],
+        ),
         ({"a": 1, "b": np.array([2, 3])}, [("a", "in", [1]), ("b", "in", [2, 3])]),
         (None, []),
     ],
@@ -38,9 +45,29 @@ def test_what_a_filter_means(text, meant):
     assert [(name, how, list(values)) for name, how, values in conditions(text)] == meant
 
 
+def test_or_and_parentheses():
+    a, b, c, d = (conditions(f"{name} = 1")[0] for name in "abcd")
+    assert conditions("a=1 or b=1 and c=1, d=1") == [Either([[a], [b, c, d]])]
+    assert conditions("(a=1 or(b=1))and c=1 and(d=1)") == [Either([[a], [b]]), c, d]
+    assert conditions("a=1 and (b=1 or (c=1 and (d=1 or a=1)))") == [a, Either([[b], [c, Either([[d], [a]])]])]
+    assert conditions(f"{'(' * 16}a=1{')' * 16}") == [a]
+
+
 @pytest.mark.parametrize(
     "text",
     [
+        *(
+            "a = b or",
+            "or a = b",
+            "(a = b",
+            "a = b)",
+            "()",
+            "a = b (c = d)",
+            "not (a = b)",
+            "a between 1, 2",
+            "a between 1",
+        ),
+        *("a in (b or c)", "a like", "a = I like it", f"{'(' * 17}a=1{')' * 17}", "(" * 5000),
         *("", "label", "label=", "label=3,5", "label=Shoes, size 3", "a = salt and pepper", "a=1,", "a = b = c", "and"),
         *("1 < a > 2", "a in ()", "a in (b", "a = (b)", "a = 'b", "a ! b", "'a' b = 1", "is null", "a < > b"),
     ],
@@ -89,6 +116,47 @@ def test_a_text_keeps_what_a_loop_keeps(rows, number, other, words, sign, quote)
         kept = [row for row, cells in enumerate(rows) if passes(*cells)]
         assert index.search(CODE, len(rows), where=text).ids.tolist() == [kept], text
         assert index.range_search(CODE, 0, where=text).ids.tolist() == kept
+
+
+def test_columns_of_all_types_are_filtered_as_python_compares_them():
+    """The attack ``filters``, which goes on for minutes, for some seconds."""
+    ended = [tried(random.Random(f"columns {number}")) for number in range(600)]
+    assert [what for outcome, what in ended if outcome not in ("survived", "refused")] == []
+    assert sum(outcome == "survived" for outcome, _ in ended) > 200
+
+
+def test_values_are_compared_and_not_their_bits():
+    columns = {
+        "c": [0.0, -0.0, 1.0, None, float("nan")],
+        "flag": [True, False, None, True, False],
+        "u": pa.array([2**64 - 1, 0, None, 1, 2], pa.uint64()),
+        "l": [[1, None], None, [2], [], [3]],
+        "d": pa.DictionaryArray.from_arrays(pa.array([0, 1, 0, None, 0]), pa.array(["x", None])),
+    }
+    index = Index(8)
+    index.add(np.zeros((5, 1), np.uint8), None, columns)
+    for where, rows in (
+        ("c = 0", [0, 1]),
+        ("c != 0", [2, 4]),
+        ({"c": float("nan")}, [4]),
+        ("c < 5", [0, 1, 2]),
+        ({"flag": True}, [0, 3]),
+        ({"u": 2**64 - 1}, [0]),
+        ("u = 18446744073709551615 or flag = false and c > 0", [0]),
+        ("d is null", [1, 3]),
+        ("d like X or d like '_'", [0, 2, 4]),
+        ("l = 1 or (c is null and l is not null)", [0, 3]),
+    ):
+        assert index.search(CODE, 5, where=where).ids.tolist() == [rows], where
+    for where, said in (
+        ({"flag": 2}, r"where wants 'flag' to be 2; the column holds bool$"),
+        ({"u": True}, r"where wants 'u' to be True; the column holds uint64$"),
+        ({"u": 0.5}, r"where wants 'u' to be 0.5; the column holds uint64$"),
+        ({"l": None}, r"where wants 'l' to be None; the column holds int64; a text may say 'is null'$"),
+        ("c like 1%", r"where wants 'c' to be like '1%'; the column holds double$"),
+    ):
+        with pytest.raises(ValueError, match=said):
+            index.search(CODE, 5, where=where)
 
 
 def test_the_columns_and_their_types_are_named():

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 from threading import Barrier, get_ident
@@ -14,6 +15,7 @@ from lbhash.codes import pack
 from lbhash.models.encoder import load_encoder
 from lbhash.models.folder import PICKLES, check_model_folder
 from lbhash.models.hash_model import HashModel
+from lbhash.utils.checksums import with_checksum
 
 MODEL_FILES = {"README.md", "config.json", "model.safetensors"}
 
@@ -283,6 +285,31 @@ def test_weights_that_do_not_fit(saved, tmp_path):
     made(classifier=2).save(tmp_path / "other")
     shutil.copy(tmp_path / "other" / "model.safetensors", saved)
     one_line(saved, "which could not be loaded", "they are of two models, or a save was cut short")
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"hidden": 7}, "for the weight head.0.bias they have (7, 'float32') and (6, 'float32')"),
+        ({"hidden": 0}, "for the weight head.0.bias they have none and (6, 'float32')"),
+        ({"dim": 4}, "they have (6, 4, 'float32') and (6, 5, 'float32')"),
+        ({"bits": 11.0}, "bits is 11.0; it must be an integer"),
+        ({"posterior": {"classes": 3}}, "posterior is {'classes': 3}; it must have classes and several"),
+        ({"metadata": []}, "metadata is []; it must be an object"),
+    ],
+)
+def test_layouts_that_do_not_fit_the_weights(saved, change, said):
+    config = json.loads((saved / "config.json").read_text())
+    del config["checksum"]
+    (saved / "config.json").write_text(json.dumps(with_checksum(config | {"posterior": None} | change)))
+    one_line(saved, "which could not be loaded", said)
+
+
+def test_a_weight_of_one_row_is_not_taken_for_all(saved):
+    model = made(hidden=6)
+    model.weights["head.2.weight"] = model.weights["head.2.weight"][:1]
+    model.save(saved)
+    one_line(saved, "for the weight head.2.weight they have (11, 6, 'float32') and (1, 6, 'float32')")
 
 
 def test_missing_files(saved, tmp_path):

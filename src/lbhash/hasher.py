@@ -39,7 +39,7 @@ from lbhash.utils.files import check_folder
 from lbhash.utils.labels import class_array, has_label, read_labels, rows_with_label
 from lbhash.utils.names import Guessed, refusing_others, telling, unknown_name
 from lbhash.utils.system import TRAINING, check_packages
-from lbhash.utils.validation import check_choice, check_filled, check_int, check_same_rows
+from lbhash.utils.validation import check_choice, check_filled, check_int, check_same_rows, refusing
 
 if TYPE_CHECKING:
     from lbhash.centers.targets import Confusion
@@ -266,7 +266,10 @@ class Hasher(_Attributes, metaclass=Guessed):
             known |= {"hidden": layout.hidden, "dropout": layout.dropout}
         hasher = cls(layout.bits, **grouped(**known))
         hasher.model_, hasher._folder, hasher._backbone = model, str(directory), None
-        hasher.classes_ = class_array(model.metadata.get("classes", []))
+        with refusing(
+            f"model is {str(directory)!r}, whose classes cannot be read", OverflowError, TypeError, ValueError
+        ):
+            hasher.classes_ = class_array(model.metadata.get("classes", []))
         hasher.method_, hasher.n_features_in_ = hasher.method, model.dim
         return hasher
 

@@ -52,11 +52,14 @@ def table(results: dict[str, dict]) -> str:
 
 GROUPS = {
     "disk": "full and read-only disks",
+    "filters": "filters over all types",
     "flip": "damaged files",
+    "forged": "forged manifests and models",
     "http": "abuse of the service",
     "images": "damaged images",
     "kill": "`kill -9` of a command",
     "memory": "small files that ask for much memory",
+    "vectors": "vectors from 1e-37 to 1e38",
     "writers": "four writers of one index",
 }
 """What the first word of an attack's name stands for."""

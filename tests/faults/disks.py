@@ -86,8 +86,9 @@ def starve(run: Run, refuse: Callable[[Any, Path, Material], Any], disk: Path) -
             if writing.before is not None and (left := writing.look(there)) != old:
                 run.count("wrong", f"{what}: not the old state: {short(left)}")
                 continue
-            if "None" in done.line or not any(word in done.line for word in ("space", "large", "Read-only", "denied")):
-                run.count("crashed", f"{what}: a line that does not say what is wrong: {done.line}")
+            said = any(word in done.line for word in ("space", "large", "Read-only", "denied"))
+            if "None" in done.line or str(there) not in done.line or not said:
+                run.count("crashed", f"{what}: a line that does not say what is wrong, or where: {done.line}")
                 continue
             again = material.program(*writing.arguments, *writing.again, here=there)
             if again.status:

@@ -245,8 +245,10 @@ def _codes_of(table: pa.Table, file: Path, name: str) -> CodeTable:
     codes = np.concatenate(parts).reshape(len(table), width)
     label = next((one for one in ("label", "labels") if one in table.column_names), None)
     labels = None if label is None else read_labels(table[label], f"labels of {name}")
-    rows = table["row"].to_numpy() if "row" in table.column_names else np.arange(len(codes))
-    extra = table.drop_columns([name for name in OWN_COLUMNS if name in table.column_names])
+    numbered = "row" in table.column_names and pa.types.is_integer(table["row"].type) and not table["row"].null_count
+    rows = table["row"].to_numpy() if numbered else np.arange(len(codes))
+    own = [name for name in OWN_COLUMNS if name != "row" or numbered]  # an index may have codes without a row
+    extra = table.drop_columns([name for name in own if name in table.column_names])
     columns = extra.replace_schema_metadata(None) if extra.column_names else None
     made = CodeTable(codes, 8 * width if stated is None else stated, rows, None, str(model), columns)
     return made if labels is None else replace(made, labels=labels.numbers, class_names=labels.classes)

@@ -53,17 +53,25 @@ class Found(NamedTuple):
 
 
 class Asked:
-    """Queries by real outputs: ``outputs``, ``float32 [n, bits]``, and their signs as ``codes``."""
+    """Queries by real outputs: ``outputs``, ``float32 [n, bits]``, and their signs as ``codes``.
+
+    ``padded``, ``float32 [n, 8 · bytes]``, has the outputs divided by ``sizes``, ``[n]``, so that FAISS computes with
+    numbers up to 1.
+    """
 
     def __init__(self, outputs: npt.NDArray[np.float32]) -> None:
         self.outputs, self.codes = outputs, pack_outputs(outputs)
         self.padded = np.zeros((len(outputs), 8 * self.codes.shape[1]), np.float32)
-        self.padded[:, : outputs.shape[1]] = outputs
+        powers = np.frexp(np.abs(outputs).max(axis=1, initial=0))[1]
+        self.padded[:, : outputs.shape[1]] = np.ldexp(outputs, -powers[:, None])
+        self.sizes = np.ldexp(1.0, powers)
 
     @cached_property
     def weights(self) -> Floats:
         """What each bit counts, ``float64 [n, 8 · bytes]``; padding counts nothing."""
-        return np.abs(self.padded, dtype=np.float64)
+        found = np.zeros(self.padded.shape)
+        found[:, : self.outputs.shape[1]] = np.abs(self.outputs)
+        return found
 
     def __len__(self) -> int:
         return len(self.outputs)

@@ -15,7 +15,7 @@ from lbhash.codes.real import Asked, check_outputs, outputs_bits
 from lbhash.data.readers import check_embeddings
 from lbhash.evaluation.metrics import average_precision, recall_at
 from lbhash.evaluation.ranking import Ranking, distance_counts, ranking_of
-from lbhash.utils.arrays import as_numbers
+from lbhash.utils.arrays import as_numbers, unit_rows
 from lbhash.utils.validation import check_filled, check_ints
 
 NEIGHBORS = (10, 100)
@@ -228,13 +228,6 @@ def expected_recall(
     found = (of_wanted < last).sum(axis=1) + (of_wanted == last).sum(axis=1) * (k - nearer) / tied
     recall: npt.NDArray[np.float64] = found / wanted.shape[1]
     return recall
-
-
-def unit_rows(rows: npt.NDArray) -> npt.NDArray[np.float32]:
-    """Return rows scaled to length 1, ``float32 [n, dim]``; rows of zeros stay."""
-    rows = np.asarray(rows, np.float32)
-    lengths = np.linalg.norm(rows, axis=1, keepdims=True)
-    return np.divide(rows, lengths, out=np.zeros_like(rows), where=lengths > 0)
 
 
 def _candidates(ranking: Ranking) -> int:

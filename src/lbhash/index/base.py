@@ -23,7 +23,7 @@ from lbhash.codes.io import check_one_model, code_column
 from lbhash.index.ids import ID, Ids, Names, UnknownIdError, are_texts, arrow_of, check_ids, numbers_of
 from lbhash.index.rerank import check_real, reranked
 from lbhash.index.results import By, Neighbors, SearchResult, Within
-from lbhash.index.where import Condition, Where, conditions
+from lbhash.index.where import Filter, Where, conditions
 from lbhash.utils.names import Guessed
 from lbhash.utils.validation import check_choice, check_int, check_type
 
@@ -33,11 +33,11 @@ Columns: TypeAlias = pa.Table | Mapping[str, Sequence[Any]] | Any
 MaybeArray: TypeAlias = npt.ArrayLike | None
 Options: TypeAlias = Mapping[str, Any] | None
 
-Filter: TypeAlias = Sequence[Condition]
-"""The conditions of a filter, all of which a code must fulfil."""
-
 OptionRanges = Mapping[str, tuple[int | None, int]]
 """The options of a kind by name: the default value (if None, it follows from the number of codes) and the smallest."""
+
+HIGH = 2**62
+"""Ids from here on, such as hashes, do not move the next automatic id: there would soon be none left."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class State:
     """What an index holds between two changes: ``schema`` has the columns of the metadata, once there are codes.
 
     Texts as ids are its first column, ``id``. ``build`` and ``generation`` are the index's (``Index``), and ``next_id``
-    is larger than every integer that was an id.
+    is larger than every integer below ``HIGH`` that was an id.
     """
 
     build: str = ""
@@ -92,9 +92,12 @@ class State:
             return names
         if self.texts:
             raise ValueError("ids is None, and the ids of the index are texts; give one for each code")
-        if self.next_id + count > 2**63:
-            raise ValueError("ids is None, and no ids are left above the largest of the index; give others")
         return np.arange(self.next_id, self.next_id + count)
+
+    def next_after(self, numbers: Ids) -> int:
+        """Return ``next_id`` after codes with these ids are added."""
+        counted = numbers[numbers < max(HIGH, self.next_id + len(numbers))]
+        return max(self.next_id, int(counted.max(initial=-1)) + 1)
 
 
 class Rows(NamedTuple):
@@ -190,9 +193,10 @@ class BaseIndex(ABC, metaclass=_Guessed):
         Args:
             codes: ``uint8 [n, ceil(bits / 8)]``.
             ids: integers or texts, ``[n]``, none of which the index has. If None, they continue after the largest
-                integer that it ever had.
+                integer below 2^62 that it ever had.
             metadata: columns of n values each, as a mapping, a table of Arrow, or a data frame. The first codes that
-                are added set their names and types.
+                are added set their names and types. ``label`` holds integers, texts or Booleans, or ``labels`` lists
+                of them.
             vectors: ``[n, dim]``, if the index stores vectors.
 
         Raises:
@@ -250,7 +254,7 @@ class BaseIndex(ABC, metaclass=_Guessed):
                 the bits in which they differ.
             embeddings: of the queries, ``[n, dim]``, for re-ranking by them.
             where: return only codes with these metadata or ids: a mapping from columns to a value or a list of
-                values, such as ``{"label": [3, 5]}``; or a text, such as ``"20 <= price < 50 and color in (red,
+                values, such as ``{"label": [3, 5]}``; or a text, such as ``"20 <= price < 50 or color in (red,
                 blue)"`` (``lbhash.index.where``). In a column of lists, one value of the list must pass. A search with
                 a filter is exact for every kind of index.
             rerank: order the nearest ``candidates`` by the vectors that the index stores: "embeddings", or "outputs".
@@ -272,6 +276,10 @@ class BaseIndex(ABC, metaclass=_Guessed):
             rows = check_real(outputs, "outputs")
             if rows.shape[1] != self.bits:
                 raise ValueError(f"outputs has {rows.shape[1]} numbers a row; the codes have {self.bits} bits")
+            with np.errstate(over="ignore"):
+                if np.isinf(farthest := np.abs(rows).sum(axis=1)).any():
+                    row = int(farthest.argmax())
+                    raise ValueError(f"outputs has too large a sum of absolute numbers in row {row}; scale the row")
             found = self._search_outputs(rows, count, chosen)
         else:
             assert codes is not None
@@ -305,7 +313,10 @@ class BaseIndex(ABC, metaclass=_Guessed):
         return table if ID in table.column_names else table.add_column(0, ID, arrow_of(names))
 
     def vectors_of(self, ids: npt.ArrayLike) -> npt.NDArray:
-        """Return the stored vectors of m ids, ``[m, dim]`` of float16 or uint8; float32 if they are stored as int8."""
+        """Return the stored vectors of m ids, ``[m, dim]`` of float16 or uint8.
+
+        If they are stored as int8, they are float32, of length 1 or less.
+        """
         if not self.vectors:
             how = "make one with vectors='embeddings' or 'int8'"
             raise ValueError(f"index of kind {self.kind} stores no vectors; {how}")

@@ -59,7 +59,7 @@ class Blocks:
         if count == self.count:
             return found, np.full(len(asked), np.inf)
         sums = np.abs(asked.padded).sum(axis=1, dtype=np.float64)
-        return found, (sums - similar[:, -1] - _error(asked.padded)) / 2
+        return found, (sums - similar[:, -1] - _error(asked.padded)) / 2 * asked.sizes
 
 
 def quantizer(bits: int) -> Any:

@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 import xxhash
 
+from lbhash.utils.files import naming
 from lbhash.utils.memory import available_memory
 
 Entry = dict[str, Any]
@@ -49,7 +50,7 @@ class DamagedIndexError(ValueError):
 def write_new(path: Path, write: Callable[[BinaryIO], object]) -> Entry:
     """Write a file by ``write(opened)``, wait until it is on the disk, and return its entry."""
     path.unlink(missing_ok=True)  # what a killed writer left is not written over: somebody may have it open
-    with path.open("x+b") as opened:
+    with naming(path, RuntimeError), path.open("x+b") as opened:
         write(opened)
         opened.flush()
         os.fsync(opened.fileno())

@@ -86,8 +86,8 @@ def check_ids(ids: npt.ArrayLike, count: int | None = None, *, repeat: bool = Fa
         order = np.argsort(numbers, kind="stable")
         if (twice := np.flatnonzero(np.diff(numbers[order]) == 0)).size:
             one, other = names[order[twice[0] : twice[0] + 2]].tolist()
-            how = "twice" if one == other else f"and {other!r}, whose hashes are equal"
-            raise ValueError(f"ids holds {one!r} {how}; every code must have an id of its own")
+            how = "twice; give it once" if one == other else f"and {other!r}, whose hashes are equal; rename one"
+            raise ValueError(f"ids holds {one!r} {how}")
     return names
 
 

@@ -58,6 +58,11 @@ class Lists:
     def __len__(self) -> int:
         return self._index.nlist
 
+    @property
+    def count(self) -> int:
+        """The number of codes."""
+        return self._index.ntotal
+
     def probe(self, count: int) -> None:
         """Let searches look through so many lists from now on."""
         self._index.nprobe = count

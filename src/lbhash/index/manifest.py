@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from lbhash.index.files import Entry
-from lbhash.utils.files import folder_with, sync
+from lbhash.index.files import BLOCK, Entry
+from lbhash.utils.files import folder_with, sync, write_text
 from lbhash.utils.serialization import read_versioned
 
 NAME = "index.json"
@@ -27,7 +26,7 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     source = f"path is {str(folder)!r}"
     content = (folder_with(folder, "path", "a folder that holds an index", NAME) / NAME).read_bytes()
     manifest = read_versioned(content, FORMAT, VERSION, source, "build the index again")
-    if manifest is not None and manifest.pop("checksum", "") == checksum(manifest):
+    if manifest is not None and manifest.pop("checksum", "") == checksum(manifest) and _well_formed(manifest):
         return manifest
     raise ValueError(f"{source}, whose {NAME} is damaged or not of an index; build the index again")
 
@@ -35,15 +34,39 @@ def read_manifest(folder: Path) -> dict[str, Any]:
 def write_manifest(folder: Path, manifest: dict[str, Any]) -> None:
     """Commit a change, as the only writer: once the new manifest is renamed, the folder holds the new index."""
     manifest = {"format": FORMAT, "version": VERSION, **manifest}
-    temporary = folder / f"{NAME}.new"
-    with temporary.open("w", encoding="utf-8") as opened:
-        json.dump({**manifest, "checksum": checksum(manifest)}, opened, indent=1)
-        opened.write("\n")
-        opened.flush()
-        os.fsync(opened.fileno())
-    sync(folder)
-    os.replace(temporary, folder / NAME)
-    sync(folder)
+    sync(folder)  # the names of the files that it names
+    write_text(folder / NAME, json.dumps({**manifest, "checksum": checksum(manifest)}, indent=1) + "\n")
+
+
+def _well_formed(manifest: dict[str, Any]) -> bool:
+    """Return whether the values are of the types, and the lists as long, as reading an index relies on.
+
+    A checksum that is right does not tell: whoever can write to the folder can make one.
+    """
+    try:
+        kept = manifest["kept"] or {}
+        counts = [manifest["bits"], manifest["generation"], manifest["next_id"], kept.get("dim", 1)]
+        texts = [manifest["model"], manifest["build"], manifest["schema"] or "", kept.get("scales", "")]
+        right = {"kind", "learns_classes"} <= manifest.keys() and isinstance(manifest["options"], dict)
+        right &= kept.get("dtype", "float16") in ("float16", "int8", "uint8")
+        if "dim" in kept:  # four bytes for each number, in base64
+            right &= len(texts[-1]) == (-(-4 * kept["dim"] // 3) * 4 if kept["dtype"] == "int8" else 0)
+        for segment in manifest["segments"]:
+            needed = ["codes"] + ["vectors"] * ("dim" in kept) + ["sizes", "positions"] * ("distinct" in segment)
+            files = [segment[name] for name in FILES if name in segment or name in needed]
+            counts += [segment["rows"], segment.get("distinct", 0), abs(segment.get("first", 0))]
+            counts += [file["bytes"] for file in files]
+            counts += [segment["removed"]["rows"]] if "removed" in segment else []
+            if "structure" in segment:
+                probes = segment["probes"]
+                counts += [probes["nprobe"], probes["nlist"], probes["rows"], int(probes["recall"])]
+            for file in files:
+                right &= _DATA_FILE.fullmatch(file["file"]) is not None
+                right &= len(file["xxh3"]) == 16 * -(-file["bytes"] // BLOCK)
+        numbers = all(type(count) is int and 0 <= count <= 2**63 for count in counts)
+        return right and numbers and all(isinstance(text, str) for text in texts)
+    except (AttributeError, KeyError, OverflowError, TypeError, ValueError):
+        return False
 
 
 def identity_of(folder: Path) -> tuple[str, int]:
@@ -71,7 +94,7 @@ def sweep(folder: Path) -> None:
     segments = read_manifest(folder)["segments"] if (folder / NAME).exists() else []
     named = {file["file"] for segment in segments for file in files_of(segment)}
     for file in folder.iterdir():
-        if file.name == f"{NAME}.new" or (_DATA_FILE.fullmatch(file.name) and file.name not in named):
+        if _DATA_FILE.fullmatch(file.name) and file.name not in named:
             with suppress(OSError):  # on Windows open files cannot be removed; the next writer tries again
                 file.unlink()
 

@@ -1,17 +1,18 @@
-"""Attributes: columns that an index has for its codes, and filters over them."""
+"""Metadata: columns that an index has for its codes, and filters over them."""
 
 from __future__ import annotations
 
 import base64
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lbhash.index.base import Columns, Filter, State
+from lbhash.index.base import Columns, State
 from lbhash.index.ids import ID, Names, are_texts
-from lbhash.index.where import Condition
+from lbhash.index.where import Condition, Either, Filter, each
 from lbhash.utils.validation import check_same_rows, check_type, refusing
 
 RESERVED = (ID, "code")
@@ -21,8 +22,8 @@ RESERVED = (ID, "code")
 def as_table(metadata: Columns | None, names: Names, state: State) -> pa.Table:
     """Return the metadata of the codes with these ids as a table, whose first column is the ids if they are texts.
 
-    It is a ``ValueError`` if a column has another length, a reserved name, values of several kinds, or does not fit the
-    index.
+    It is a ``ValueError`` if a column has another length, a reserved name, values of several kinds or such as a
+    search could not return, or does not fit the index.
     """
     if hasattr(metadata, "iloc"):  # a data frame of pandas
         with refusing("metadata must hold values of one type in each column", pa.ArrowException, TypeError):
@@ -53,11 +54,45 @@ def as_table(metadata: Columns | None, names: Names, state: State) -> pa.Table:
             raise ValueError(f"metadata has the columns {given}; the index has {wanted}, and they must be the same")
         schema = pa.schema(state.metadata)
         table = pa.Table.from_arrays([_cast(table[field.name], field) for field in schema], schema=schema)
+    for name, column in zip(table.column_names, table.columns, strict=True):
+        _check_readable(name, column)
     if are_texts(names):
         table = pa.table(
             {ID: pa.array(names, pa.string()), **dict(zip(table.column_names, table.columns, strict=True))}
         )
     return table.combine_chunks()
+
+
+def _check_readable(name: str, column: pa.ChunkedArray) -> None:
+    """Raise ``ValueError`` if a column holds what a search could not return, or ``label`` what is no label."""
+    import pyarrow.compute as pc
+
+    said, leaves = f"metadata {name!r} holds {column.type}", _leaves(column.type)
+    (label, *rest), types = leaves, pa.types
+    known = (types.is_integer, types.is_string, types.is_large_string, types.is_boolean, types.is_null)
+    if name in ("label", "labels") and (rest or not any(fits(label) for fits in known)):
+        raise ValueError(f"{said}; labels must be integers, texts or Booleans; give the column another name")
+    try:
+        column.validate(full=True)
+    except pa.ArrowException:
+        raise ValueError(f"{said}, of which a text is not UTF-8") from None
+    if any(types.is_temporal(kind) for kind in leaves):
+        whole = types.is_nested(column.type) or types.is_dictionary(column.type) or types.is_duration(column.type)
+        try:  # nanoseconds need pandas, unless there are none
+            if whole or types.is_interval(column.type) or getattr(column.type, "unit", "") == "ns":
+                column.to_pylist()
+            else:
+                pc.min_max(column).as_py()
+        except (pa.ArrowException, OverflowError, ValueError):
+            raise ValueError(f"{said}, of which Python does not know a time or the time zone") from None
+
+
+def _leaves(kind: pa.DataType) -> list[pa.DataType]:
+    """Return the types of the values of a column, of lists and structures those inside."""
+    if pa.types.is_dictionary(kind):
+        return _leaves(kind.value_type)
+    inside = [_leaves(kind.field(place).type) for place in range(kind.num_fields)]
+    return [leaf for leaves in inside for leaf in leaves] if inside else [kind]
 
 
 def schema_to_text(schema: pa.Schema | None) -> str | None:
@@ -66,23 +101,37 @@ def schema_to_text(schema: pa.Schema | None) -> str | None:
 
 
 def schema_from_text(text: str | None) -> pa.Schema | None:
-    """Return the schema that ``schema_to_text`` wrote."""
-    return pa.ipc.read_schema(pa.py_buffer(base64.b64decode(text))) if text else None
+    """Return the schema that ``schema_to_text`` wrote; ``ValueError`` if it is damaged."""
+    with refusing("index is damaged: its schema cannot be read", pa.ArrowException, OSError, ValueError):
+        return pa.ipc.read_schema(pa.py_buffer(base64.b64decode(text))) if text else None
 
 
 def check_where(where: Filter, schema: pa.Schema | None) -> None:
     """Raise ``ValueError`` if a filter names a column that does not exist; without codes, there may be any."""
-    for name, *_ in where:
+    for name, *_ in each(where):
         if schema is not None and name not in (ID, *schema.names):
             known = ", ".join(f"{field.name} ({field.type})" for field in schema) or "none"
             raise ValueError(f"where names the column {name!r}; the index has {known}")
 
 
-def selected(column: pa.ChunkedArray, condition: Condition) -> npt.NDArray[np.bool_]:
+def passing(where: Filter, column: Callable[[str], pa.ChunkedArray]) -> npt.NDArray[np.bool_] | np.bool_:
+    """Return which rows pass a filter, ``bool [n]``, or true if it has no condition; ``column`` returns one by name."""
+    found: npt.NDArray[np.bool_] | np.bool_ = np.True_
+    for one in where:
+        if isinstance(one, Either):
+            found = found & np.any([passing(choice, column) for choice in one.choices], axis=0)
+        else:
+            found = found & _selected(column(one.column), one)
+    return found
+
+
+def _selected(column: pa.ChunkedArray, condition: Condition) -> npt.NDArray[np.bool_]:
     """Return which rows of a column fulfil a condition, ``bool [n]``."""
     import pyarrow.compute as pc
 
     name, how, _ = condition
+    if pa.types.is_dictionary(column.type):  # whose values may be missing too
+        column = column.cast(column.type.value_type)
     known = column.is_valid().to_numpy()
     if how in ("is null", "is not null"):
         return known if how == "is not null" else ~known
@@ -93,7 +142,7 @@ def selected(column: pa.ChunkedArray, condition: Condition) -> npt.NDArray[np.bo
             found[pc.list_parent_indices(lists).to_numpy()[_passes(pc.list_flatten(lists), how, choices)]] = True
         else:
             found = _passes(column, how, choices)
-        return known & ~found if how == "not in" else found
+        return known & ~found if how.startswith("not") else found
     except pa.ArrowException:
         raise ValueError(f"where names {name!r}, a column of {column.type}, which no filter can compare") from None
 
@@ -102,25 +151,56 @@ def _passes(values: pa.Array | pa.ChunkedArray, how: str, choices: pa.Array) -> 
     """Return which values are among the choices, or so beside the only choice; a missing one is not."""
     import pyarrow.compute as pc
 
+    if pa.types.is_dictionary(values.type):
+        values = values.cast(values.type.value_type)
     values = values.cast(choices.type)
     compared = {"<": pc.less, "<=": pc.less_equal, ">": pc.greater, ">=": pc.greater_equal}
-    found = compared[how](values, choices[0]) if how in compared else pc.is_in(values, value_set=choices)
+    if how in compared:
+        found = compared[how](values, choices[0])
+    elif how.endswith("like"):
+        found = pc.match_like(values, choices[0].as_py())
+    else:
+        if pa.types.is_floating(choices.type):  # which Arrow looks up by their bits: −0.0 becomes 0.0
+            values, choices = pc.add(values, 0.0), pc.add(choices, 0.0)
+        found = pc.is_in(values, value_set=choices)
     return pc.fill_null(found, False).to_numpy(zero_copy_only=False)
 
 
 def wanted_values(kind: pa.DataType, condition: Condition) -> pa.Array:
     """Return the values of a condition on a column, or on the lists in it, in the type that they are compared in.
 
-    This is the column's own type; of a dictionary that of its values.
+    This is the column's own type; of a dictionary that of its values, and float64 of floats. A value that this type
+    does not hold is a ``ValueError``.
     """
     name, how, values = condition
     kind = kind.value_type if is_list(kind) else kind
     kind = kind.value_type if pa.types.is_dictionary(kind) else kind
+    texts = [str(value) for value in values if isinstance(value, str) or _is_amount(value, kind)]
+    others = [value for value in values if not (isinstance(value, str) or _is_amount(value, kind))]
+    floats = pa.types.is_floating(kind)
     try:
-        return pa.array(values).cast(kind)
-    except (pa.ArrowException, OverflowError):
+        if how.endswith("like") and not (pa.types.is_string(kind) or pa.types.is_large_string(kind)):
+            raise ValueError
+        read = pa.array(others, pa.float64() if floats else kind)
+        if any(isinstance(value, bool) != pa.types.is_boolean(kind) for value in others) or read.null_count:
+            raise ValueError
+        if not floats and read.to_pylist() != others:  # Arrow rounds some, and drops time zones
+            raise ValueError
+        found = pa.concat_arrays([read, pa.array(texts, pa.string()).cast(read.type)]) if texts else read
+        if floats:
+            wide, found = found.to_numpy(), found.cast(kind).cast(found.type)
+            if not ((np.isinf(wide) == np.isinf(found)) & ((wide == 0) == (found.to_numpy() == 0))).all():
+                raise ValueError
+        return found
+    except (pa.ArrowException, OverflowError, TypeError, ValueError):
         said = f"{how} " * (how != "in") + repr(values[0] if len(values) == 1 else values)
-        raise ValueError(f"where wants {name!r} to be {said}; the column holds {kind}") from None
+        hint = "; a text may say 'is null'" if None in values else ""
+        raise ValueError(f"where wants {name!r} to be {said}; the column holds {kind}{hint}") from None
+
+
+def _is_amount(value: Any, kind: pa.DataType) -> bool:
+    """Return whether a value is a float for a column of decimals, which Arrow reads as a text only."""
+    return isinstance(value, float) and pa.types.is_decimal(kind)
 
 
 def is_list(kind: pa.DataType) -> bool:

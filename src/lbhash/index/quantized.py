@@ -1,4 +1,4 @@
-"""Vectors as int8: a byte a number, by a scale for each dimension."""
+"""Vectors as int8: their directions, a byte a number, by a scale for each dimension."""
 
 from __future__ import annotations
 
@@ -7,18 +7,24 @@ import base64
 import numpy as np
 import numpy.typing as npt
 
+from lbhash.utils.arrays import largest_of, unit_rows
+
 Floats = npt.NDArray[np.float32]
 
 
 def scales_of(vectors: npt.NDArray) -> Floats:
-    """Return for each dimension of vectors ``[n, dim]`` what a step of int8 is worth: a 127th of the largest size."""
-    largest = np.abs(vectors).max(axis=0, initial=0).astype(np.float32)
-    return np.where(largest > 0, largest / 127, np.float32(1)).astype(np.float32)
+    """Return what a step of int8 is worth in each dimension of ``[n, dim]``: a 127th of the largest at length 1."""
+    largest = largest_of(unit_rows(vectors), 0)
+    others = largest.max(initial=0) or np.float32(1)  # for a dimension that has only zeros yet
+    return np.where(largest > 0, largest, others).astype(np.float32) / np.float32(127)
 
 
 def to_int8(vectors: npt.NDArray, scales: Floats) -> npt.NDArray[np.int8]:
-    """Return vectors as ``int8 [n, dim]``; a number beyond 127 steps becomes the 127th."""
-    return np.clip(np.rint(vectors / scales), -127, 127).astype(np.int8)
+    """Return vectors as ``int8 [n, dim]``: of length 1, or less where a number would take more than 127 steps."""
+    steps = unit_rows(vectors)
+    steps /= scales
+    steps /= np.maximum(largest_of(steps, 1) / 127, np.float32(1))[:, None]
+    return np.rint(steps, out=steps).astype(np.int8)
 
 
 def to_text(scales: Floats) -> str:

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lbhash.index.results import By, SearchResult
-from lbhash.utils.arrays import as_numbers, check_finite
+from lbhash.utils.arrays import as_numbers, check_finite, unit_rows
 from lbhash.utils.threads import in_threads
 
 DISTANCE_WEIGHT = 4.0
@@ -51,7 +51,7 @@ def reranked(index: Any, found: SearchResult, queries: npt.ArrayLike, k: int, by
             "Index.from_hasher, or with learns_classes=True or False"
         )
     weight = DISTANCE_WEIGHT * index.learns_classes
-    rows = check_real(queries, "queries", len(found.ids))
+    rows = unit_rows(check_real(queries, "queries", len(found.ids)))
     scores = np.empty(found.ids.shape, np.float32)
     step = max(1, _TOGETHER // max(1, found.ids.shape[1]))
 
@@ -63,7 +63,7 @@ def reranked(index: Any, found: SearchResult, queries: npt.ArrayLike, k: int, by
         vectors = stored.astype(np.float32, copy=False).reshape(*ids.shape, -1)
         products = np.matmul(vectors, asked[:, :, None])[:, :, 0]
         # The cosine is 0 if either vector has no length.
-        lengths = np.sqrt(np.einsum("ncd,ncd->nc", vectors, vectors)) * np.linalg.norm(asked, axis=1)[:, None]
+        lengths = np.sqrt(np.einsum("ncd,ncd->nc", vectors, vectors))
         cosines = np.divide(products, lengths, out=np.zeros(ids.shape, np.float32), where=lengths > 0)
         scores[start : start + step] = 1 - cosines + weight / index.bits * found.hamming[start : start + step]
 
@@ -75,6 +75,7 @@ def reranked(index: Any, found: SearchResult, queries: npt.ArrayLike, k: int, by
 
 def check_real(rows: npt.ArrayLike, name: str, count: int | None = None) -> npt.NDArray[np.float32]:
     """Return rows as ``float32 [n, dim]``, or raise ``ValueError`` unless they are finite, and ``count`` of them."""
-    found: npt.NDArray[np.float32] = as_numbers(rows, name, count).astype(np.float32, copy=False)
+    with np.errstate(over="ignore"):
+        found: npt.NDArray[np.float32] = as_numbers(rows, name, count).astype(np.float32, copy=False)
     check_finite(found, name)
     return found

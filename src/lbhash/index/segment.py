@@ -18,14 +18,14 @@ import pyarrow as pa
 
 from lbhash.codes import PackedCodes
 from lbhash.index import scan
-from lbhash.index.base import Filter
 from lbhash.index.files import DamagedIndexError, Stored, StoredArray, whole, write_array, write_new
 from lbhash.index.ids import ID, arrow_of
 from lbhash.index.manifest import FILES
-from lbhash.index.metadata import selected
+from lbhash.index.metadata import passing
 from lbhash.index.postings import Postings
 from lbhash.index.probes import Probes
 from lbhash.index.results import Neighbors, Within
+from lbhash.index.where import Filter
 
 if TYPE_CHECKING:
     from lbhash.codes.real import Asked, Floats, Found, Positions
@@ -38,9 +38,9 @@ _NONE = np.empty(0, np.int64)
 class Structure:
     """An inverted file, which finds candidates among the codes of a segment."""
 
-    def __init__(self, source: Any, probes: Probes) -> None:
-        # The source is the ``Lists``, or their file, which is read when it is first needed.
-        self._source, self.probes = source, probes
+    def __init__(self, source: Any, probes: Probes, count: int = 0) -> None:
+        # The source is the ``Lists``, or their file, which is read when it is first needed and has ``count`` codes.
+        self._source, self.probes, self._count = source, probes, count
         self._lock = Lock()
 
     def lists(self) -> Lists:
@@ -50,9 +50,12 @@ class Structure:
         with self._lock:
             if isinstance(self._source, Stored):
                 try:  # FAISS trusts what it reads: the checksum comes first
-                    self._source = Lists.read(self._source.read())
+                    lists = Lists.read(self._source.read())
                 except RuntimeError:
                     raise DamagedIndexError(f"FAISS cannot read {self._source.path.name}") from None
+                if lists.count != self._count:
+                    raise DamagedIndexError(f"{self._source.path.name} is of {lists.count} codes and not {self._count}")
+                self._source = lists
             return self._source
 
     def candidates(self, asked: Asked, k: int) -> tuple[Positions, Floats]:
@@ -77,6 +80,8 @@ class Segment:
     structure: Structure | None = None
     entry: dict[str, Any] = field(default_factory=dict)
     """The segment's entry in the manifest; empty if it is in memory only."""
+    schema: pa.Schema | None = None
+    """Of the table, if this is a file."""
 
     def __len__(self) -> int:
         return self.count - len(self.removed)
@@ -123,9 +128,7 @@ class Segment:
         """Return the positions of the codes that are not removed and that pass a filter, ``int64``, increasing."""
         mask = np.ones(self.count, bool)
         mask[self.removed] = False
-        for condition in where or ():
-            mask &= selected(self._column(condition.column), condition)
-        return np.flatnonzero(mask)
+        return np.flatnonzero(mask & passing(where or (), self._column))
 
     def ids(self) -> npt.NDArray[np.int64]:
         """Return the ids of the codes that are not removed, ``int64 [len]``, increasing."""
@@ -147,7 +150,13 @@ class Segment:
     def metadata(self) -> pa.Table:
         """Return the metadata, those of removed codes too; None if the index has none."""
         if isinstance(self.table, Stored):
-            table = pa.ipc.open_file(pa.BufferReader(pa.py_buffer(self.table.read()))).read_all()
+            file, content = self.table.path.name, pa.py_buffer(self.table.read())
+            try:
+                table = pa.ipc.open_file(pa.BufferReader(content)).read_all()
+            except pa.ArrowException:
+                raise DamagedIndexError(f"Arrow cannot read {file}") from None
+            if len(table) != self.count or table.schema != self.schema:
+                raise DamagedIndexError(f"{file} is not of the index's columns and codes")
             object.__setattr__(self, "table", table)  # so that it is read once
         return self.table
 
@@ -324,9 +333,16 @@ class Segment:
             writer.write_table(table)
 
     @classmethod
-    def open(cls, folder: Path, entry: dict[str, Any], width: int, vectors: Mapping[str, Any]) -> Segment:
-        """Open the files of a segment; ``width`` is in bytes, and ``vectors`` has the vectors' dtype and dim."""
+    def open(
+        cls, folder: Path, entry: dict[str, Any], width: int, vectors: Mapping[str, Any], schema: pa.Schema | None
+    ) -> Segment:
+        """Open the files of a segment.
+
+        ``width`` is in bytes, ``vectors`` has the vectors' dtype and dim, and ``schema`` is that of the metadata.
+        """
         rows, stored = entry["rows"], entry.get("distinct", entry["rows"])
+        if ("metadata" in entry) != bool(schema):
+            raise DamagedIndexError("its files of metadata do not fit its columns")
         files = {name: Stored(folder, entry[name]) for name in FILES if name in entry and name != "removed"}
         forms: dict[str, Any] = {"codes": (np.uint8, (stored, width))}
         if "distinct" in entry:
@@ -340,8 +356,11 @@ class Segment:
             first=entry.get("first", 0),
             table=files.get("metadata"),
             removed=read_removed(folder, entry),
-            structure=Structure(files["structure"], Probes(**entry["probes"])) if "structure" in files else None,
+            structure=(
+                Structure(files["structure"], Probes(**entry["probes"]), stored) if "structure" in files else None
+            ),
             entry=entry,
+            schema=schema,
         )
 
 
@@ -350,4 +369,7 @@ def read_removed(folder: Path, entry: dict[str, Any]) -> npt.NDArray[np.int64]:
     if "removed" not in entry:
         return _NONE
     file = Stored(folder, entry["removed"])
-    return StoredArray(file, np.int64, (entry["removed"]["rows"],)).whole()
+    found = StoredArray(file, np.int64, (entry["removed"]["rows"],)).whole()
+    if len(found) and not (found[0] >= 0 and (found[1:] > found[:-1]).all() and found[-1] < entry["rows"]):
+        raise DamagedIndexError(f"{file.path.name} does not hold positions of codes")
+    return found

@@ -22,7 +22,7 @@ import pyarrow as pa
 
 from lbhash.codes import PackedCodes, check_bits, code_bytes
 from lbhash.index import scan
-from lbhash.index.base import BaseIndex, Filter, MaybeArray, Options, Rows, State, check_options
+from lbhash.index.base import BaseIndex, MaybeArray, Options, Rows, State, check_options
 from lbhash.index.files import DamagedIndexError
 from lbhash.index.ids import Ids, Names, TakenIdError, UnknownIdError, arrow_of, numbers_of
 from lbhash.index.kinds import KINDS
@@ -32,7 +32,8 @@ from lbhash.index.postings import group
 from lbhash.index.quantized import from_text, scales_of, to_int8, to_text
 from lbhash.index.results import Neighbors, SearchResult, Within
 from lbhash.index.segment import Segment, Structure, read_removed
-from lbhash.utils.arrays import as_numbers, check_finite
+from lbhash.index.where import Filter
+from lbhash.utils.arrays import as_numbers, check_finite, largest_of, unit_rows
 from lbhash.utils.files import check_folder, check_path, exclusive, make_folder
 from lbhash.utils.validation import check_choice, check_type
 
@@ -50,6 +51,7 @@ STORED = ("outputs", "embeddings", "int8")
 OPENED_BY: dict[str, Callable[..., Any]] = {}
 """What opens an index by an address that begins so."""
 _NOTHING = np.empty(0, np.int64)
+_FLOAT16 = np.finfo(np.float16)
 _FOUND = 1 << 20  # neighbors by outputs that are looked for at a time
 PATIENCE = 600
 """Seconds that a writer waits for another writer."""
@@ -99,7 +101,8 @@ class Index(BaseIndex):
         bits: h, the length of a code.
         kind: flat, which is exact, or ivf, which is approximate and faster for millions of codes.
         vectors: what the index stores beside each code for re-ranking: ``outputs`` or ``embeddings``, as float16
-            (uint8 stays uint8); ``int8``: embeddings with one byte a number, scaled by the first ones; empty for none.
+            (uint8 stays uint8); ``int8``: embeddings at length 1 with one byte a number, by scales of the first ones;
+            empty for none. A row whose largest number float16 does not hold is stored at length 1.
         options: of the kind; ivf has ``nlist`` and ``nprobe``.
         model: fingerprint of the model that makes the codes; empty if it is not known.
         learns_classes: whether that model learned from labels, which decides how candidates are re-ranked.
@@ -235,7 +238,7 @@ class Index(BaseIndex):
                 raise ValueError(f"index is {str(folder)!r}, which was built again with other settings; open it again")
             try:
                 known = self.state.segments if self.state.build == manifest["build"] else ()
-                segments = self._opened(folder, manifest["segments"], kept, known)
+                segments = self._opened(folder, manifest["segments"], kept, schema, known)
                 if identity_of(folder)[0] == manifest["build"]:
                     return SegmentState(*identity, manifest["next_id"], schema, kept, segments)
             except FileNotFoundError as error:
@@ -250,6 +253,7 @@ class Index(BaseIndex):
         folder: Path,
         entries: Sequence[dict[str, Any]],
         kept: Mapping[str, Any] | None,
+        schema: pa.Schema | None,
         known: Sequence[Segment] = (),
     ) -> tuple[Segment, ...]:
         """Return the segments of these entries. Those that are known, with all that they have read, are used again."""
@@ -257,7 +261,7 @@ class Index(BaseIndex):
         for entry in entries:
             segment = next((segment for segment in known if segment.entry.get("codes") == entry["codes"]), None)
             if segment is None:
-                segment = Segment.open(folder, entry, self._width, kept or {})
+                segment = Segment.open(folder, entry, self._width, kept or {}, schema)
             elif segment.entry != entry:
                 segment = replace(segment, removed=read_removed(folder, entry), entry=entry)
             segments.append(segment)
@@ -347,7 +351,7 @@ class Index(BaseIndex):
         state = self.state
         segments = state.segments
         if self.path is not None:  # what is in memory may be older than what is in the folder now
-            segments = self._opened(self.path, [part.entry for part in segments], state.kept)
+            segments = self._opened(self.path, [part.entry for part in segments], state.kept, state.schema)
         for segment in segments:
             segment.load()
 
@@ -375,7 +379,7 @@ class Index(BaseIndex):
             if not len(codes):
                 return names
             segment = self._segment(codes, numbers, table if table.column_names else None, stored)
-            next_id, segments = max(state.next_id, int(numbers.max()) + 1), self._merged([*rest, segment])
+            next_id, segments = state.next_after(numbers), self._merged([*rest, segment])
             schema = state.schema or table.schema
             self._commit(replace(state, next_id=next_id, schema=schema, kept=kept, segments=segments))
             return names
@@ -486,7 +490,9 @@ class Index(BaseIndex):
             self._state = state
             return
         entries = self._write(self.path, state)
-        self._state = replace(state, segments=self._opened(self.path, entries, state.kept, self.state.segments))
+        self._state = replace(
+            state, segments=self._opened(self.path, entries, state.kept, state.schema, self.state.segments)
+        )
         sweep(self.path)
 
     def _write(self, folder: Path, state: SegmentState) -> list[dict[str, Any]]:
@@ -567,10 +573,21 @@ def _as_stored(
         check_finite(array, "vectors")
         scales = from_text(kept["scales"]) if "scales" in kept else scales_of(array)
         return {**kept, "dim": int(dim), "scales": to_text(scales)}, to_int8(array, scales)
-    with np.errstate(over="ignore", invalid="ignore"):
+    if dtype == "float16":
+        array = _in_range(array)
+    with np.errstate(invalid="ignore"):
         given, array = array, array.astype(dtype, copy=False)
     if dtype == "uint8" and (wrong := given[given != array]).size:
         raise ValueError(f"vectors holds {wrong[0]}; this index stores whole numbers from 0 to 255")
-    if dtype == "float16":
-        check_finite(array, "vectors as float16 (at most 65,504)")
     return {**kept, "dtype": dtype, "dim": int(dim)}, array
+
+
+def _in_range(vectors: npt.NDArray) -> npt.NDArray:
+    """Return vectors that float16 can hold: a row that is too long or too short for it is scaled to length 1."""
+    check_finite(vectors, "vectors")
+    largest = largest_of(vectors, 1)
+    outside = (largest > _FLOAT16.max) | ((largest < _FLOAT16.tiny) & (largest > 0))
+    if outside.any():
+        vectors = vectors.astype(np.promote_types(vectors.dtype, np.float32))
+        vectors[outside] = unit_rows(vectors[outside])
+    return vectors

@@ -1,18 +1,21 @@
-"""Filters over metadata: a mapping from columns to values, or a text that may compare them, too.
+"""Filters over metadata: a mapping from columns to values, or a text as after SQL's ``where``.
 
-The column ``id`` has the ids. A text has conditions, all of which must hold, with commas or ``and`` between them:
-``color in (red, blue), 20 <= price < 50 and title = "Shoes, size 3"``.
+A condition is ``NAME = VALUE``, the same with ``!=``, ``<``, ``<=``, ``>`` or ``>=``, ``NAME between VALUE and VALUE``,
+``NAME [not] in (VALUE, …)``, ``NAME [not] like PATTERN`` or ``NAME is [not] null``. Conditions are joined by ``and``,
+``or`` and parentheses: ``color in (red, blue) and (title like "%shoe%" or price is null)``. ``and`` binds more closely
+than ``or``. In a pattern, ``%`` stands for any text and ``_`` for one character. Unlike SQL, ``20 <= price < 50`` is a
+range, and a comma is an ``and``. There is no ``not`` before a parenthesis.
 
-A condition is ``NAME = VALUE``, the same with ``!=``, ``<``, ``<=``, ``>`` or ``>=``, a range as above, ``NAME [not] in
-(VALUE, …)`` or ``NAME is [not] null``. Quote a name or value that holds a comma, a parenthesis, an operator or the word
-``and``; write the quote itself twice. A value is read in the type of its column. A missing value passes only ``is
-null``. In a list, one value must pass; with ``!=`` and ``not in``, all must.
+The column ``id`` has the ids. Quote a name or value that holds a comma, a parenthesis, an operator or one of the words
+above; write the quote itself twice. A value is read in the type of its column. A missing value passes only ``is null``.
+NaN equals NaN, and is neither smaller nor larger than a number. In a list, one value must pass; with ``!=``, ``not in``
+and ``not like``, all must.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from types import NoneType
 from typing import Any, NamedTuple, TypeAlias
 
@@ -25,33 +28,48 @@ Where: TypeAlias = Mapping[str, Any] | str
 
 
 class Condition(NamedTuple):
-    """What a column must be: ``how`` is in, not in, <, <=, >, >=, is null or is not null, with ``values`` behind it."""
+    """What a column must be: ``how`` is in, not in, <, <=, >, >=, like, not like, is null or is not null, and then
+    come ``values``."""
 
     column: str
     how: str
     values: Sequence[Any] = ()
 
 
+class Either(NamedTuple):
+    """Filters, one of which a code must pass."""
+
+    choices: Sequence[Filter]
+
+
+Filter: TypeAlias = Sequence[Condition | Either]
+"""What a code must pass, all of it."""
+
 _TOKEN = re.compile(
     r"""\s*(?: (?P<quoted> "(?:[^"]|"")*" | '(?:[^']|'')*' )
              | (?P<null> is\s+(?:not\s+)?null (?![^\s,)]) )
              | (?P<among> (?:not\s+)?in (?=\s*\() )
-             | (?P<order> <=|>=|!=|==?|<|> )
+             | (?P<like> (?:not\s+)?like (?!\S) )
+             | (?P<between> between (?!\S) )
+             | (?P<order> <=|>=|!=|<>|==?|<|> )
              | (?P<mark> [(),] )
-             | (?P<and> and (?!\S) )
+             | (?P<and> and (?![^\s(]) )
+             | (?P<or> or (?![^\s(]) )
              | (?P<word> (?:[^\s<>=!(),"'] | !(?!=)) (?:[^\s<>=!(),] | !(?!=))* )
              | (?P<other> \S ) )""",
     re.VERBOSE | re.IGNORECASE,
 )
-_KINDS = {"quoted": "w", "word": "w", "null": "n", "among": "i", "order": "o", "and": ",", "other": "?"}
-_CONDITION = re.compile(r"(wowow|wow|wn|wi\(w(?:,w)*\))(?:,(?=w)|$)")
-"""The kinds of the tokens of a condition, and of what separates it from the next one."""
-_EQUAL = {"=": "in", "==": "in", "!=": "not in"}
+_KINDS = {"quoted": "w", "word": "w", "null": "n", "among": "i", "like": "l", "between": "b", "order": "o"}
+_KINDS |= {"and": ",", "or": "|", "other": "?"}
+_CONDITION = re.compile(r"wowow|wbw,w|wow|wlw|wn|wi\(w(?:,w)*\)")
+"""The kinds of the tokens of a condition."""
+_EQUAL = {"=": "in", "==": "in", "!=": "not in", "<>": "not in"}
 _TURNED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
+_DEEPEST = 16  # parentheses within parentheses
 
 
-def conditions(where: Where | None) -> list[Condition]:
-    """Return the conditions of a filter; ``ValueError`` or ``TypeError`` if it cannot be read."""
+def conditions(where: Where | None) -> Filter:
+    """Return what a filter asks for; ``ValueError`` or ``TypeError`` if it cannot be read."""
     if isinstance(where, str):
         return _parse(where)
     check_type(where, "where", (Mapping, NoneType), "a text, or a mapping from columns to values")
@@ -63,7 +81,17 @@ def conditions(where: Where | None) -> list[Condition]:
     return found
 
 
-def _parse(text: str) -> list[Condition]:
+def each(where: Filter) -> Iterator[Condition]:
+    """Yield all conditions, those of the choices too."""
+    for one in where:
+        if isinstance(one, Either):
+            for choice in one.choices:
+                yield from each(choice)
+        else:
+            yield one
+
+
+def _parse(text: str) -> Filter:
     kinds, words, last = "", [], None
     for token in _TOKEN.finditer(text.rstrip()):
         group, word = token.lastgroup or "", token[0].strip()
@@ -73,28 +101,49 @@ def _parse(text: str) -> list[Condition]:
         quote = word[0] if group == "quoted" else ""
         words.append(word[1:-1].replace(2 * quote, quote) if quote else word)
         kinds, last = kinds + _KINDS.get(group, word), group
-    found: list[Condition] = []
-    at = 0
-    while at < len(kinds) or not kinds:
-        shape = _CONDITION.match(kinds, at)
-        if shape is None:
-            raise _unreadable(text)
-        first, *rest = words[at : shape.end(1)]
-        at = shape.end()
-        if shape[1] == "wowow":
-            (lower, name, upper, value) = rest
-            if not lower[0] == upper[0] in "<>":
-                raise _unreadable(text)
-            found += [Condition(name, _TURNED[lower], [first]), Condition(name, upper, [value])]
-        elif shape[1] == "wow":
-            found.append(Condition(first, _EQUAL.get(rest[0], rest[0]), [rest[1]]))
-        else:
-            found.append(Condition(first, " ".join(rest[0].lower().split()), rest[2::2]))
+
+    unreadable = ValueError(
+        f"where is {text!r}; it must be conditions such as price < 20, 20 <= price < 50, color in (red, blue), title "
+        "like '%shoe%' or size is null, with 'and' or 'or' between them; quote a value that has such a sign or word "
+        "itself"
+    )
+
+    def read(at: int, depth: int = 0) -> tuple[Filter, int]:
+        """Return what begins at a token, and where it ends."""
+        choices: list[list[Condition | Either]] = [[]]
+        while True:
+            if kinds[at : at + 1] == "(" and depth < _DEEPEST:
+                meant, at = read(at + 1, depth + 1)
+                end = at + 1 if kinds[at : at + 1] == ")" else None
+            else:
+                shape = _CONDITION.match(kinds, at)
+                end = shape and shape.end()
+                meant = _meant(shape[0], words[at:end]) if shape else []
+            if end is None or not meant:
+                raise unreadable
+            at = end
+            choices[-1] += meant
+            if kinds[at : at + 1] == "|":
+                choices.append([])
+            elif kinds[at : at + 1] != ",":
+                return (choices[0] if len(choices) == 1 else [Either(choices)]), at
+            at += 1
+
+    found, end = read(0)
+    if end < len(kinds):
+        raise unreadable
     return found
 
 
-def _unreadable(text: str) -> ValueError:
-    return ValueError(
-        f"where is {text!r}; it must be conditions such as price < 20, 20 <= price < 50, color in (red, blue) or "
-        "size is null, with commas or 'and' between them; quote a value that has such a sign or word itself"
-    )
+def _meant(shape: str, words: Sequence[str]) -> Filter:
+    """Return the conditions that tokens of these kinds say; none if they say none."""
+    first, sign, *rest = words
+    if shape == "wowow":
+        name, upper, value = rest
+        same = sign[0] == upper[0] and sign in _TURNED and upper in _TURNED
+        return [Condition(name, _TURNED[sign], [first]), Condition(name, upper, [value])] if same else []
+    if shape == "wbw,w":
+        return [Condition(first, ">=", rest[:1]), Condition(first, "<=", rest[2:])] if rest[1].lower() == "and" else []
+    if shape == "wow":
+        return [Condition(first, _EQUAL.get(sign, sign), rest)]
+    return [Condition(first, " ".join(sign.lower().split()), rest[1::2] if "i" in shape else rest)]

@@ -26,7 +26,7 @@ from lbhash.utils.files import check_path, check_replaceable, make_folder, namin
 from lbhash.utils.fingerprint import fingerprint
 from lbhash.utils.serialization import plain, read_versioned
 from lbhash.utils.threads import in_threads
-from lbhash.utils.validation import refusing
+from lbhash.utils.validation import check_int, check_type, refusing
 
 _FORMAT, _VERSION = "lbhash model", 2
 _BATCH = 2048
@@ -80,6 +80,24 @@ class Layout:
     classifier: int = 0
     posterior: dict[str, Any] | None = None
     neighborhood: bool = False
+
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """Return the shape of each weight by name."""
+        dim, bits, hidden = self.dim, self.bits, self.hidden
+        layers = {"head.0": (hidden, dim), "head.2": (bits, hidden)} if hidden else {"head": (bits, dim)}
+        found: dict[str, tuple[int, ...]] = {"mean": (dim,), "scale": (dim,)}
+        if self.classifier:
+            found["classifier.weight"] = self.classifier, bits
+        if self.posterior is not None:
+            classes = self.posterior["classes"]
+            layers["posterior.linear"] = classes, dim
+            found |= {"posterior.centers": (classes, bits), "posterior.directions": (bits, dim)}
+            found |= {"posterior.mean": (dim,), "posterior.strength": (bits,), "posterior.phases": (bits,)}
+        if self.neighborhood:
+            found |= {"neighborhood.linear.weight": (bits, dim), "neighborhood.mean": (dim,), "neighborhood.share": ()}
+        for name, shape in layers.items():
+            found |= {f"{name}.weight": shape, f"{name}.bias": shape[:1]}
+        return found
 
 
 class Encoder:
@@ -286,8 +304,10 @@ def _load(folder: Path) -> Encoder:
             "config.json is damaged, was changed after the model was saved, or is of another version of lbhash; "
             "bring back the file as it was, or train the model again"
         ) from None
-    metadata = config.pop("metadata")
+    metadata = check_type(config.pop("metadata", None), "metadata", dict, "an object")
     layout = Layout(**{name: value for name, value in config.items() if name not in ("format", "version")})
+    for name in ("dim", "bits", "hidden", "classifier"):
+        check_int(getattr(layout, name), name)
     made = Encoder(layout, load_file(folder / "model.safetensors"), metadata)
     written_with, holds = made.metadata.pop("fingerprint", None), made.fingerprint()
     if written_with != holds:
@@ -295,4 +315,12 @@ def _load(folder: Path) -> Encoder:
             f"config.json was written with the weights {written_with} and model.safetensors holds {holds}; "
             "they are of two models, or a save was cut short: save the model again, or resume its training"
         )
+    if set(layout.posterior or {"classes", "several"}) != {"classes", "several"}:
+        raise ValueError(f"posterior is {layout.posterior}; it must have classes and several")
+    held = {name: (*array.shape, str(array.dtype)) for name, array in made.weights.items()}
+    wanted = {name: (*shape, "float32") for name, shape in layout.shapes().items()}
+    if held != wanted:
+        name = min(name for name in {*held, *wanted} if held.get(name) != wanted.get(name))
+        said = " and ".join(f"{one}" if one else "none" for one in (wanted.get(name), held.get(name)))
+        raise ValueError(f"config.json and model.safetensors are of two models: for the weight {name} they have {said}")
     return made

@@ -87,7 +87,8 @@ def search(
         index = _open(path, hasher)
         queries = _encode_given(hasher, images, texts) if images or texts else _encode_rows(hasher, data, rows)
     by_bits = hamming or queries.soft is None or radius is not None
-    found = _find(index, queries, k, radius, " and ".join(where) or None, rerank, candidates, by_bits)
+    filtered = where[0] if len(where) == 1 else " and ".join(f"({one})" for one in where) or None
+    found = _find(index, queries, k, radius, filtered, rerank, candidates, by_bits)
     answers = []
     asked = zip(queries.rows, queries.codes, queries.labels, queries.names, found, strict=True)
     for row, code, label, name, neighbors in asked:

@@ -21,7 +21,7 @@ from pydantic import (
     model_validator,
 )
 
-from lbhash.index.where import conditions
+from lbhash.index.where import conditions, each
 from lbhash.service.settings import CANDIDATES, MAX_BATCH, MAX_FOUND, MAX_K
 
 _Int64 = Annotated[StrictInt, Field(ge=-(2**63), lt=2**63)]
@@ -80,7 +80,9 @@ def _filter(value: Any) -> Any:
     """Return a filter, or refuse it in one line, before an index looks at it."""
     columns = value
     if isinstance(value, str):
-        columns = {f"condition {place}": list(values) for place, (_, _, values) in enumerate(conditions(value), 1)}
+        columns = {
+            f"condition {place}": list(values) for place, (_, _, values) in enumerate(each(conditions(value)), 1)
+        }
     if isinstance(columns, dict) and len(columns) > _MAX_COLUMNS:  # Pydantic would make errors of each
         raise ValueError(f"{len(columns):,} columns are given; there may be {_MAX_COLUMNS}")
     try:

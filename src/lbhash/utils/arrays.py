@@ -79,6 +79,26 @@ def check_finite(array: npt.NDArray[Any], name: str) -> None:
         raise ValueError(f"{name} is NaN or infinite in row {int(np.argmin(finite))}; every number must be finite")
 
 
+def largest_of(array: npt.NDArray[Any], axis: int) -> npt.NDArray[Any]:
+    """Return the largest absolute numbers along an axis, without a copy of the array as ``np.abs`` makes it."""
+    largest: npt.NDArray[Any] = np.maximum(array.max(axis, initial=0), 0 - array.min(axis, initial=0))
+    return largest
+
+
+def unit_rows(rows: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
+    """Return rows ``[n, dim]`` scaled to length 1, ``float32``; rows of zeros stay.
+
+    Their squares need not be numbers that float32 holds.
+
+    >>> unit_rows(np.array([[3e-30, 4e-30], [0, 0]])).round(3).tolist()
+    [[0.6000000238418579, 0.800000011920929], [0.0, 0.0]]
+    """
+    largest = largest_of(rows, 1)[:, None]
+    unit = np.divide(rows, largest, out=np.zeros(rows.shape, np.float32), where=largest > 0, casting="same_kind")
+    unit /= np.maximum(np.linalg.norm(unit, axis=1, keepdims=True), np.float32(1))
+    return unit
+
+
 def held(array: npt.NDArray[Any]) -> str:
     """Return in a word what an array holds: text, objects, or the name of a type of numbers; of a single value itself.
 
@@ -93,8 +113,8 @@ def held(array: npt.NDArray[Any]) -> str:
 def as_matrix(value: Any, name: str) -> Any:
     """Return an array ``[n, dim]`` of what has a list in each row, and other numbers as they are.
 
-    Such are a column of lists of pandas, Polars or Arrow, a list of tensors, and an array of Python objects. Texts, and
-    tables of which a column holds texts or lists beside others, are a ``ValueError``.
+    Such are a column of lists of pandas, Polars or Arrow, a list of tensors, and an array of Python objects. A row that
+    is missing is NaN. Texts, and tables of which a column holds texts or lists beside others, are a ``ValueError``.
 
     >>> as_matrix(np.array([[1, 2.5], None], object)[:1], "X").tolist()
     [[1.0, 2.5]]
@@ -125,12 +145,13 @@ def as_matrix(value: Any, name: str) -> Any:
         rows = to_list()
     else:
         return value
-    if not len(rows) or not hasattr(rows[0], "__len__") or isinstance(rows[0], (str, bytes)):
+    first: Any = next((row for row in rows if row is not None), None)
+    if not hasattr(first, "__len__") or isinstance(first, (str, bytes)):
         return value
+    if any(row is None for row in rows):
+        rows = [np.full(len(first), np.nan) if row is None else row for row in rows]
     for at, row in enumerate(rows):
-        if not hasattr(row, "__len__") or len(row) != len(rows[0]):
+        if not hasattr(row, "__len__") or len(row) != len(first):
             what = f"{len(row)} numbers" if hasattr(row, "__len__") else repr(row)
-            raise ValueError(
-                f"{name} has {what} in row {at}; every row must have as many as the first ({len(rows[0])})"
-            )
+            raise ValueError(f"{name} has {what} in row {at}; every row must have as many as the first ({len(first)})")
     return value if rows is value else np.asarray(rows)

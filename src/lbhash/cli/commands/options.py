@@ -49,12 +49,12 @@ def several(text: str, *names: str, **more: Any) -> Any:
 def split_values(given: list[str] | None) -> list[str] | None:
     """Return the values that an option of several was given.
 
-    >>> split_values(["1,2", '"a, b"'])
-    ['1', '2', 'a, b']
+    >>> split_values(["1, 2", '"a, b "'])
+    ['1', '2', 'a, b ']
     """
     if given is None:
         return None
-    return [word.strip() for line in csv.reader(given, skipinitialspace=True) for word in line]
+    return [word for line in csv.reader(given, skipinitialspace=True) for word in line]
 
 
 Data = Annotated[

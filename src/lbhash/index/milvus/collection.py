@@ -30,7 +30,7 @@ import pyarrow as pa
 from lbhash.codes import PackedCodes, check_bits, check_codes, check_width, code_bytes
 from lbhash.codes.io import CodeTable
 from lbhash.index import scan
-from lbhash.index.base import BaseIndex, Columns, Filter, Rows, State, check_options
+from lbhash.index.base import HIGH, BaseIndex, Columns, Rows, State, check_options
 from lbhash.index.ids import ID, Ids, Names, TakenIdError, UnknownIdError, check_ids, numbers_of
 from lbhash.index.metadata import as_table, schema_from_text, schema_to_text
 from lbhash.index.milvus.address import Address, parse_address
@@ -39,6 +39,7 @@ from lbhash.index.milvus.fields import FIELD, both, check_schema, expression, to
 from lbhash.index.results import Neighbors, Within
 from lbhash.index.scan import Hits
 from lbhash.index.store import Index
+from lbhash.index.where import Filter
 from lbhash.utils.progress import counted
 from lbhash.utils.validation import refusing
 
@@ -135,9 +136,9 @@ class MilvusIndex(BaseIndex):
         if (least := int(numbers.min())) < _LEAST:
             raise ValueError(f"ids holds {least}; in Milvus an integer must be at least {_LEAST}")
         change, repeated = _change(state, "add", numbers)
-        if not repeated and (there := self._present(numbers[numbers < state.next_id])).size:
+        if not repeated and (there := self._present(numbers[(numbers < state.next_id) | (numbers >= HIGH)])).size:
             raise TakenIdError(names[numbers == there[0]].tolist()[0])
-        next_id = max(state.next_id, int(numbers.max()) + 1)
+        next_id = state.next_after(numbers)
         begun = replace(state, next_id=next_id, schema=state.schema or table.schema, unfinished=change)
         self._write_state(begun)
         try:

@@ -13,10 +13,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from lbhash.index.base import Filter
 from lbhash.index.ids import ID
 from lbhash.index.metadata import check_where, is_list, wanted_values
-from lbhash.index.where import Condition
+from lbhash.index.where import Condition, Either, Filter
 
 FIELD = "metadata"
 """The name of the JSON field."""
@@ -50,27 +49,39 @@ def expression(where: Filter, schema: pa.Schema | None) -> str | None:
     """
     check_where(where, schema)
     terms = []
-    for name, how, wanted in where:
+    for one in where:
         if schema is None:
             return None
-        number = name == ID not in schema.names  # which is the primary key
-        kind = pa.int64() if number else schema.field(name).type
-        if how in ("not in", "is null", "is not null") or (how != "in" and is_list(kind)):
-            raise ValueError(f"where has {how!r} for {name!r}, a column of {kind}, by which Milvus cannot filter")
-        values = wanted_values(kind, Condition(name, how, wanted))
-        choices = values.cast(_stored(values.type, name)).to_pylist()
-        finite = [v for v in choices if not _infinite(v)]
-        if unknown := [v for v in choices if v is None or v == -(2**63) or (how != "in" and _infinite(v))]:
-            raise ValueError(f"where wants {name!r} to be {unknown[0]!r}, by which Milvus cannot filter")
-        if not finite:
+        term = _either(one, schema) if isinstance(one, Either) else _term(one, schema)
+        if term is None:
             return None
-        column = ID if number else f"{FIELD}[{json.dumps(name, ensure_ascii=False)}]"
-        inside = json.dumps(finite, ensure_ascii=False)
-        if how != "in":
-            terms.append(f"({column} {how} {inside[1:-1]})")
-        else:
-            terms.append(f"json_contains_any({column}, {inside})" if is_list(kind) else f"({column} in {inside})")
+        terms.append(term)
     return both(terms)
+
+
+def _either(either: Either, schema: pa.Schema) -> str | None:
+    terms = [term for choice in either.choices if (term := expression(choice, schema)) is not None]
+    return f"({' or '.join(f'({term})' for term in terms)})" if terms else None
+
+
+def _term(condition: Condition, schema: pa.Schema) -> str | None:
+    name, how, wanted = condition
+    number = name == ID not in schema.names  # which is the primary key
+    kind = pa.int64() if number else schema.field(name).type
+    if how in ("not in", "like", "not like", "is null", "is not null") or (how != "in" and is_list(kind)):
+        raise ValueError(f"where has {how!r} for {name!r}, a column of {kind}, by which Milvus cannot filter")
+    values = wanted_values(kind, Condition(name, how, wanted))
+    choices = values.cast(_stored(values.type, name)).to_pylist()
+    finite = [v for v in choices if not _infinite(v)]
+    if unknown := [v for v in choices if v == -(2**63) or (how != "in" and _infinite(v))]:
+        raise ValueError(f"where wants {name!r} to be {unknown[0]!r}, by which Milvus cannot filter")
+    if not finite:
+        return None
+    column = ID if number else f"{FIELD}[{json.dumps(name, ensure_ascii=False)}]"
+    inside = json.dumps(finite, ensure_ascii=False)
+    if how != "in":
+        return f"({column} {how} {inside[1:-1]})"
+    return f"json_contains_any({column}, {inside})" if is_list(kind) else f"({column} in {inside})"
 
 
 def both(terms: Iterable[str]) -> str:
