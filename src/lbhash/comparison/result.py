@@ -246,8 +246,8 @@ class Comparison:
     def figure(self, *questions: str) -> Any:
         """Draw each question's figure against bytes a row in memory: the pick, FAISS's OPQ and the embeddings.
 
-        OPQ has the second stage of the pick. All other ways are gray. Without ``questions``, all that the data answer are drawn. ``ValueError`` names one
-        that they do not answer.
+        OPQ has the second stage of the pick. All other ways are gray. Without ``questions``, all that the data answer
+        are drawn. ``ValueError`` names one that they do not answer.
         """
         from lbhash.utils.plotting import new_figure
 
