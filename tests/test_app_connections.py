@@ -113,6 +113,15 @@ def test_headers_that_trickle_have_no_more_time(monkeypatch):
             pytest.fail("the connection is still open")
 
 
+def test_a_request_that_waits_behind_another_keeps_its_body():
+    with serving(to_the_body) as (_, connect):
+        client = connect()
+        client.sendall(GET + POST + b"2\r\n")
+        time.sleep(0.1)
+        client.sendall(b"no\r\n0\r\n\r\n")
+        assert answered(client, b"")
+
+
 def test_an_idle_connection_is_closed(monkeypatch):
     monkeypatch.setattr(connections, "IDLE_SECONDS", 0.2)
     with serving(at_once) as (_, connect):
@@ -150,6 +159,21 @@ def test_what_follows_an_early_answer_is_not_read_for_ever(monkeypatch):
             while time.monotonic() < ended:
                 client.sendall(chunk)
             pytest.fail("it still reads")
+
+
+@pytest.mark.parametrize("version", [b"1.0", b"1.1"])
+def test_a_large_body_that_is_refused_does_not_cost_the_answer(version):
+    body = bytes(18 << 20)
+    head = b"POST / HTTP/%s\r\nHost: a\r\nConnection: close\r\nContent-Length: %d\r\n\r\n" % (version, len(body))
+    with serving(at_once) as (_, connect):
+        for _ in range(5):
+            client = connect()
+            client.sendall(head)
+            client.sendall(body)  # fails where the connection is reset
+            assert rest_of(client).endswith(b"\r\n\r\nno")
+        client = connect()
+        client.sendall(GET[:-2] + b"X: " + b"x" * (2 << 20) + b"\r\n\r\n")  # headers that are too long
+        assert rest_of(client).startswith(b"HTTP/1.1 400 ")
 
 
 def test_a_body_in_very_many_small_pieces_is_refused():

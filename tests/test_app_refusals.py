@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import threading
 
 import numpy as np
@@ -171,6 +172,22 @@ def test_too_large_a_body_is_refused_while_it_comes_in(digits_service, path, mon
             assert_refused(client.post(path, content=endless(), headers=headers), 413, "20,000 bytes")
             assert_refused(client.post(path, content=b"x" * 20_001, headers=headers), 413, "20,000 bytes")
         assert_refused(client.request("GET", path, headers={"Content-Length": "9" * 40}), 413)
+
+
+@pytest.mark.parametrize("version", ["1.0", "1.1"])
+def test_a_body_of_two_lengths_is_refused_and_ends_the_connection(digits_service, serving, version):
+    body = b'{"queries":[{"id":1}]}'
+    head = f"POST /v1/search HTTP/{version}\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
+    head += f"Content-Length: {len(body)}\r\nTransfer-Encoding: chunked\r\n\r\n"
+    chunks = b"%x\r\n%s\r\n0\r\n\r\n" % (len(body), body)
+    with serving(digits_service) as address:
+        port = int(address.rpartition(":")[2])
+        with socket.create_connection(("127.0.0.1", port), 20) as client, client.makefile("rb") as told:
+            client.sendall(head.encode() + chunks + b"GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+            answer = told.read()
+    assert answer.startswith(b"HTTP/1.1 400 ")
+    assert answer.count(b"HTTP/1.1 ") == 1
+    assert b"Content-Length and Transfer-Encoding" in answer
 
 
 def test_json_is_small_however_large_an_image_may_be(client):

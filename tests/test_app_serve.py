@@ -90,6 +90,11 @@ def test_a_real_service_from_its_start_to_its_end(service):
     client.endheaders(b"x" * 1000)
     assert client.getresponse().status == 413
     client.close()
+    client = connect()
+    client.request("POST", "/v1/search", bytes(18 << 20))
+    answer = client.getresponse()
+    assert (answer.status, answer.getheader("Connection")) == (401, "close")
+    client.close()
 
     # Files that are cut in place change no answer.
     for file in index.glob("0*"):
@@ -136,6 +141,7 @@ def test_a_real_service_from_its_start_to_its_end(service):
         ("GET", "none", 401),
         ("GET", "none", 404),
         ("POST", "none", 413),
+        ("POST", "none", 401),
         ("POST", "/search", 200),
         ("GET", "/items/{id}/image", 200),
         ("POST", "/encode", 200),

@@ -309,6 +309,14 @@ def test_nothing_is_added_to_a_damaged_index(client, settings, rows, monkeypatch
     assert Index.open(settings.index, mode="a").generation == writer.generation
 
 
+def test_an_index_that_is_gone_is_called_as_the_operator_calls_it(client, settings, rows):
+    settings.index.rename(settings.index.with_name("elsewhere"))
+    said = f"index is '{settings.index}', and there is no such folder"
+    assert_refused(client.post("/v1/items", json={"embeddings": rows[:1]}), 503, said)
+    with pytest.raises(ValueError, match=said):
+        create_app(settings)
+
+
 def test_an_index_that_is_built_again_meanwhile_is_not_the_request_s_fault(client, settings, rows, monkeypatch):
     insert = store.Index.insert
 

@@ -145,7 +145,7 @@ def all_rows(codes_file: Path) -> tuple[State, np.ndarray]:
 
 def ask(service: Client, rng: random.Random, index: Index, embeddings: np.ndarray, seen: int) -> Asked:
     """Ask for the neighbors of a code, id, embedding or image."""
-    given: dict[str, Any] = {}
+    given: dict[str, Any] = {"ranking": "hamming"}
     if rng.random() < 0.7:
         given["k"] = rng.choice([1, 3, 10, 100, 1000])
     if rng.random() < 0.4:
@@ -159,7 +159,9 @@ def ask(service: Client, rng: random.Random, index: Index, embeddings: np.ndarra
     value: Any = row
     if kind == "image":
         image = png(np.rint(picture * (255 / 16)))
-        content, media = form(image, [(name, json.dumps(option)) for name, option in given.items()])
+        content, media = form(
+            image, [(name, option if name == "ranking" else json.dumps(option)) for name, option in given.items()]
+        )
         sent = request("POST", "/v1/search", content, [("Content-Type", media)])
     else:
         if kind == "code":

@@ -117,6 +117,30 @@ def endless(run: Run) -> None:
         at_once(run, 4, lambda rng: send_on(service, rng))
 
 
+def overflow(service: Client, rng: random.Random) -> Ending:
+    """Send a body that is too large, and read the answer after its end, as most clients do."""
+    size = rng.choice([1, 4, 17, 20]) << 20
+    head = f"POST /v1/search HTTP/{rng.choice(['1.0', '1.1'])}\r\nHost: 127.0.0.1\r\nContent-Length: {size}\r\n"
+    head += rng.choice(["", "Connection: close\r\n", "Connection: keep-alive\r\n"])
+    head += "Content-Type: application/json\r\n\r\n"
+    try:
+        with service.connect() as connection:
+            connection.sendall(head.encode() + bytes(size))
+            answer = exchange(connection, [])
+    except OSError as error:
+        return "crashed", f"{error} in place of an answer"
+    if answer.status != 413:
+        return "crashed", f"status {answer.status} in place of 413, after {head!r}"
+    return judge(answer, refused=True)
+
+
+@attack("http-refused", "bodies of 1 to 20 MiB that are too large and are sent to their end; also by HTTP/1.0")
+def refused(run: Run) -> None:
+    """Each client gets the answer 413, and no reset of its connection."""
+    with served(run) as service:
+        at_once(run, 4, lambda rng: overflow(service, rng))
+
+
 @attack("http-trickled", "80 bodies at once that come byte by byte")
 def trickled(run: Run) -> None:
     """Each is refused in time, and others are answered meanwhile."""

@@ -28,6 +28,7 @@ from lbhash.cli.rules import App, words_of
 from lbhash.cli.usage import usage_line
 from lbhash.utils.memory import shortage
 from lbhash.utils.system import TRAINING
+from lbhash.utils.terminal import guard_streams
 
 
 class Commands(TyperGroup):
@@ -149,6 +150,7 @@ for command in (prepare, reproduce):
 
 def main() -> None:
     """Run the program; a user's error becomes one line and exit status 2."""
+    guard_streams()
     try:
         sys.exit(app(standalone_mode=False))
     except typer.Abort:

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-from rich.console import Console
 from rich.text import Text
 
 from lbhash.cli.demo_report import Neighborhood, Run, distance_of, neighbor_rows, write_report
@@ -27,6 +26,7 @@ from lbhash.training.coders import coder_of
 from lbhash.training.settings import grouped
 from lbhash.utils.labels import class_array
 from lbhash.utils.system import usable_cores
+from lbhash.utils.terminal import Console
 
 Data = Literal["characters", "digits"]
 TITLES = {"characters": "printed characters", "digits": "handwritten digits"}

@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from rich import console
 from rich.box import SIMPLE_HEAD
 from rich.table import Column, Table
 
 from lbhash.utils.formatting import number, some_names
+from lbhash.utils.terminal import Console
 
 if TYPE_CHECKING:
     from lbhash.evaluation.neighbors import NeighborReport
     from lbhash.evaluation.report import Report
     from lbhash.pipeline.unseen import UnseenReport
 
-Console = partial(console.Console, markup=False, emoji=False)
-"""A console that prints a label such as "[news]" as it is."""
 WEAKEST = 5
 """The classes that a report names."""
 

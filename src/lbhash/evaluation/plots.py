@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lbhash.evaluation.report import Report
-from lbhash.utils.files import check_folder, replacing
+from lbhash.utils.files import check_folder, replacing, write_csv
 from lbhash.utils.plotting import new_figure, palette
 
 if TYPE_CHECKING:
@@ -30,10 +29,7 @@ def write_curves(report: Report, folder: str | Path) -> None:
         with replacing(out / name) as temporary:
             figure.savefig(temporary, format="png", dpi=150)
     for name, by, curve in (("ranks.csv", "k", report.rank_curve), ("radii.csv", "radius", report.curve)):
-        with replacing(out / name) as temporary, temporary.open("w", encoding="utf-8", newline="") as file:
-            writer = csv.writer(file, lineterminator="\n")
-            writer.writerow([by, "precision", "recall"])
-            writer.writerows(zip(*map(np.ndarray.tolist, curve), strict=True))
+        write_csv(out / name, [(by, "precision", "recall"), *zip(*map(np.ndarray.tolist, curve), strict=True)])
 
 
 def precision_recall_figure(reports: Mapping[str, Report]) -> Figure:

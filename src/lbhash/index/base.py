@@ -25,6 +25,7 @@ from lbhash.index.rerank import check_real, reranked
 from lbhash.index.results import By, Neighbors, SearchResult, Within
 from lbhash.index.where import Filter, Where, conditions
 from lbhash.utils.names import Guessed
+from lbhash.utils.serialization import json_values
 from lbhash.utils.validation import check_choice, check_int, check_type
 
 Columns: TypeAlias = pa.Table | Mapping[str, Sequence[Any]] | Any
@@ -438,14 +439,16 @@ def check_model(index: BaseIndex, model: str, bits: int, name: str = "the model"
 
 
 def describe_items(index: BaseIndex, ids: npt.ArrayLike) -> list[dict[str, Any]]:
-    """Return id, code in hexadecimal digits, label and metadata of each of these ids, as Python's own values.
+    """Return id, code in hexadecimal digits, label and metadata of each of these ids, as values that JSON can hold.
 
     Raises:
         UnknownIdError: the index does not have an id.
     """
+    table = index.get(ids)
     items = []
-    for metadata in index.get(ids).to_pylist():
-        own = {"id": metadata.pop("id"), "code": metadata.pop("code").hex()}
+    for values in zip(*map(json_values, table.columns), strict=True):
+        metadata = dict(zip(table.column_names, values, strict=True))
+        own = {"id": metadata.pop("id"), "code": metadata.pop("code")}
         items.append({**own, "label": metadata.get(index.label), "metadata": metadata})
     return items
 

@@ -18,7 +18,7 @@ from lbhash.index.base import BaseIndex
 from lbhash.index.metadata import is_list
 from lbhash.utils.checksums import add_checksum, write_npz
 from lbhash.utils.files import replacing
-from lbhash.utils.serialization import json_value
+from lbhash.utils.serialization import json_values
 from lbhash.utils.validation import check_choice
 
 ROWS = 1 << 16
@@ -165,8 +165,8 @@ def _text_file(file: Path) -> Iterator[TextIO]:
 
 def _rows(part: pa.Table, codes: list[str]) -> Iterator[tuple[Any, ...]]:
     """Yield the id, the code and the metadata of each row, as values that JSON can hold."""
-    ids, *metadata = (column.to_pylist() for column in part.columns)
-    return zip(ids, codes, *([json_value(value) for value in values] for values in metadata), strict=True)
+    ids, *metadata = map(json_values, part.columns)
+    return zip(ids, codes, *metadata, strict=True)
 
 
 def _text(value: Any) -> str:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import json
 import re
 import sys
 from collections.abc import Mapping, Sequence
@@ -26,10 +24,12 @@ from lbhash.index.base import BaseIndex, check_model, describe_neighbors
 from lbhash.index.factory import metadata_of_codes
 from lbhash.index.results import By, Neighbors
 from lbhash.pipeline.index import ids_of
-from lbhash.utils.files import fetched, replacing
+from lbhash.utils.files import fetched, write_csv
 from lbhash.utils.labels import label_value
 from lbhash.utils.parquet import write_parquet
 from lbhash.utils.parts import MANIFEST
+from lbhash.utils.serialization import json_values
+from lbhash.utils.validation import refusing
 
 _ROWS = re.compile(r"(\d+)(?:-(\d+))?|(\d*):(\d*)|all", re.ASCII)
 
@@ -95,7 +95,7 @@ def search(
         named = {} if name is None else {"text" if texts else "image": name}
         answers.append({"row": row, "code": code.tobytes().hex(), "label": label, **named, "neighbors": neighbors})
     if out is not None:
-        _write_neighbors(out, answers)
+        _write_neighbors(out, index, answers)
     ranking = rerank or ("hamming" if by_bits else "real")
     return {"index": path, "codes": len(index), "bits": index.bits, "ranking": ranking, "queries": answers}
 
@@ -217,7 +217,7 @@ def _name(answer: Mapping[str, Any]) -> str | None:
     return answer.get("image", answer.get("text"))
 
 
-def _write_neighbors(out: str | Path, answers: Sequence[Mapping[str, Any]]) -> None:
+def _write_neighbors(out: str | Path, index: BaseIndex, answers: Sequence[Mapping[str, Any]]) -> None:
     """Write the answers to a Parquet or CSV file: one row for each neighbor, with its query's position."""
     import pyarrow as pa
 
@@ -234,13 +234,11 @@ def _write_neighbors(out: str | Path, answers: Sequence[Mapping[str, Any]]) -> N
     texts = bool(lines) and isinstance(lines[0]["id"], str)
     own |= {"id": pa.string() if texts else pa.int64(), "distance": pa.float32(), "hamming": pa.int32()}
     columns = {name: pa.array([line[name] for line in lines], kind) for name, kind in own.items()}
-    for name in lines[0]["metadata"] if lines else ():
-        columns[f"metadata_{name}" if name in own else name] = pa.array([line["metadata"][name] for line in lines])
-    if Path(out).suffix == ".parquet":
-        write_parquet(out, pa.table(columns))
+    if lines:
+        held = index.get([line["id"] for line in lines]).drop_columns(["id", "code"])
+        columns |= {f"metadata_{name}" if name in own else name: held[name] for name in held.column_names}
+    if Path(out).suffix == ".csv":
+        write_csv(out, [columns, *zip(*map(json_values, columns.values()), strict=True)])
         return
-    with replacing(out) as temporary, temporary.open("w", encoding="utf-8", newline="") as opened:
-        writer = csv.writer(opened, lineterminator="\n")
-        writer.writerow(columns)
-        for row in zip(*(column.to_pylist() for column in columns.values()), strict=True):
-            writer.writerow([json.dumps(cell) if isinstance(cell, list) else cell for cell in row])
+    with refusing(f"out is {str(out)!r}, and Parquet cannot hold a column; give a .csv", pa.ArrowException):
+        write_parquet(out, pa.table(columns))

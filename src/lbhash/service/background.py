@@ -21,6 +21,7 @@ from lbhash.service.schemas import Map, Summary, Trained
 from lbhash.service.summary import MAX_BASE, MAX_QUERIES, POINTS, Evidence, neighborly, principal, summarize
 from lbhash.service.workers import Worker, WorkerError
 from lbhash.utils.labels import label_value
+from lbhash.utils.serialization import json_values
 
 _FAILED = "the %s of generation %d failed: %s"
 
@@ -110,7 +111,7 @@ def _first_map(engine: Engine, index: BaseIndex) -> Map:
 def _evidence(engine: Engine, index: BaseIndex, notes: list[str]) -> Evidence | None:
     """Return a sample of the codes with a label, and of the queries; None if no code has a label."""
     ids = _sample(index.ids(), MAX_BASE, "codes", notes)
-    labels = index.metadata_of(ids)[index.label].to_pylist() if index.label else [None] * len(ids)
+    labels = json_values(index.metadata_of(ids)[index.label]) if index.label else [None] * len(ids)
     known = np.array([label is not None for label in labels], bool)
     if not known.any():
         notes[:] = ["no code of the index has a label, so there is nothing to evaluate the codes with"]
@@ -163,7 +164,7 @@ def _queries(engine: Engine, index: BaseIndex, ids: Any, notes: list[str]) -> tu
     if query.labels is None:
         raise ValueError("the data have no labels")
     table = index.metadata_of(ids)
-    held = table["row"].to_pylist() if "row" in table.column_names else ids.tolist()  # without rows, ids are rows
+    held = json_values(table["row"]) if "row" in table.column_names else ids.tolist()  # without rows, ids are rows
     rows = np.array([row if isinstance(row, int) else -1 for row in held])
     searched = ~np.isin(rows, query.rows)
     new = searched & ~np.isin(rows, dataset.train.rows)

@@ -20,12 +20,40 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 HEAD_SECONDS = 10.0  # for the headers of a request, and for the first one to begin
 IDLE_SECONDS = 75.0  # between two requests; proxies keep a connection for 60 seconds, and must be those who close it
 READ_SECONDS = 30.0  # for the client to read an answer that is too long for the buffers
-LINGER_SECONDS = 2.0  # for the client to read an answer that came before the end of its request
+LINGER_SECONDS = 10.0  # for the rest of a request that is answered before its end: 16 MiB at 13 MBit/s
 
 _ACCEPTED = 4  # connections that asyncio accepts before it looks at anything else
 _SPARE = 24  # file handles for connections that are accepted and not yet seen, and for files
 
 log = logging.getLogger("lbhash.service")
+
+
+class _Transport:
+    """A transport of asyncio that, in the middle of a request, says its end and lets the client close it.
+
+    One that is closed while bytes are unread is reset, and the client loses the answer.
+    """
+
+    def __init__(self, transport: asyncio.Transport, request: h11.Connection) -> None:
+        self._transport, self._request, self._ending = transport, request, False
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transport, name)
+
+    def is_closing(self) -> bool:
+        """Return whether nothing more is written."""
+        return self._ending or self._transport.is_closing()
+
+    def close(self) -> None:
+        """Write no more; what still comes of the request is read, to be thrown away."""
+        if self._request.their_state not in (h11.SEND_BODY, h11.ERROR):
+            self._transport.close()
+            return
+        self._ending = True
+        self._transport.resume_reading()
+        if self._transport.can_write_eof():  # not with TLS
+            with contextlib.suppress(OSError):  # the client may have left in this moment
+                self._transport.write_eof()
 
 
 class Connection(H11Protocol):
@@ -47,13 +75,9 @@ class Connection(H11Protocol):
     def _asked(self) -> bool:
         return self.cycle is not None and not self.cycle.response_complete
 
-    @property
-    def _answered_early(self) -> bool:
-        return self.cycle is not None and self.cycle.response_complete and self.cycle.more_body
-
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Make room."""
-        super().connection_made(transport)
+        super().connection_made(cast(asyncio.Transport, _Transport(transport, self.conn)))
         # asyncio reads 256 KiB at a time: many that send without a pause would keep all the others waiting.
         transport.max_size = 1 << 15  # type: ignore[attr-defined]
         self.address = self.client[0] if self.client else None
@@ -74,18 +98,18 @@ class Connection(H11Protocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Throw away what comes after an early answer: if it stayed unread, the client would lose the answer."""
-        if not self._answered_early:
+        """Throw away what comes after the last answer."""
+        if not self.transport.is_closing():
             super().data_received(data)
 
     def on_response_complete(self) -> None:
         """Wait for the next request, or end a connection whose request goes on after the answer: it may have no end."""
         self._open.pop(self, None)
         self._open[self] = None
+        goes_on = self.cycle.more_body
         super().on_response_complete()
-        if self._answered_early and not self.transport.is_closing() and self.transport.can_write_eof():  # not with TLS
-            with contextlib.suppress(OSError):  # the client may have left in this moment
-                self.transport.write_eof()
+        if goes_on:
+            self.transport.close()
 
     def resume_writing(self) -> None:
         """Let the client read for as long as it goes on."""
@@ -102,10 +126,10 @@ class Connection(H11Protocol):
 
     def _patience(self) -> float | None:
         """Return for how many seconds it may wait for its client now; None if that is not limited here."""
-        if self._answered_early:
-            return LINGER_SECONDS
-        if self.transport.is_closing() or self.flow.write_paused:
+        if self.flow.write_paused or self.transport.get_write_buffer_size():
             return READ_SECONDS
+        if self.transport.is_closing():
+            return LINGER_SECONDS
         # uvicorn limits the time between two requests, until the first byte of the second one comes.
         return None if self._asked or self.timeout_keep_alive_task is not None else HEAD_SECONDS
 

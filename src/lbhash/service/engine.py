@@ -42,7 +42,6 @@ from lbhash.service.settings import (
 from lbhash.training.settings import PULL_MARKS
 from lbhash.utils.files import LockedError
 from lbhash.utils.formatting import one_line
-from lbhash.utils.serialization import json_value
 from lbhash.utils.validation import check_int
 from lbhash.utils.version import __version__
 
@@ -129,7 +128,7 @@ class Engine:
         queries = self._encode(index, given, images)
         searching = time.perf_counter()
         found = _neighbors(index, queries, given)
-        described = json_value(describe_neighbors(index, [nearest for nearest, *_ in found]))
+        described = describe_neighbors(index, [nearest for nearest, *_ in found])
         answers = []
         for (code, vectors, facts), (_, within, by), some in zip(queries, found, described, strict=True):
             judged = self._usual.judge(vectors["outputs"]) if self._usual and "outputs" in vectors else {}
@@ -148,7 +147,7 @@ class Engine:
         """Return what the index holds of some ids."""
         index = self.index
         with blame_request():
-            items = [schemas.Item(**one) for one in json_value(describe_items(index, _ids(index, given.ids)))]
+            items = [schemas.Item(**one) for one in describe_items(index, _ids(index, given.ids))]
         return schemas.ItemsAnswer(items=items, generation=index.generation)
 
     def health(self) -> schemas.Health:
@@ -289,7 +288,7 @@ class Engine:
     def _metadata(self, index: BaseIndex, row: int) -> dict[str, Any]:
         """Return what the index holds of a row of the data, if it is there under its own number."""
         try:
-            metadata: dict[str, Any] = json_value(describe_items(index, [row])[0]["metadata"])
+            metadata: dict[str, Any] = describe_items(index, [row])[0]["metadata"]
         except (UnknownIdError, TypeError):  # TypeError if ids are texts
             return {}
         return metadata if self.row_of(row, metadata) == row else {}
@@ -298,7 +297,10 @@ class Engine:
         return {"model": self.fingerprint, "generation": index.generation, "codes": len(index), "bits": index.bits}
 
     def _open(self, known: BaseIndex | None = None) -> BaseIndex:
-        index = Index.open(self.settings.index, "a" if self.settings.writable else "r", known=known)
+        try:
+            index = Index.open(self.settings.index, "a" if self.settings.writable else "r", known=known)
+        except ValueError as error:
+            raise ValueError(re.sub("^path is ", "index is ", str(error))) from None  # as the settings call it
         check_model(index, self.fingerprint, self.model.bits)
         index.learns_classes = self.model.learns_classes
         return index
@@ -397,7 +399,7 @@ class Engine:
 
 def _encode_id(index: BaseIndex, name: int | str) -> _Encoded:
     """Return the query that an item of the index is."""
-    (item,) = json_value(describe_items(index, [name]))
+    (item,) = describe_items(index, [name])
     vectors = {index.vectors: index.vectors_of([name])[0]} if index.vectors else {}
     return _Encoded(np.frombuffer(bytes.fromhex(item.pop("code")), np.uint8), vectors, item)
 

@@ -63,10 +63,13 @@ class Security:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
+        headers = Headers(scope=scope)
         try:
-            headers = Headers(scope=scope)
             self._check_host(headers)
             self._check_origin(headers)
+            if "content-length" in headers and "transfer-encoding" in headers:  # a proxy may see another end than we do
+                both = "the request has Content-Length and Transfer-Encoding; it must have one of them"
+                raise ServiceError(400, both)
             if scope["path"] not in PROBES and not _is_page(scope["path"]):
                 scope["may_change"] = self._tokens.allow_change(headers.get("authorization", ""))
             limit = MAX_BODY if media_type(headers.get("content-type", "")) == FORM else MAX_JSON
@@ -79,6 +82,8 @@ class Security:
             body = None if bodiless else await self._bodies.take(receive, check_size)
         except ServiceError as error:
             response = await http_exception_handler(Request(scope), error)
+            if "content-length" in headers or "transfer-encoding" in headers:
+                response.headers["Connection"] = "close"  # the rest of the body is thrown away
             await response(scope, receive, send_with_headers)
             return
         size = len(body or b"")

@@ -29,7 +29,7 @@ _Finite = Annotated[float, Field(strict=True, allow_inf_nan=False)]
 _Value = StrictBool | _Int64 | _Finite | StrictStr
 _K = Annotated[StrictInt, Field(ge=1, le=MAX_K)]
 _Share = Annotated[float, Field(ge=0, le=1)]
-_Label = int | str | list[int] | list[str] | None
+_Label = Annotated[Any, Field(description="Mostly an integer, a text, or a list of these.")]
 _MAX_COLUMNS, _MAX_VALUES = 16, 1000  # of a filter
 
 

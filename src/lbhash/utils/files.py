@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import csv
 import errno
 import fcntl
 import glob
 import json
 import os
+import re
 import stat
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
@@ -21,6 +23,9 @@ from lbhash.utils.memory import check_memory
 
 if TYPE_CHECKING:
     from filelock import FileLock
+
+
+_FORMULA = re.compile(r"[=@\t\r]|[-+](?!\d*\.?\d*(e[-+]?\d+)?\Z)", re.IGNORECASE)
 
 
 @contextmanager
@@ -149,6 +154,27 @@ def write_text(path: str | os.PathLike[str], text: str) -> None:
 def write_json(path: str | os.PathLike[str], value: Any) -> None:
     """Write ``value`` as JSON to ``path``; after an error the old file is unchanged."""
     write_text(path, json.dumps(value, indent=2, allow_nan=False) + "\n")
+
+
+def write_csv(path: str | os.PathLike[str], rows: Iterable[Iterable[Any]]) -> None:
+    """Write rows to ``path``, the first of which has the names; after an error the old file is unchanged.
+
+    A text that a spreadsheet would run as a formula begins with an apostrophe.
+    """
+    with (
+        replacing(path) as temporary,
+        temporary.open("w", encoding="utf-8", errors="backslashreplace", newline="") as opened,
+    ):
+        csv.writer(opened, lineterminator="\n").writerows(map(_cell, row) for row in rows)
+
+
+def _cell(value: Any) -> Any:
+    if isinstance(value, (list, dict)):
+        return json.dumps(value)
+    if not isinstance(value, str):
+        return value
+    text = f"'{value}" if _FORMULA.match(value) else value
+    return re.sub("\r\n?", "\n", text)  # Python's writer may put no quotes around a carriage return
 
 
 def cache_folder() -> Path:

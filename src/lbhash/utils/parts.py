@@ -6,7 +6,6 @@ others. Readers of Parquet folders leave out names that begin with an underscore
 
 from __future__ import annotations
 
-import csv
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -16,7 +15,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from lbhash.utils.checksums import checked, with_checksum
-from lbhash.utils.files import exclusive, make_folder, replacing, write_json
+from lbhash.utils.files import exclusive, make_folder, write_csv, write_json
 from lbhash.utils.fingerprint import fingerprint
 from lbhash.utils.memory import check_parquet
 from lbhash.utils.parquet import read_parquet, write_parquet
@@ -133,8 +132,7 @@ class Parts:
             rows += len(table)
             damaged += some
         if damaged:
-            with replacing(self.folder / DAMAGED) as temporary, temporary.open("w", encoding="utf-8", newline="") as to:
-                csv.writer(to).writerows([Damage._fields, *damaged])
+            write_csv(self.folder / DAMAGED, [Damage._fields, *damaged])
         return rows, damaged
 
     def _tidy(self) -> None:

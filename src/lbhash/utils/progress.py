@@ -8,7 +8,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from rich.console import Console
+    from lbhash.utils.terminal import Console
 
 
 def bar_console() -> Console:
@@ -16,7 +16,7 @@ def bar_console() -> Console:
 
     In a notebook they are widgets or, without ``ipywidgets``, one line at the end that does not flood the cell.
     """
-    from rich.console import Console
+    from lbhash.utils.terminal import Console
 
     return Console(stderr=True, force_jupyter=None if find_spec("ipywidgets") else False)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -70,3 +70,26 @@ def json_value(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return [json_value(item) for item in value]
     return str(value)
+
+
+def json_values(column: Iterable[Any]) -> list[Any]:
+    """Return the values of a column of Arrow in forms for JSON.
+
+    A time that Python does not have is told by its number and type, and of a text that is not UTF-8 what can be read.
+    """
+    return [_json_scalar(scalar) for scalar in column]
+
+
+def _json_scalar(scalar: Any) -> Any:
+    try:
+        return json_value(scalar.as_py())
+    except (ArithmeticError, LookupError, ValueError):
+        pass
+    if isinstance(scalar, Mapping):
+        return {str(name): _json_scalar(scalar[name]) for name in scalar}
+    if hasattr(scalar, "as_buffer"):
+        return scalar.as_buffer().to_pybytes().decode(errors="replace")
+    if hasattr(scalar, "values"):  # of a list
+        return json_values(scalar.values)
+    held = scalar.value  # a number, or the value of a dictionary
+    return _json_scalar(held) if hasattr(held, "as_py") else f"{held} ({scalar.type})"

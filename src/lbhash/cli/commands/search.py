@@ -45,7 +45,9 @@ def search(
     hamming: Annotated[
         bool, typer.Option("--hamming", help="Rank by the bits that differ, not by the real outputs of the queries.")
     ] = False,
-    out: Annotated[Path | None, typer.Option(help="Write the neighbors as .parquet or .csv.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Write the neighbors as .parquet or .csv, where a formula gets an apostrophe.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Find the codes nearest to rows of data, images, texts or codes."""
@@ -65,9 +67,7 @@ def search(
         out=out,
     )
     if as_json:
-        from lbhash.utils.serialization import json_value
-
-        print_json(json_value(found))
+        print_json(found)
     elif out is not None:
         typer.echo(f"{sum(len(answer['neighbors']) for answer in found['queries']):,} neighbors are in {out}")
     else:
