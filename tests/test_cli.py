@@ -162,7 +162,7 @@ def test_centers_and_methods(inside, json_of, tmp_path):
         ),
         (
             ("centers", "--classes", "12", "--bits", "24"),
-            ("12 centers of 24 bits", "12 (proven optimal: Plotkin)", "Hadamard C_24"),
+            ("12 centers of 24 bits", "12 (proven optimal: Plotkin)", "reed-solomon"),
         ),
         (("centers", "--classes", "100", "--bits", "16", "--kind", "stored"), ("Nordstrom-Robinson code",)),
         (("methods",), tuple(METHODS)),
