@@ -141,6 +141,12 @@ def test_a_way_that_was_far_behind_in_the_first_split_is_not_taken():
     assert comparison.verdicts["known"].pick.name == "whole"
 
 
+def test_figures_of_the_first_split_alone_are_told_beside_those_of_all():
+    exact = np.array([[0.2, 0.4], [0.5, 0.7], [0.8, 1.0]])
+    assert study._of_all(exact, exact) is exact
+    np.testing.assert_allclose(study._of_all(np.array([[0.1, 0.9]]), exact), [[0.4, 1.0]])  # 0.3 more, but at most 1
+
+
 def test_recall_is_told_for_at_most_ten_times_the_rows():
     of_all, of_third = (line("few", 1, value, value, question="nearest") for value in (0.9, 0.95))
     few = replace(of_all, chosen=of_all.chosen | {"third": of_third.chosen["nearest"]})
