@@ -237,8 +237,9 @@ def test_rows_without_a_label_train_what_the_command_trains(rows):
     assert "csq, joined" not in names  # the head of "lbhash train" is of the bits alone then
 
 
-def test_rows_without_labels_have_one_question(rows):
-    comparison = lbhash.compare(rows[0], bits=[8])
+def test_rows_without_labels_have_one_question(rows, tmp_path):
+    comparison = lbhash.compare(rows[0], bits=[8], out=tmp_path)
+    assert "later" not in (tmp_path / "comparison.html").read_text()
     assert comparison.questions == ["nearest"]
     learned = {one for one in NAMES if one.startswith(("csq", "wccn", "a classifier"))}
     assert {one.name for one in comparison.lines} == NAMES - learned
