@@ -468,7 +468,7 @@ def test_from_a_file_without_labels_to_an_evaluation(data, tmp_path, monkeypatch
     said = run("train", "x.npy", "--out", "m", "--bits", 12)
     assert "x.npy has no labels" in said
     assert "sne" in said
-    assert "to find 95 % of the 10 nearest, re-rank" in said
+    assert "to find 95 % of the 10 nearest among these 81 rows, re-rank" in said
     metrics = json.loads((tmp_path / "m" / "metrics.json").read_text())
     assert (metrics["method"], metrics["queries"], metrics["base"]) == ("sne", 9, 81)
     assert (metrics["epochs"], metrics["training"], metrics["neighbors"]) == (None, None, [10, 81])

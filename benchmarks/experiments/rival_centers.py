@@ -256,9 +256,9 @@ KINDS: dict[str, Callable[[Rows, int], Words]] = {
 
 @dataclass(frozen=True)
 class WithCenters(Stored):
-    """Codes beside their class centers: ``apart`` are distances of these, by name."""
+    """Codes beside their class centers: ``between`` are distances of these, by name."""
 
-    apart: Mapping[str, float] = field(default_factory=dict)
+    between: Mapping[str, float] = field(default_factory=dict)
 
 
 class OthersAndCenters(Others):
@@ -267,7 +267,7 @@ class OthersAndCenters(Others):
     def answers(self, stored: Stored) -> dict[str, Values]:
         """Return the figures, ``float64 [1]`` each."""
         assert isinstance(stored, WithCenters)
-        return super().answers(stored) | {name: np.array([value]) for name, value in stored.apart.items()}
+        return super().answers(stored) | {name: np.array([value]) for name, value in stored.between.items()}
 
 
 def trained(train: EmbeddingSplit, *, kind: str, bits: int, seed: int, epochs: int) -> Iterator[Store]:
@@ -282,11 +282,11 @@ def trained(train: EmbeddingSplit, *, kind: str, bits: int, seed: int, epochs: i
     )
     model = fit_split(hasher, train, rows.classes).model_
     store = codes(kind, bits, "", model, time.process_time() - began, by=("itself",))
-    apart = {"min D": minimum_distance(words), "confused D - mean D": confused_distance(words, rows.confused)}
+    between = {"min D": minimum_distance(words), "confused D - mean D": confused_distance(words, rows.confused)}
 
     def beside(question: Question) -> Iterator[Stored]:
         for stored in store(question):
-            yield WithCenters(**vars(stored), apart=apart)
+            yield WithCenters(**vars(stored), between=between)
 
     yield beside
 
