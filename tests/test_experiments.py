@@ -224,7 +224,7 @@ def test_the_study_of_the_class_posterior(tmp_path, capsys, short_trainings):
     class_posterior.main(["--data", "digits", "--bits", "8", "--out", str(tmp_path)])
     lines = capsys.readouterr().out.splitlines()
     assert [line.split(" | ")[0].strip("| ") for line in lines[2:]] == [
-        *(f"a classifier's answer, {count}" for count in ("1 class", "2 classes", "3 classes", "9 classes")),
+        *(f"a classifier's answer, {count}" for count in ("1 class", "2 classes", "3 classes", "all classes")),
         *(f"8 bits, {how}" for how in ("by distance", "by outputs", "through centers")),
     ]
     values = [float(line.split(" | ")[1].strip("| ")) for line in lines[2:]]

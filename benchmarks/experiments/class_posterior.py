@@ -80,7 +80,8 @@ def table(found: pd.DataFrame) -> str:
         f"{length} bits, {ways.get(way, {}).get(by, way)}" if length else way
         for length, way, by in zip(found["length"], found["way"], found["by"], strict=True)
     ]
-    order = found.sort_values("length")["stored"].drop_duplicates()
+    found["stored"] = found["stored"].str.replace(r"answer, (?!1 |2 |3 ).*", "answer, all classes", regex=True)
+    order = found.sort_values("length", kind="stable")["stored"].drop_duplicates()
     cells = (100 * found.pivot_table("map", "stored", "data", sort=False)).loc[order].round(1)
     return markdown(cells.reset_index().astype(str))
 
