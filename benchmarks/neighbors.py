@@ -26,10 +26,11 @@ import numpy.typing as npt
 
 from lbhash import Hasher, Index
 from lbhash.data import load_table
-from lbhash.evaluation.neighbors import nearest_by_cosine, unit_rows
+from lbhash.evaluation.neighbors import nearest_by_cosine
 from lbhash.hasher import name_of
 from lbhash.index.quantized import scales_of, to_int8
 from lbhash.reproduce.runs import Source
+from lbhash.utils.arrays import unit_rows
 from side_by_side import print_head, print_row
 
 Floats = npt.NDArray[np.float32]

@@ -139,6 +139,9 @@ def test_a_way_that_was_far_behind_in_the_first_split_is_not_taken():
     early = replace(line("early", 1, 0.99, 0.9), chosen={"known": np.full((1, 50), 0.99)})
     comparison = Comparison((line("embeddings", 100, 0.5, 0.5), early, line("whole", 8, 0.9, 0.9)), ABOUT, 1000)
     assert comparison.verdicts["known"].pick.name == "whole"
+    early = replace(early, shown=early.chosen)
+    lines = line("embeddings", 100, 0.5, 0.5), early
+    assert [one["moved"] for one in Comparison(lines, ABOUT, 1000).records()] == ["known", ""]
 
 
 def test_figures_of_the_first_split_alone_are_told_beside_those_of_all():
@@ -221,6 +224,10 @@ def test_rows_that_are_named_as_queries_are_the_queries():
     wanted = {"train": range(150), "new": range(150, 250), "stored": range(250), "query": range(250, 300)}
     for name, part in parts.items():
         np.testing.assert_array_equal(part.take(slice(None)), x[list(wanted[name])].astype(np.float32), name)
+    unlabeled = base.with_rows(base.rows, None)
+    rows = study._rows(Dataset("x", "flags", unlabeled, unlabeled, query.with_rows(query.rows, None)))
+    fitted, (nearest, _) = study._split("x", rows, 0)["all"]  # all of its base trains: a tenth is held out
+    assert (len(fitted), len(nearest.base), len(nearest.query)) == (225, 250, 50)
     few = study._rows(Dataset("x", "flags", train.where(np.arange(150) < 30), train, query))
     with pytest.raises(ValueError, match=r"^x has 30 rows to store; a comparison needs more than 100"):
         study._split("x", few._replace(new=None), 0)
@@ -278,6 +285,9 @@ def test_the_command(tmp_path, rows):
     assert "10,000,000 rows, without ids and metadata: embeddings: 1.28 GB in memory" in " ".join(far.stdout.split())
     wrong = CliRunner().invoke(app, [*given, "--count", "0.5"])
     assert str(wrong.exception).startswith("--count is 0.5; it must be a whole number of rows from 1 on")
+    for word in ("nan", "inf"):
+        wrong = CliRunner().invoke(app, [*given, "--count", word])
+        assert str(wrong.exception).startswith(f"--count is {word}; it must be a whole number of rows from 1 on")
     wrong = CliRunner().invoke(app, [*given[:2], "--bits", "8;16"])
     assert str(wrong.exception).startswith("--bits is '8;16'; it must be integers with commas between them")
 

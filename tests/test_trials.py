@@ -94,6 +94,20 @@ def test_embeddings_weigh_what_an_index_keeps_of_them():
         assert [one.memory for one in Trial(ways.embeddings, split(x), (question,)).run()] == [whole]
 
 
+@pytest.mark.parametrize("scale", [1e-30, 1e-8, 1e6, 1e30])
+def test_a_second_stage_keeps_cosines_at_every_scale(scale):
+    x = np.random.default_rng(0).normal(size=(60, 8)).astype(np.float32)
+    usual, scaled = (
+        Question("", split(part), split(part), stages=(Stage("embeddings", 20),)) for part in (x, x * np.float32(scale))
+    )
+    made = [
+        [one.figures["recall"].mean() for one in Trial(ways.signs, question.base, (question,)).run()]
+        for question in (usual, scaled)
+    ]
+    assert made[0] == pytest.approx(made[1], abs=0.01)
+    assert made[1][1] > 0.9
+
+
 def test_signs_of_more_numbers_than_an_index_takes_bits():
     rng = np.random.default_rng(0)
     base, query = rng.normal(size=(40, 1100)).astype(np.float32), rng.normal(size=(5, 1100)).astype(np.float32)

@@ -30,11 +30,9 @@ np.save("kept.npy", np.rint(rows / step).astype("int8"))
 kept = np.load("kept.npy", mmap_mode="r")
 """,
 }
-_AGAIN = """\
-again = np.einsum("qcd,qd->qc", kept[found] * step, queries{apart})
-found = np.take_along_axis(found, np.argsort(-again, axis=1)[:, :10], 1)
-"""
-_APART = ") - 4 * np.take_along_axis(apart, found, 1"
+_COSINES = 'again = np.einsum("qcd,qd->qc", kept[found] * step, queries)\n'
+_CLASSES = "again -= 4 * np.take_along_axis(apart, found, 1)\n"
+_BEST = "found = np.take_along_axis(found, np.argsort(-again, axis=1)[:, :10], 1)\n"
 
 
 def recipe(way: Way) -> str:
@@ -47,5 +45,5 @@ def recipe(way: Way) -> str:
         return (_COMMANDS_AGAIN if way.rerank else _COMMANDS).format(way=way)
     lines = _ROWS + way.recipe.replace("{candidates}", str(way.rerank or 10))
     if way.rerank:
-        lines += _SECOND[way.vectors] + _AGAIN.format(apart=_APART if way.labels else "")
+        lines += _SECOND[way.vectors] + _COSINES + (_CLASSES if way.labels else "") + _BEST
     return lines

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import io
 import math
 from collections.abc import Mapping, Sequence
@@ -18,7 +17,7 @@ from lbhash.trials.classifier import ANSWER
 from lbhash.trials.intervals import bootstrap
 from lbhash.trials.questions import Values
 from lbhash.trials.stored import EMBEDDINGS, Way
-from lbhash.utils.files import replacing, write_text
+from lbhash.utils.files import replacing, write_csv, write_text
 from lbhash.utils.formatting import number
 from lbhash.utils.html import png_url, render
 from lbhash.utils.validation import check_choice
@@ -50,7 +49,7 @@ class Line(Way):
     """What a way answers, alone or after a second stage.
 
     Attributes:
-        search: milliseconds a query, of all queries at once.
+        search: milliseconds a query, of 50 at once.
         chosen: the figures of each question, and those of "nearest" among a third of the rows as "third", of the
             queries that recommend, ``float64 [splits, queries]``; of one split if the way was far behind in it.
         shown: the same of the other queries.
@@ -164,7 +163,7 @@ class Comparison:
         elif not alike:
             said += " No other way is as good."
         if line.name.startswith(ANSWER):
-            said += " It ranks by probabilities, which no database does, and knows no class that comes later."
+            said += " It is ranked by probabilities, not by Hamming distance, and knows no class that comes later."
         return said + (self._at_scale(line) if question == "nearest" else "")
 
     def _at_scale(self, line: Line) -> str:
@@ -210,15 +209,20 @@ class Comparison:
         return sorted((line for line in self.lines if line.title in kept), key=lambda one: one.weight)
 
     def records(self) -> list[dict[str, Any]]:
-        """Return the lines as plain dicts, the figures by the queries that are shown, the lightest first."""
+        """Return the lines as plain dicts, the figures by the queries that are shown, the lightest first.
+
+        ``moved`` names the questions that were asked in the first split alone, as the way was far behind in it.
+        """
         plain = ("name", "bits", "memory", "disk", "vectors", "rerank", "labels")
         asked = [*self.questions, *(["third"] if "nearest" in self.questions else [])]
+        splits = {name: len(self.exact.shown[name]) for name in asked}
         found = []
         for line in sorted(self.lines, key=lambda one: one.weight):
             record = {name: getattr(line, name) for name in plain}
             record |= {name: round(line.value(name), 4) if name in line.shown else None for name in asked}
             times = {"fit_seconds": line.fit, "encode_seconds": line.encode, "search_ms": line.search}
-            found.append(record | times | {"take": line.take})
+            moved = [name for name in asked if name in line.shown and len(line.shown[name]) < splits[name]]
+            found.append(record | {"moved": " ".join(moved)} | times | {"take": line.take})
         return found
 
     def as_dict(self) -> dict[str, Any]:
@@ -293,11 +297,8 @@ class Comparison:
         """Write ``comparison.csv``, ``comparison.png`` and ``comparison.html`` into a folder."""
         place = Path(folder)
         place.mkdir(parents=True, exist_ok=True)
-        records, text = self.records(), io.StringIO()
-        writer = csv.DictWriter(text, records[0], lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(records)
-        write_text(place / "comparison.csv", text.getvalue())
+        records = self.records()
+        write_csv(place / "comparison.csv", [records[0], *(record.values() for record in records)])
         with replacing(place / "comparison.png") as temporary:
             temporary.write_bytes(self._picture(*self.questions))
         picked = {one.pick.title for one in self.verdicts.values()}

@@ -51,14 +51,8 @@ FEWEST_LATER = 8
 """The classes from which on half of them are left out of training, to ask for classes that come later."""
 STAGES = tuple(Stage(vectors, count) for vectors in ("int8", "embeddings") for count in (100, 200))
 """The second stages, after each of which every way is measured."""
-_FIGURES = {
-    "known": ("map", "known"),
-    "later": ("map", "later"),
-    "mixed": ("map", "mixed"),
-    "nearest": ("recall", "nearest"),
-    "third": ("recall", "third"),
-}
-"""The figure that answers each question of a trial, and its name in a comparison."""
+_FIGURES = {"known": "map", "later": "map", "mixed": "map", "nearest": "recall", "third": "recall"}
+"""The figure that answers each question of a trial."""
 
 Queries: TypeAlias = "npt.NDArray[np.intp]"
 Parts: TypeAlias = "Mapping[str, tuple[EmbeddingSplit, tuple[Question, ...]]]"
@@ -166,11 +160,12 @@ def compare_dataset(
     folder = None if out is None else kept_folder(Path(out), about, "comparison")
     found: list[dict[str, list[Measured]]] = []
     for number, parts in enumerate(splits):
+        near = _near(found[0], seed) if found else None
         trials = {
             f"{name}-{part}-{number}": Trial(fit, fitted, questions)
             for part, (fitted, questions) in parts.items()
             for name, fit in _ways(fitted, lengths, seed + number, epochs, later=part == "half")
-            if not found or f"{name}-{part}" in _near(found[0], seed)
+            if near is None or f"{name}-{part}" in near
         }
         made = run_trials(trials, folder, workers, progress=progress)
         found.append({name.rpartition("-")[0]: some for name, some in made.items()})
@@ -203,7 +198,7 @@ def _ways(
 def _near(found: Mapping[str, Sequence[Measured]], seed: int) -> set[str]:
     """Return the trials of the first split of which some way is near the best of a question, and of all as light."""
     halves, near = _halves([found], seed), {"embeddings-all", "embeddings-half"}
-    for question, (figure, _) in _FIGURES.items():
+    for question, figure in _FIGURES.items():
         if question in halves:
             (chosen, _), *_ = halves[question]
             means = [
@@ -233,7 +228,7 @@ def _lines(found: Sequence[Mapping[str, Sequence[Measured]]], seed: int) -> tupl
         times = {name: round(getattr(timed, name), 4) for name in ("fit", "encode", "search")}
         chosen: dict[str, Values] = {}
         shown: dict[str, Values] = {}
-        for question, (figure, name) in _FIGURES.items():
+        for question, figure in _FIGURES.items():
             if question in halves and (0, question) in measured:
                 for at, part in enumerate((chosen, shown)):
                     rows = [
@@ -241,7 +236,7 @@ def _lines(found: Sequence[Mapping[str, Sequence[Measured]]], seed: int) -> tupl
                         for number, half in enumerate(halves[question])
                         if (number, question) in measured
                     ]
-                    part[name] = np.stack([some[: min(map(len, rows))] for some in rows])
+                    part[question] = np.stack([some[: min(map(len, rows))] for some in rows])
         made.append(Line(**{**way, **times}, chosen=chosen, shown=shown))
     exact = next(line.shown for line in made if line.name == EMBEDDINGS)
     return tuple(
@@ -260,7 +255,7 @@ def _of_all(shown: Values, exact: Values) -> Values:
 def _halves(found: Sequence[Mapping[str, Sequence[Measured]]], seed: int) -> dict[str, list[tuple[Queries, Queries]]]:
     """Return the queries of each split for which a question's figure is defined: those that choose, and the others."""
     halves: dict[str, list[tuple[Queries, Queries]]] = {}
-    for question, (figure, _) in _FIGURES.items():
+    for question, figure in _FIGURES.items():
         for number, trials in enumerate(found):
             measured = (one for some in trials.values() for one in some if one.question == question)
             if one := next(measured, None):
@@ -278,8 +273,8 @@ class _Rows(NamedTuple):
     """
 
     train: EmbeddingSplit
-    new: EmbeddingSplit | None
-    query: EmbeddingSplit | None
+    new: EmbeddingSplit | None = None
+    query: EmbeddingSplit | None = None
 
     @property
     def stored(self) -> EmbeddingSplit:
@@ -290,14 +285,16 @@ class _Rows(NamedTuple):
 def _rows(dataset: Dataset[EmbeddingSplit]) -> _Rows:
     """Return the rows that take part."""
     train, new, query = dataset.train, dataset.base.where(~dataset.trained_base()), dataset.query
-    fixed = dataset.protocol in ("flags", "files")
-    if not fixed:
-        for part in (new, query):
-            train = _joined(train, part) if len(part) else train
+    parts = []
+    if dataset.protocol in ("flags", "files"):
+        parts = [_dense(new.subsample(MOST_ROWS)), _dense(query.subsample(SPLITS * MOST_QUERIES))]
+    else:  # all are of one table, which may be too large to be copied
+        whole = train, new, query
+        labels = None if train.labels is None else np.concatenate([np.asarray(part.labels) for part in whole])
+        train = train.with_rows(np.concatenate([part.rows for part in whole]), labels)
     train = _dense(train.subsample(MOST_ROWS + MOST_QUERIES))
-    parts = [_dense(new.subsample(MOST_ROWS)), _dense(query.subsample(SPLITS * MOST_QUERIES))] if fixed else []
     if train.labels is None:
-        return _Rows(train, *parts) if parts else _Rows(train, None, None)
+        return _Rows(train, *parts)
     train, classes = train.compact()
     for place, part in enumerate(parts):
         labels = np.asarray(part.labels)
@@ -306,7 +303,7 @@ def _rows(dataset: Dataset[EmbeddingSplit]) -> _Rows:
         else:
             known = part.where(np.isin(labels, classes))
             parts[place] = known.with_rows(known.rows, np.searchsorted(classes, np.asarray(known.labels)))
-    return _Rows(train, parts[0] if len(parts[0]) > NEAREST else None, parts[1]) if parts else _Rows(train, None, None)
+    return _Rows(train, *parts)
 
 
 def _split(name: str, rows: _Rows, seed: int) -> Parts:
@@ -315,7 +312,10 @@ def _split(name: str, rows: _Rows, seed: int) -> Parts:
     if query is None:
         train, query = _held_out(train, MOST_QUERIES, seed)
     query, stored = _dense(query.subsample(MOST_QUERIES, seed)), rows._replace(train=train).stored
-    train, new = _held_out(train, MOST_NEW, seed) if rows.new is None else (train, rows.new.subsample(MOST_NEW, seed))
+    if rows.new is None or len(rows.new) <= NEAREST:
+        train, new = _held_out(train, MOST_NEW, seed)
+    else:
+        new = rows.new.subsample(MOST_NEW, seed)
     if len(new) <= NEAREST:
         raise ValueError(f"{name} has {len(stored)} rows to store; a comparison needs more than {10 * NEAREST}")
     train, stored = train.subsample(MOST_ROWS, seed), stored.subsample(MOST_ROWS, seed)

@@ -1,4 +1,4 @@
-"""Vectors as int8: their directions, a byte a number, by a scale for each dimension."""
+"""Vectors in fewer bytes: as float16, or as int8, which keeps directions by a scale for each dimension."""
 
 from __future__ import annotations
 
@@ -10,6 +10,18 @@ import numpy.typing as npt
 from lbhash.utils.arrays import largest_of, unit_rows
 
 Floats = npt.NDArray[np.float32]
+
+_FLOAT16 = np.finfo(np.float16)
+
+
+def to_float16(vectors: npt.NDArray) -> npt.NDArray[np.float16]:
+    """Return vectors as ``float16 [n, dim]``; a row that is too long or too short for it is scaled to length 1."""
+    largest = largest_of(vectors, 1)
+    outside = (largest > _FLOAT16.max) | ((largest < _FLOAT16.tiny) & (largest > 0))
+    if outside.any():
+        vectors = vectors.astype(np.promote_types(vectors.dtype, np.float32))
+        vectors[outside] = unit_rows(vectors[outside])
+    return vectors.astype(np.float16, copy=False)
 
 
 def scales_of(vectors: npt.NDArray) -> Floats:

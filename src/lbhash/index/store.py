@@ -29,11 +29,11 @@ from lbhash.index.kinds import KINDS
 from lbhash.index.manifest import NAME, files_of, identity_of, last_generation, read_manifest, sweep, write_manifest
 from lbhash.index.metadata import as_table, check_where, schema_from_text, schema_to_text
 from lbhash.index.postings import group
-from lbhash.index.quantized import from_text, scales_of, to_int8, to_text
+from lbhash.index.quantized import from_text, scales_of, to_float16, to_int8, to_text
 from lbhash.index.results import Neighbors, SearchResult, Within
 from lbhash.index.segment import Segment, Structure, read_removed
 from lbhash.index.where import Filter
-from lbhash.utils.arrays import as_numbers, check_finite, largest_of, unit_rows
+from lbhash.utils.arrays import as_numbers, check_finite
 from lbhash.utils.files import check_folder, check_path, exclusive, make_folder
 from lbhash.utils.validation import check_choice, check_type
 
@@ -51,7 +51,6 @@ STORED = ("outputs", "embeddings", "int8")
 OPENED_BY: dict[str, Callable[..., Any]] = {}
 """What opens an index by an address that begins so."""
 _NOTHING = np.empty(0, np.int64)
-_FLOAT16 = np.finfo(np.float16)
 _FOUND = 1 << 20  # neighbors by outputs that are looked for at a time
 PATIENCE = 600
 """Seconds that a writer waits for another writer."""
@@ -574,20 +573,10 @@ def _as_stored(
         scales = from_text(kept["scales"]) if "scales" in kept else scales_of(array)
         return {**kept, "dim": int(dim), "scales": to_text(scales)}, to_int8(array, scales)
     if dtype == "float16":
-        array = _in_range(array)
+        check_finite(array, "vectors")
+        array = to_float16(array)
     with np.errstate(invalid="ignore"):
         given, array = array, array.astype(dtype, copy=False)
     if dtype == "uint8" and (wrong := given[given != array]).size:
         raise ValueError(f"vectors holds {wrong[0]}; this index stores whole numbers from 0 to 255")
     return {**kept, "dtype": dtype, "dim": int(dim)}, array
-
-
-def _in_range(vectors: npt.NDArray) -> npt.NDArray:
-    """Return vectors that float16 can hold: a row that is too long or too short for it is scaled to length 1."""
-    check_finite(vectors, "vectors")
-    largest = largest_of(vectors, 1)
-    outside = (largest > _FLOAT16.max) | ((largest < _FLOAT16.tiny) & (largest > 0))
-    if outside.any():
-        vectors = vectors.astype(np.promote_types(vectors.dtype, np.float32))
-        vectors[outside] = unit_rows(vectors[outside])
-    return vectors

@@ -12,10 +12,11 @@ import numpy.typing as npt
 
 from lbhash.data.split import EmbeddingSplit
 from lbhash.evaluation.metrics import average_precision
-from lbhash.evaluation.neighbors import expected_recall, nearest_by_cosine, unit_rows
+from lbhash.evaluation.neighbors import expected_recall, nearest_by_cosine
 from lbhash.evaluation.ranking import ranking_of
 from lbhash.evaluation.recognition import linear_probe_predict
 from lbhash.trials.stored import Kept, Stage, Stored
+from lbhash.utils.arrays import unit_rows
 from lbhash.utils.labels import share_a_label
 
 Values: TypeAlias = "npt.NDArray[np.float64]"

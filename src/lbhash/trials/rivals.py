@@ -13,10 +13,10 @@ import numpy as np
 from lbhash.codes import pack_outputs
 from lbhash.codes.real import Asked, signs_of
 from lbhash.data.split import EmbeddingSplit
-from lbhash.evaluation.neighbors import unit_rows
 from lbhash.trials.questions import Question
 from lbhash.trials.stored import Floats, Positions, Rows, Scores, Stored
-from lbhash.trials.ways import SIGNED, Store
+from lbhash.trials.ways import SIGNED, Store, binary_codes
+from lbhash.utils.arrays import unit_rows
 
 CENTROIDS = 256
 """Of a part of FAISS's product quantization; it needs as many rows to learn from."""
@@ -194,15 +194,8 @@ def principal_bits(train: EmbeddingSplit, bits: int) -> Iterator[Store]:
         base = pack_outputs(components.apply(question.unit["base"]))
         times = fitted, time.perf_counter() - began
         asked = Asked(components.apply(question.unit["query"]))
-
-        def scores(some: Rows) -> Scores:
-            return asked.some(some).distances(base).astype(np.float32)
-
-        def find(some: Rows, count: int) -> Positions:
-            return asked.some(some).nearest(base, count).ids
-
-        take, lines = f"PCA{bits}", _PCA.replace("{bits}", str(bits)) + SIGNED
-        yield Stored("PCA, signs", bits, base.shape[1], False, take, *times, scores, find, recipe=lines)
+        lines = _PCA.replace("{bits}", str(bits)) + SIGNED
+        yield binary_codes("PCA, signs", bits, False, f"PCA{bits}", times, asked, base, recipe=lines)
 
     yield store
 

@@ -11,8 +11,8 @@ import numpy.typing as npt
 
 from lbhash.codes import PackedCodes
 from lbhash.data.split import EmbeddingSplit
-from lbhash.evaluation.neighbors import unit_rows
-from lbhash.index.quantized import scales_of, to_int8
+from lbhash.index.quantized import scales_of, to_float16, to_int8
+from lbhash.utils.arrays import unit_rows
 
 Floats: TypeAlias = "npt.NDArray[np.float32]"
 Positions: TypeAlias = "npt.NDArray[np.int64]"
@@ -52,7 +52,7 @@ class Kept:
         if vectors == "int8":
             rows = to_int8(rows, scales)
         elif rows.dtype != np.uint8:
-            rows = rows.astype(np.float16)
+            rows = to_float16(rows)
         scaled = rows * scales
         return cls(rows, scales, np.linalg.norm(scaled, axis=1), queries @ unit_rows(scaled).T)
 

@@ -13,12 +13,12 @@ import numpy.typing as npt
 from lbhash.codes import MAX_BITS, PackedCodes, code_bytes, hamming_distances, pack_outputs
 from lbhash.codes.real import Asked, differing
 from lbhash.data.split import EmbeddingSplit
-from lbhash.evaluation.neighbors import unit_rows
 from lbhash.hasher import Hasher, fit_split, name_of
 from lbhash.index import Index
 from lbhash.training.settings import Settings
 from lbhash.trials.questions import Question
 from lbhash.trials.stored import EMBEDDINGS, Positions, Rows, Scores, Stored
+from lbhash.utils.arrays import unit_rows
 from lbhash.utils.labels import has_label
 
 if TYPE_CHECKING:
@@ -82,7 +82,9 @@ def signs(train: EmbeddingSplit) -> Iterator[Store]:
     def store(question: Question) -> Iterator[Stored]:
         began = time.perf_counter()
         asked, base = Asked(question.unit["query"] - median), pack_outputs(question.unit["base"] - median)
-        yield _binary(SIGNS, None, False, take, (fitted, time.perf_counter() - began), asked, base, recipe=_MEDIANS)
+        yield binary_codes(
+            SIGNS, None, False, take, (fitted, time.perf_counter() - began), asked, base, recipe=_MEDIANS
+        )
 
     yield store
 
@@ -139,12 +141,12 @@ def codes(name: str, bits: int, take: str, model: Encoder, fitted: float, *, by:
         times = fitted, time.perf_counter() - began
         asked = Asked(np.concatenate([model.soft(model.outputs(chunk)) for chunk in question.query.chunks()]))
         for one in by:
-            yield _binary(name, bits, model.learns_classes, take, times, asked, base, one)
+            yield binary_codes(name, bits, model.learns_classes, take, times, asked, base, one)
 
     return store
 
 
-def _binary(
+def binary_codes(
     name: str,
     bits: int | None,
     labels: bool,

@@ -38,7 +38,7 @@ def compare(
     from lbhash.utils.system import usable_cores
 
     lengths = integers(bits or ("16", "32", "64", "128"), "bits", "16,32,64")
-    if count is not None and (count < 1 or count != int(count)):
+    if count is not None and not (count >= 1 and count % 1 == 0):  # NaN and infinity are none
         raise ValueError(f"count is {count:g}; it must be a whole number of rows from 1 on, such as 10e6")
     beside = metadata_bytes(data, metadata) if metadata else 0.0
     dataset, _ = open_embedded(data, **source)
@@ -61,4 +61,6 @@ def compare(
     if metadata:
         typer.echo(f"{', '.join(metadata)}: {beside:.0f} bytes a row, {amount(beside * found.count)} in memory")
     if out is not None:
-        typer.echo(f"all {len(found.lines)} lines, the page, and the lines that build and search each are in {out}")
+        typer.echo(
+            f"all {len(found.lines)} ways, and the page with what builds and searches those to take, are in {out}"
+        )
