@@ -26,21 +26,20 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 QUESTIONS = {
-    "known": ("For the classes you have", "mAP"),
-    "later": ("If classes come later", "mAP"),
-    "mixed": ("If a fifth is of classes that came later", "mAP"),
-    "nearest": ("For the nearest items", "recall@10"),
+    "known": ("For the classes you have", "mAP", "mAP"),
+    "later": ("If classes come later", "mAP", "later"),
+    "mixed": ("If a fifth is of classes that came later", "mAP", "mixed"),
+    "nearest": ("For the nearest items", "recall@10", "recall"),
 }
-"""The questions, each with how a recommendation begins and the figure that answers it."""
+"""The questions: how a recommendation begins, the figure that answers it, and the head of its column."""
 MARGIN = 0.01
 """A way is as good as the best if its figure is at most this below, or if the queries cannot tell the two apart."""
 DRAWS = 1_000
 """Of splits and queries, by which intervals are told."""
 BEYOND = 10
-"""How many times the rows that there are a recall can be told for."""
+"""Recall is told for at most so many times the stored rows."""
 SAME = 1.2
-"""How many times the stored rows are taken for the same number."""
-_HEADS = {"known": "mAP", "later": "later", "mixed": "mixed", "nearest": "recall"}
+"""Up to so many times the stored rows are taken as they are: queries are not stored."""
 _NAMED = 3  # ways that are as good, by their names
 
 
@@ -137,7 +136,7 @@ class Comparison:
 
     @property
     def growth(self) -> float:
-        """How many times the stored rows there will be; 1 if hardly more, for queries are not stored."""
+        """``count`` as a multiple of the stored rows; 1 if it is at most ``SAME``."""
         times = self.count / self.about["rows"]["nearest"]
         return float(times) if times > SAME else 1.0
 
@@ -151,7 +150,7 @@ class Comparison:
         return [self._sentence(question) for question in self.questions]
 
     def _sentence(self, question: str) -> str:
-        (begin, figure), (line, best, alike) = QUESTIONS[question], self.verdicts[question]
+        (begin, figure, _), (line, best, alike) = QUESTIONS[question], self.verdicts[question]
         said = f"{begin} take {line.title} ({line.take}): {sizes(line)} a row, {figure} {self.shown(line, question)}"
         said += f"; the embeddings have {self.exact.memory:,} bytes and {number(self.exact.value(question), 3)}."
         if best is not line and best.value(question) > line.value(question) + MARGIN:
@@ -317,7 +316,7 @@ class Comparison:
 
     def columns(self) -> list[str]:
         """Return the names of the columns of ``cells``."""
-        return ["way", "bytes", "disk", *(_HEADS[name] for name in self.questions), "fit s", "ms"]
+        return ["way", "bytes", "disk", *(QUESTIONS[name][2] for name in self.questions), "fit s", "ms"]
 
     def cells(self, lines: Sequence[Line]) -> list[list[str]]:
         """Return lines as text, the lightest first."""

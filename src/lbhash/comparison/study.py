@@ -196,7 +196,7 @@ def _ways(
 
 
 def _near(found: Mapping[str, Sequence[Measured]], seed: int) -> set[str]:
-    """Return the trials of the first split of which some way is near the best of a question, and of all as light."""
+    """Return the trials to repeat: in the first split, a way was near the best, and near the best that is as light."""
     halves, near = _halves([found], seed), {"embeddings-all", "embeddings-half"}
     for question, figure in _FIGURES.items():
         if question in halves:

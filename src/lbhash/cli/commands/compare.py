@@ -48,9 +48,8 @@ def compare(
         print_json(found.as_dict() | {"metadata_bytes": round(beside, 1)})
         return
     rows = found.about["rows"]
-    title = (
-        f"{dataset.name}, {found.about['splits']} splits: {rows['train']:,} rows train, {found.about['queries']:,} ask"
-    )
+    each = f"{rows['train']:,} training rows and {found.about['queries']:,} queries each"
+    title = f"{dataset.name}, {found.about['splits']} splits, {each}"
     cells = [cells[:-1] for cells in found.cells(found.frontier())]  # the milliseconds are on the page
     print_table(found.columns()[:-1], cells, title=title)
     typer.echo("mAP: new rows; later: of classes that were left out of training; mixed: a fifth of these")
