@@ -7,7 +7,7 @@ outputs are ±1. (A. Gordo et al., "Asymmetric distances for binary embeddings",
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -22,7 +22,7 @@ Floats = npt.NDArray[np.float64]
 Positions = npt.NDArray[np.int64]
 
 FEW = 4_096
-"""Codes up to which no tables are made."""
+"""Codes up to which NumPy adds what their bytes count."""
 _TOGETHER = 64  # queries whose tables are in memory at a time
 _PAIRS = 1 << 22  # of a query and a code, whose distances are in memory at a time
 _BITS = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1).astype(np.float64)
@@ -90,15 +90,15 @@ class Asked:
     def distances(self, codes: PackedCodes) -> Floats:
         """Return the distances of all queries from all codes, ``[n, m]``; equal codes have equal distances."""
         found = np.empty((len(self), len(codes)))
-        if len(codes) <= FEW:
-            for row, each in enumerate(found):
-                each[:] = _between(self.weights[row], self.codes[row], codes)
-            return found
-        from lbhash.codes.real_kernel import sums  # Numba takes its time
+        add: Callable[..., None] = _sums
+        if len(codes) > FEW:
+            from lbhash.codes.real_kernel import sums  # Numba takes its time
+
+            add = sums
 
         def compute(start: int) -> None:
             for row, table in enumerate(self.tables(start), start):
-                sums(table, codes, found[row])
+                add(table, codes, found[row])
 
         in_threads(compute, range(0, len(self), _TOGETHER))
         return found
@@ -161,6 +161,11 @@ def signs_of(codes: PackedCodes) -> npt.NDArray[np.float32]:
 def differing(queries: PackedCodes, codes: PackedCodes) -> npt.NDArray[np.int32]:
     """Return the Hamming distance of each query, ``[n, bytes]``, from each of its codes, ``[n, k, bytes]``."""
     return np.unpackbits(queries[:, None] ^ codes, axis=-1).sum(axis=-1, dtype=np.int32)
+
+
+def _sums(table: Floats, codes: PackedCodes, found: Floats) -> None:
+    """Write the sum of what the bytes of each code add."""
+    found[:] = table[np.arange(codes.shape[1]), codes].sum(axis=1)
 
 
 def _between(weights: Floats, query: PackedCodes, codes: PackedCodes) -> Floats:

@@ -28,9 +28,8 @@ def after_stages(stored: Stored, question: Question) -> Iterator[Stored]:
     most = min(base, max(one.candidates for one in question.stages))
 
     @cache
-    def first(start: int, stop: int) -> tuple[Scores, Positions]:
-        scores = stored.scores(slice(start, stop))
-        return scores, first_places(scores, most)
+    def first(start: int, stop: int) -> Positions:
+        return first_places(stored.scores(slice(start, stop)), most)
 
     for stage in question.stages:
         kept, count = question.kept[stage.vectors], min(stage.candidates, base)
@@ -44,8 +43,8 @@ def after_stages(stored: Stored, question: Question) -> Iterator[Stored]:
 
         def scores(some: Rows, kept: Kept = kept, count: int = count) -> Scores:
             assert isinstance(some, slice)
-            whole, found = first(*some.indices(len(queries))[:2])
-            found = found[:, :count]
+            whole = stored.scores(some)
+            found = first(*some.indices(len(queries))[:2])[:, :count]
             there = np.isfinite(np.take_along_axis(whole, found, 1))
             found = again(some, found, np.take_along_axis(kept.cosines[some], found, 1), there)
             whole = whole.astype(np.float64)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -119,3 +120,12 @@ class Stored(Way):
     apart: Callable[[Rows, Positions], npt.NDArray[np.float32]] | None = None
     codes: tuple[PackedCodes, PackedCodes, int] | None = None
     by: str = "itself"
+
+    def remembered(self, queries: int) -> Stored:
+        """Return the same with scores of consecutive queries that are computed once; nobody may write into them."""
+        kept = cache(lambda start, stop: self.scores(slice(start, stop)))
+
+        def scores(some: Rows) -> Scores:
+            return kept(*some.indices(queries)[:2]) if isinstance(some, slice) else self.scores(some)
+
+        return replace(self, scores=scores)

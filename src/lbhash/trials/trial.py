@@ -50,6 +50,8 @@ class Trial:
         for store in self.fit(self.train):
             for question in self.questions:
                 for stored in store(question):
+                    if question.stages:
+                        stored = stored.remembered(len(question.query))
                     for one in (stored, *after_stages(stored, question)):
                         yield measured(one, question)
 
