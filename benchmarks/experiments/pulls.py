@@ -47,6 +47,7 @@ from lbhash.trials.questions import Question, Values
 from lbhash.trials.stored import Rows, Scores, Stored
 from lbhash.trials.trial import Trial
 from lbhash.trials.ways import Store, codes, count_classes
+from lbhash.utils.formatting import number
 
 PART = "pulls"
 BASE = 10_000
@@ -103,9 +104,12 @@ def trained(train: Split, *, form: str, weight: float, bits: int, **settings: An
     of_classes = majority(hasher)
 
     def store(question: Question) -> Iterator[Stored]:
-        parts = {name: getattr(question, name).embedded(hasher.backbone_) for name in ("base", "query")}
+        backbone = hasher.backbone_ if question.base.needs_backbone else None
+        parts = {name: getattr(question, name).embedded(backbone) for name in ("base", "query")}
         seen = replace(question, **parts)
         yield from own(seen)
+        if not isinstance(question, Asked):
+            return
         known, asked = (
             posterior(hasher.model_.outputs(part.take(slice(None))), of_classes, signs=name == "base")
             for name, part in parts.items()
@@ -141,16 +145,15 @@ def table(found: pd.DataFrame) -> pd.DataFrame:
     ranked = found["by"].where(found["way"] != BY_POSTERIOR, BY_POSTERIOR).rename("ranked")
     values = 100 * found.set_index([*key, "seed", ranked])[["map", "worst", "best", "knn"]]
     lines = []
-    for names, of_form in values.groupby(level=key, sort=False):
-        maps = of_form["map"].unstack("ranked")
-        means = of_form.xs("itself", level="ranked").mean()
-        shown = {ranked: Interval.of(maps[own]).shown(1) for ranked, own in RANKED.items()}
-        span, votes = f"{means['worst']:.0f}–{means['best']:.0f}", f"{means['knn']:.1f}"
-        line = dict(zip(key, names, strict=True))
-        lines.append({**line, "seeds": len(maps), **shown, "range": span, "k-NN": votes})
-    made = pd.DataFrame(lines)
-    made.loc[made["form"] == "alone", "weight"] = "–"
-    return made.replace({"k-NN": {"nan": "–"}})
+    for (*names, weight), of_form in values.groupby(level=key, sort=False):
+        maps, means = of_form["map"].unstack("ranked"), of_form.xs("itself", level="ranked").mean()
+        lines.append(
+            dict(zip(key, names, strict=False))
+            | {"weight": f"{weight:g}" if weight else "–", "seeds": len(maps)}
+            | {title: Interval.of(maps[own]).shown(1) for title, own in RANKED.items()}
+            | {"range": f"{means['worst']:.0f}–{means['best']:.0f}", "k-NN": number(means["knn"], 1)}
+        )
+    return pd.DataFrame(lines)
 
 
 def main(arguments: list[str] | None = None) -> None:
