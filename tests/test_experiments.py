@@ -12,7 +12,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from benchmarks.experiments import centers_effect, centers_table, default, like_for_like, methods_table, shared
+import torch
+from benchmarks.experiments import centers_effect, centers_table, default, like_for_like, methods_table, pulls, shared
 
 from lbhash.centers.distance import minimum_distance
 from lbhash.centers.targets import centers_fingerprint
@@ -229,3 +230,24 @@ def test_the_study_of_the_class_posterior(tmp_path, capsys, short_trainings):
     ]
     values = [float(line.split(" | ")[1].strip("| ")) for line in lines[2:]]
     assert all(value > 50 for value in values)
+
+
+def test_pulls_and_the_parts_of_the_guidance(page_with, tmp_path):
+    page = page_with("guidance.md", "pulls")
+    words = ["--data", "digits=digits", "--bits", "8", "--epochs", "1", "--seeds", "1", "--methods", "csq"]
+    pulls.main([*words, "--page", str(page), "--out", str(tmp_path / "trials")])
+    lines = [line.split(" | ") for line in page.read_text().splitlines() if line.startswith("| digits")]
+    assert [line[3] for line in lines] == list(pulls.FORMS)
+    assert len({tuple(line[6:]) for line in lines}) >= 5  # every part changes the codes
+    tried = [read_run(file)[0]["figures"]["map"][0] for file in sorted((tmp_path / "trials").glob("*guidance-*"))]
+    assert len(set(tried)) == len(pulls.WEIGHTS) + 1
+
+
+def test_a_frozen_surrogate_pulls_and_does_not_learn():
+    torch.manual_seed(0)
+    frozen, logits = pulls.Frozen(8), torch.randn(4, 8, requires_grad=True)
+    index = frozen.block_index(torch.randn(4, 8))
+    fit, pull = frozen.losses(logits, index, index, torch.arange(4))
+    (fit + pull).backward()
+    assert logits.grad.abs().sum() > 0
+    assert all(not parameter.grad.any() for parameter in frozen.parameters())

@@ -5,8 +5,9 @@
 
 "default" is CSQ joined with a class posterior, "csq" the same network's bits, "csq_d" CSQ with the paper's guidance in
 its searched settings, and "logistic" and "ridge" need no network. All have the same training rows and the same class
-centers. Queries are the data's own, and so is the base, without the rows that were trained on. With ``--held-out`` both
-are training rows that no way learns from: the choice was made by these. Seconds are those of a processor, one thread.
+centers. Queries are the data's own, in real numbers, and the base is theirs, without the rows that were trained on.
+With ``--held-out`` both are training rows that no way learns from: the choice was made by these. Seconds are those of a
+processor, one thread.
 
 ``--page`` names a page whose part "default" becomes the table, with a picture and a CSV file of every length.
 """
@@ -44,10 +45,10 @@ def network(train: EmbeddingSplit, *, bits: int, seed: int) -> Iterator[Store]:
     began, hasher = time.process_time(), Hasher(bits, method="csq", seed=seed)
     fit_split(hasher, train, count_classes(train))
     seconds = time.process_time() - began
-    yield codes("csq", bits, "", hasher.model_, seconds, by=("itself",))
+    yield codes("csq", bits, "", hasher.model_, seconds)
     began, model = time.process_time(), HashModel.of(hasher.model_)
     join(model, Settings(bits=bits, seed=seed), train, count_classes(train), hasher.centers_)
-    yield codes("default", bits, "", model.encoder(), seconds + time.process_time() - began, by=("itself",))
+    yield codes("default", bits, "", model.encoder(), seconds + time.process_time() - began)
 
 
 def trials(source: Source, held_out: bool, bits: int, seed: int) -> Iterator[tuple[dict[str, Any], Trial]]:
@@ -58,7 +59,7 @@ def trials(source: Source, held_out: bool, bits: int, seed: int) -> Iterator[tup
     base = data.base.where(~data.trained_base()).labeled()
     question, train = Question("new rows", base, data.query.labeled(), ("map",)), data.train.compact()[0]
     fits: dict[str, Fit] = {"network": partial(network, bits=bits, seed=seed)}
-    fits |= {way: partial(fitted, hasher=Hasher(bits, method=way, seed=seed)) for way in WAYS[2:]}
+    fits |= {way: partial(fitted, hasher=Hasher(bits, method=way, seed=seed), by="outputs") for way in WAYS[2:]}
     for name, fit in fits.items():
         yield {"data": source.name, "bits": bits, "fit": name, "seed": seed}, Trial(fit, train, (question,))
 

@@ -1,11 +1,10 @@
 """What a pull onto the class centers gives where a backbone learns, and what the guidance's parts give. Writes a page.
 
-    python -m benchmarks.experiments.pulls --data cifar10=IMAGES --data imagenet100=IMAGES --data mosaic=IMAGES \
-        --backbone FOLDER --page docs/guidance.md
-    python -m benchmarks.experiments.pulls --data cifar10=FILE --data tiny-imagenet=FILE --page docs/guidance.md \
-        --forms guidance "blocks of 1" "blocks of 2" "blocks of 4" frozen
+    python -m benchmarks.experiments.pulls --data cifar10=FILE --data tiny-imagenet=FILE --data mosaic=FILE \
+        --images cifar10=IMAGES --images imagenet100=IMAGES --images mosaic=IMAGES --backbone FOLDER \
+        --page docs/guidance.md
 
-With a backbone the data are images, and the backbone learns, too. For each method and set of data the weight of a form
+On embeddings a head learns; on images the backbone does, too. For each method and set of data the weight of a form
 is searched at the first length and seed, by the mAP of a fifth of the training rows that the search holds out; parts of
 the guidance take that of the guidance. With this weight a form is trained on all training rows, and the queries are
 asked for at most 10,000 rows of the base, none of which was trained on unless the data say so.
@@ -17,10 +16,12 @@ asked for at most 10,000 rows of the base, none of which was trained on unless t
 - "k-NN" is the accuracy of a vote of the 100 nearest codes.
 
 "blocks of 1" is the guidance that takes every bit by itself, and "frozen" that with a surrogate that does not learn.
+Both are trained at the first length.
 """
 
 from __future__ import annotations
 
+from argparse import Namespace
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
@@ -75,7 +76,7 @@ FORMS: dict[str, tuple[str, Any]] = {
     "frozen": ("surrogate", Frozen),
 }
 """The pull of each form, and its surrogate."""
-SEARCHED = ("pull bits", "guidance")
+MAIN, SEARCHED = ("alone", "pull bits", "guidance"), ("pull bits", "guidance")
 
 
 class Asked(Question):
@@ -156,45 +157,44 @@ def table(found: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(lines)
 
 
-def main(arguments: list[str] | None = None) -> None:
-    """Search the weights, ask the queries, and write the table."""
-    parser = options(__doc__, PART, data=None, bits=(16, 64), epochs=8, seeds=3)
-    parser.add_argument("--methods", nargs="+", default=["csq", "hashnet"])
-    parser.add_argument("--forms", nargs="+", choices=FORMS, default=list(FORMS)[:3])
-    parser.add_argument("--backbone", help="a folder of a vision model of transformers; the data are images")
-    parser.add_argument("--image-size", type=int, default=64)
-    given = parser.parse_args(arguments)
-    common: dict[str, Any] = {"backbone": given.backbone, "epochs": given.epochs}
-    if given.backbone:
-        common["image_size"] = given.image_size
-    data = {source.name: read(source, images=given.backbone is not None) for source in given.data}
-
-    tries, asks = [], []
-    searched = [form for form in FORMS if form in SEARCHED and (form in given.forms or form == "guidance")]
-    for (name, dataset), method, form, weight in product(data.items(), given.methods, searched, WEIGHTS):
+def trials(
+    data: dict[str, tuple[Dataset, dict[str, Any]]], methods: list[str], bits: list[int], seeds: int, given: Namespace
+) -> Iterator[tuple[dict[str, Any], Trial]]:
+    """Search the weights, and yield a trial for each form and seed, one seed after the other."""
+    tries = []
+    for (name, (dataset, more)), method, form, weight in product(data.items(), methods, SEARCHED, WEIGHTS):
         train, held = hold_out(dataset.train.compact()[0], 0.2, 0)
-        own = {"method": method, "form": form, "weight": weight, "bits": given.bits[0], "seed": 0}
-        trial = Trial(partial(trained, **own, **common), train, (Others("held out", held, held),))
+        own = {"method": method, "form": form, "weight": weight, "bits": bits[0], "seed": 0}
+        trial = Trial(partial(trained, **own, **more), train, (Others("held out", held, held),))
         tries.append(({"searched": name, **own}, trial))
     found = run(tries, given)
     found = found[found["by"] == "itself"]
     best = found.loc[found.groupby(["searched", "method", "form"])["map"].idxmax()]
     weights = best.set_index(["searched", "method", "form"])["weight"].to_dict()
-
-    for seed, (name, dataset), bits, method, form in product(
-        range(given.seeds), data.items(), given.bits, given.methods, given.forms
+    for seed, (name, (dataset, more)), method, length, form in product(
+        range(seeds), data.items(), methods, bits, FORMS
     ):
-        weight = 0.0 if form == "alone" else weights[name, method, form if form in SEARCHED else "guidance"]
-        own = {"method": method, "bits": bits, "form": form, "weight": weight, "seed": seed}
-        question = Asked("queries", dataset.base.labeled().subsample(BASE), dataset.query.labeled(), ("map",))
-        trial = Trial(partial(trained, **own, **common), dataset.train.compact()[0], (question,))
-        asks.append(({"data": name, **own}, trial))
-    show(markdown(table(run(asks, given)).astype(str)), PART, given.page)
+        if form in MAIN or length == bits[0]:
+            weight = 0.0 if form == "alone" else weights[name, method, form if form in SEARCHED else "guidance"]
+            own = {"method": method, "bits": length, "form": form, "weight": weight, "seed": seed}
+            question = Asked("queries", dataset.base.labeled().subsample(BASE), dataset.query.labeled(), ("map",))
+            yield {"data": name, **own}, Trial(partial(trained, **own, **more), dataset.train.compact()[0], (question,))
 
 
-def read(source: Source, *, images: bool) -> Dataset:
-    """Return the splits of embeddings or images."""
-    return load_images(source.file).dataset() if images else load_dataset(source.file)
+def main(arguments: list[str] | None = None) -> None:
+    """Run what is missing, and write the table."""
+    parser = options(__doc__, PART, data=[], bits=(16, 64), epochs=15, seeds=3)
+    parser.add_argument("--images", action="append", type=Source.of, default=[], metavar="NAME=IMAGES")
+    parser.add_argument("--backbone", help="a folder of a vision model of transformers, for images")
+    parser.add_argument("--image-size", type=int, default=64)
+    parser.add_argument("--image-epochs", type=int, default=8)
+    parser.add_argument("--methods", nargs="+", default=["csq", "hashnet"])
+    given = parser.parse_args(arguments)
+    learning = {"backbone": given.backbone, "image_size": given.image_size, "epochs": given.image_epochs}
+    data = {one.name: (load_dataset(one.file), {"epochs": given.epochs}) for one in given.data}
+    data |= {f"{one.name}, images": (load_images(one.file).dataset(), learning) for one in given.images}
+    found = run(trials(data, given.methods, given.bits, given.seeds, given), given)
+    show(markdown(table(found).astype(str)), PART, given.page)
 
 
 if __name__ == "__main__":

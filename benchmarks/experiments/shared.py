@@ -57,11 +57,14 @@ def options(
     return parser
 
 
-def fitted(train: EmbeddingSplit, *, hasher: Hasher) -> Iterator[Store]:
-    """Yield the codes of a hasher that is fitted now; its seconds are those of the processor."""
+def fitted(train: EmbeddingSplit, *, hasher: Hasher, by: str = "itself") -> Iterator[Store]:
+    """Yield the codes of a hasher that is fitted now; its seconds are those of the processor.
+
+    Queries are their codes or, if ``by`` is "outputs", their real outputs.
+    """
     began = time.process_time()
     fit_split(hasher, train, count_classes(train))
-    yield codes(name_of(hasher), hasher.bits, "", hasher.model_, time.process_time() - began, by=("itself",))
+    yield codes(name_of(hasher), hasher.bits, "", hasher.model_, time.process_time() - began, by=(by,))
 
 
 def asked(source: Source, hasher: Hasher, top_k: int | None = None) -> Trial:
