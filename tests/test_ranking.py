@@ -48,8 +48,9 @@ def random_sets(seed, bits, classes, queries=5, base=40):
     st.integers(1, 50),
     st.booleans(),
     st.booleans(),
+    st.sampled_from([1, 1 << 16]),
 )
-def test_counts_are_those_of_a_slow_loop(seed, bits, classes, chunk, multi, repeats):
+def test_counts_are_those_of_a_slow_loop(seed, bits, classes, chunk, multi, repeats, most):
     q, ql, b, bl, rng = random_sets(seed, bits, classes, queries=9)
     if repeats:
         kinds = rng.choice([-1, 1], (3, bits))
@@ -58,6 +59,7 @@ def test_counts_are_those_of_a_slow_loop(seed, bits, classes, chunk, multi, repe
         ql, bl = (rng.random((len(x), classes)) < 1 / classes for x in (q, b))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(lbhash.evaluation.ranking.histogram, "CHUNK", chunk)
+        patch.setattr(lbhash.evaluation.ranking.histogram, "_SORTED", most)
         found = RankHistogram.from_codes(pack(q), ql, pack(b), bl, bits=bits)
     assert_counts(found, q, b, ql.astype(int) @ bl.T.astype(int) if multi else (ql[:, None] == bl).astype(int))
     assert (found.queries, found.base, found.bits) == (len(q), len(b), bits)

@@ -32,6 +32,7 @@ CHUNK = 1 << 20
 
 _PAIRS = 1 << 22  # pairs whose grades a relevance function is asked for at a time
 _LARGEST_GRADE = 1 << 12
+_SORTED = 1 << 16  # base codes for each query up to which it pays to sort them by class
 
 
 @dataclass(eq=False)
@@ -173,9 +174,11 @@ class RankHistogram(Ranking):
         if len(codes) == 0 or self.queries == 0:
             return self
         if self._relevance is not None:
-            self._count_given(codes, base_labels)
+            self._count_given(codes, base_labels, self._relevance)
         elif base_labels.ndim == 2:
             self._count_shared(codes, base_labels)
+        elif len(codes) > _SORTED * self.queries:
+            self._count_given(codes, base_labels, lambda wanted, labels: wanted[:, None] == labels)
         else:
             self._count_classes(*compress(as_words(codes), base_labels))
         return self
@@ -218,13 +221,12 @@ class RankHistogram(Ranking):
             kernels.count_shared(self._words, base, label_words(self._labels), base_labels, block, like, counted)
         self._add(counted.sum(axis=0))
 
-    def _count_given(self, codes: PackedCodes, labels: Any) -> None:
-        assert self._relevance is not None
+    def _count_given(self, codes: PackedCodes, labels: Any, relevance: Relevance) -> None:
         base = by_word(as_words(codes))
         step = max(1, _PAIRS // len(codes))
         for start in range(0, self.queries, step):
             some = slice(start, start + step)
-            grades = check_grades(self._relevance(self._labels[some], labels), len(self.total[some]), len(codes))
+            grades = check_grades(relevance(self._labels[some], labels), len(self.total[some]), len(codes))
             more = max(0, int(grades.max(initial=1)) - self.graded.shape[1])
             self.graded = np.pad(self.graded, ((0, 0), (0, more), (0, 0))) if more else self.graded
             distances = np.empty(grades.shape, np.uint16)
