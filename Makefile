@@ -1,7 +1,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: install demo test test-all lint docs benchmark clean
+.PHONY: install demo test test-all lint docs dist benchmark clean
 
 install: .venv/.installed
 
@@ -39,6 +39,11 @@ docs: install
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build
 	@echo "to read it: $(BIN)/python -m http.server --directory site"
 
+dist: install
+	rm -rf dist
+	$(BIN)/python -m build --no-isolation
+	$(BIN)/twine check --strict dist/*
+
 benchmark: install
 	$(BIN)/python benchmarks/start.py
 	$(BIN)/python benchmarks/guided_step.py
@@ -48,4 +53,4 @@ benchmark: install
 	$(BIN)/python benchmarks/service.py
 
 clean:
-	rm -rf .venv demo site
+	rm -rf .venv demo site dist

@@ -17,6 +17,7 @@ import runpy
 import shlex
 import subprocess
 import sys
+import tomllib
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -28,11 +29,6 @@ import pytest
 from markdown_it import MarkdownIt
 
 from lbhash.service.app import create_app
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 ROOT = Path(__file__).parents[1]
 PAGES = ["README.md", "CONTRIBUTING.md", "benchmarks/README.md"]

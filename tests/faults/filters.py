@@ -15,7 +15,7 @@ import pyarrow as pa
 from tests.faults.attack import Run, attack
 
 ROWS = 12
-ZONE = dt.timezone.utc
+ZONE = dt.UTC
 FLOATS = [0.0, -0.0, 1.0, -1.5, 0.1, math.inf, -math.inf, math.nan]
 TEXTS = [
     "",

@@ -38,7 +38,7 @@ class Admission:
         try:
             try:
                 await asyncio.wait_for(self._free.acquire(), self._seconds)
-            except asyncio.TimeoutError:
+            except TimeoutError:
                 raise _busy(f"the request waited for {self._seconds:g} seconds") from None
             self.running += 1
             try:

@@ -117,7 +117,7 @@ class Stored(Way):
 
     scores: Callable[[Rows], Scores]
     find: Callable[[Rows, int], Positions]
-    apart: Callable[[Rows, Positions], npt.NDArray[np.float32]] | None = None
+    apart: Callable[[Rows, Positions], npt.NDArray[np.floating[Any]]] | None = None
     codes: tuple[PackedCodes, PackedCodes, int] | None = None
     by: str = "itself"
 

@@ -177,7 +177,7 @@ def binary_codes(
             return asked.some(some).distances(base).astype(np.float32)
         return hamming_distances(asked.codes[some], base)
 
-    def apart(some: Rows, found: Positions) -> npt.NDArray[np.float32]:
+    def apart(some: Rows, found: Positions) -> npt.NDArray[np.float64]:
         return differing(asked.codes[some], base[found]) / np.float32(length)
 
     held = asked.codes, base, length
