@@ -35,8 +35,11 @@ def assert_refused(answer, status, *parts):
 def search(client, **given):
     """Ask for one query, such as ``id=3``, with options; the answer is awaited if the client is asynchronous.
 
-    Rows of the data are asked for as the page does.
+    An ``item`` and a ``row`` of the data are asked for as the page does.
     """
+    if "item" in given:
+        given["id"] = given.pop("item")
+        return client.post("/page/search", json=given)
     if "row" in given:
         return client.post("/page/search", json=given)
     kind = next(name for name in ("embedding", "text", "code", "id") if name in given)

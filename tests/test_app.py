@@ -87,6 +87,7 @@ def test_what_a_neighbor_is(client, digits_service):
             "hamming": distances[place],
             "label": labels[name],
             "metadata": {"row": name, "label": labels[name]},
+            "image": True,
             "code": index.codes_of([name])[0].tobytes().hex(),
         }
         for place, name in enumerate(ids)
@@ -123,10 +124,12 @@ def test_encode(client, hasher):
     *made, code, stored = body["answers"]
     assert [one["code"] for one in made] == [one.tobytes().hex() for one in hasher.encode(x)]
     np.testing.assert_allclose([one["outputs"] for one in made], hasher.model_.outputs(x), rtol=1e-4)
-    assert code == {"code": "0b0c", "bits": BITS, "outputs": None}
+    assert code == {"code": "0b0c", "bits": BITS, "outputs": None, "embedding": None}
     assert stored == {**made[0], "outputs": None}
     images = [("image", client.get(f"/page/rows/{row}/image").content) for row in rows]
     assert client.post("/v1/encode", files=images).json() == {"answers": made}
+    both = client.post("/v1/encode", files=images, data={"embeddings": "true"}).json()["answers"]
+    assert [one["embedding"] for one in both] == x.tolist()
 
 
 @pytest.mark.parametrize("name", ["digits", "characters"])
@@ -193,7 +196,8 @@ def test_the_summary_is_an_evaluation_of_the_index(client, digits_service, hashe
 def test_the_map_has_a_place_for_every_code(client, digits_service):
     body = wait_for(client, "/page/map", lambda body: body["state"] == "ready")
     ids = Index.open(digits_service.index, mode="a").ids().tolist()
-    assert body["ids"] == body["rows"] == ids
+    assert body["ids"] == ids
+    assert all(body["images"])
     assert body["labels"] == load_table("digits").labels[ids].tolist()
     for axis in ("x", "y"):
         assert len(body[axis]) == len(ids)

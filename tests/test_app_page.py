@@ -83,22 +83,22 @@ def cards(page):
 def test_search_by_row(page, address):
     until(page, "document.querySelectorAll('.samples img').length")
     assert "1,597 codes of 16 bits" in element(page, "facts").text
-    element(page, "row").send_keys("1790\n")
+    element(page, "item").send_keys("100\n")
     until(page, "document.querySelectorAll('.card').length == 12")
-    wanted = only(search(httpx.Client(base_url=address), row=1790, k=12))
+    wanted = only(search(httpx.Client(base_url=address), item=100, k=12))
     for lines, neighbor in zip(cards(page), wanted["neighbors"], strict=True):
         assert lines[0] == f"{neighbor['hamming']} bit{'s' * (neighbor['hamming'] != 1)}"
         assert lines[1] == str(neighbor["label"])
-        assert lines[2] == f"row {neighbor['id']}"
+        assert lines[2] == f"id {neighbor['id']}"
         assert ("other class" in lines) == (neighbor["label"] != wanted["query"]["label"])
     assert "12 neighbors in" in element(page, "status").text
     assert element(page, "asked-code").text == wanted["query"]["code"]
-    assert page.current_url.endswith("#row=1790&k=12")
+    assert page.current_url.endswith("#id=100&k=12")
     assert until(page, "[...document.querySelectorAll('.card img')].every((image) => image.naturalWidth == 8)")
 
 
 def test_the_bits_that_differ_are_highlighted(page, address):
-    element(page, "row").send_keys("1790\n")
+    element(page, "item").send_keys("100\n")
     choose(page, "k", 60)
     until(page, "document.querySelectorAll('.card').length == 60")
     shown = script(
@@ -107,7 +107,7 @@ def test_the_bits_that_differ_are_highlighted(page, address):
         "...['one', 'zero', 'differs-one', 'differs-zero'].map((kind) => "
         "(bits.querySelector('.' + kind)?.getAttribute('d').match(/M/g) ?? []).length)])",
     )
-    found = only(search(httpx.Client(base_url=address), row=1790, k=60))
+    found = only(search(httpx.Client(base_url=address), item=100, k=60))
     query = int.from_bytes(bytes.fromhex(found["query"]["code"]), "big")
     for counts, neighbor in zip(shown, found["neighbors"], strict=True):
         code = int.from_bytes(bytes.fromhex(neighbor["code"]), "big")
@@ -123,10 +123,10 @@ def test_upload_an_image(page, address, tmp_path):
     until(page, "document.querySelectorAll('.card').length")
     assert element(page, "asked-name").text == "Your image"
     by_upload = cards(page)
-    element(page, "row").send_keys("3\n")
-    until(page, "document.getElementById('asked-name').innerText == 'Row 3'")
+    element(page, "item").send_keys("3\n")
+    until(page, "document.getElementById('asked-name').innerText == 'Id 3'")
     assert [lines[:3] for lines in cards(page)] == [lines[:3] for lines in by_upload]
-    found = only(search(httpx.Client(base_url=address), row=3, k=12))["query"]
+    found = only(search(httpx.Client(base_url=address), item=3, k=12))["query"]
     assert found["doubt"] < 0.99
     assert element(page, "doubt").text == f"Less like the data than {int(100 * found['doubt'])} % of its rows."
     unsure = len(found["unsure"])
@@ -141,7 +141,7 @@ def test_a_file_that_is_not_an_image_is_reported_and_forgotten(page, tmp_path):
     until(page, "!document.getElementById('alert').hidden")
     assert "must be an image" in element(page, "alert-text").text
     assert cards(page) == []
-    element(page, "row").send_keys("1\n")
+    element(page, "item").send_keys("1\n")
     until(page, "document.querySelectorAll('.card').length && document.getElementById('alert').hidden")
     element(page, "file").send_keys(str(tmp_path / "text.png"))
     until(page, "document.querySelector('.old .card') && !document.getElementById('alert').hidden")
@@ -162,7 +162,7 @@ def test_by_keyboard_alone(page):
         order.append(script(page, "document.activeElement.id"))
         assert script(page, "getComputedStyle(document.activeElement).outlineStyle != 'none' ||"
                       "document.activeElement.id == 'file'")  # fmt: skip
-    controls = ["theme", "file", "row", "random", "k", "radius", "column", "value", "ranking"]
+    controls = ["theme", "file", "item", "random", "k", "radius", "column", "value", "ranking"]
     assert [name for name in order if name] == controls
     script(page, "document.querySelector('.samples button').focus()")
     press(page, Keys.ENTER)
@@ -171,14 +171,14 @@ def test_by_keyboard_alone(page):
     press(page, Keys.ARROW_RIGHT)
     press(page, Keys.ARROW_RIGHT)
     said = until(page, "document.getElementById('map-says').innerText")
-    assert said.startswith("row ")
-    row = said.split(",")[0].removeprefix("row ")
+    assert said.startswith("id ")
+    name = said.split(",")[0].removeprefix("id ")
     press(page, Keys.ENTER)
-    until(page, "document.getElementById('asked-name').innerText == arguments[0]", f"Row {row}")
+    until(page, "document.getElementById('asked-name').innerText == arguments[0]", f"Id {name}")
     script(page, "document.querySelectorAll('.card')[4].focus()")
     title = script(page, "document.activeElement.title")
-    assert title.startswith("Search with row ")
-    followed = f"Row {title.split()[-1]}"
+    assert title.startswith("Search with id ")
+    followed = f"Id {title.split()[-1]}"
     press(page, Keys.ENTER)
     until(page, "document.getElementById('asked-name').innerText == arguments[0]", followed)
     page.back()
@@ -196,7 +196,7 @@ def test_numbers_and_map(page):
         *("mAP", "Macro mAP", "Ratio", "Ratio at 99.9 %", "k-NN", "Precision within 2 bits"),
         *("mAP", "Dinter", "Dintra", "mean"),
     ]
-    element(page, "row").send_keys("1790\n")
+    element(page, "item").send_keys("100\n")
     until(
         page,
         "document.querySelector('.card .bits')?.title.includes('differs')"
@@ -213,7 +213,7 @@ def test_axe_finds_nothing_serious_and_all_fits_the_screen(page, width, theme):
     with screen(page, width, 900):
         for state in ("start", "results", "error"):
             if state == "results":
-                element(page, "row").send_keys("1790\n")
+                element(page, "item").send_keys("100\n")
                 until(page, "document.querySelectorAll('.card').length == 12")
             elif state == "error":
                 page.execute_script("window.fetch = () => Promise.reject(new TypeError('gone'))")
@@ -226,7 +226,7 @@ def test_axe_finds_nothing_serious_and_all_fits_the_screen(page, width, theme):
 def test_on_a_phone(page, address):
     page.get("about:blank")
     with screen(page, 390):
-        page.get(f"{address}#row=1790")
+        page.get(f"{address}#id=100")
         until(page, "document.querySelectorAll('.card').length == 12")
         until(
             page, "document.querySelector('#classes tbody tr') && document.querySelector('#legend button')", seconds=60
@@ -258,7 +258,7 @@ def test_on_a_phone(page, address):
 
 def test_the_token_is_asked_for(browser, digits_service, serving):
     with serving(replace(digits_service, read_token="s3cret")) as address:
-        browser.get(f"{address}/#row=1790")
+        browser.get(f"{address}/#id=100")
         until(browser, "document.getElementById('door').open")
         element(browser, "token").send_keys("wrong\n")
         until(browser, "document.getElementById('door-why').innerText.includes('token is wrong')")
@@ -288,7 +288,7 @@ def test_ids_that_people_have(browser, digits_service, serving, tmp_path, ids):
     with serving(Settings(digits_service.model, tmp_path / "i")) as address:
         browser.get(address)
         until(browser, "document.getElementById('facts').innerText")
-        element(browser, "row").send_keys(f"{ids[7]}\n")
+        element(browser, "item").send_keys(f"{ids[7]}\n")
         until(browser, "document.querySelectorAll('.card').length == 12")
         assert element(browser, "asked-name").text == f"Id {ids[7]}"
         shown = script(browser, "[...document.querySelectorAll('.row-of')].map((one) => one.textContent)")
@@ -302,12 +302,12 @@ def test_ids_that_people_have(browser, digits_service, serving, tmp_path, ids):
         press(browser, Keys.ARROW_RIGHT)
         said = until(browser, "document.getElementById('map-says').innerText")
         assert said.removeprefix("id ").split(", class")[0] in map(str, ids), said
-        element(browser, "row").clear()
-        element(browser, "row").send_keys("nothing\n")
+        element(browser, "item").clear()
+        element(browser, "item").send_keys("nothing\n")
         until(browser, "document.getElementById('alert-text').innerText.includes(\"request: the id is 'nothing'\")")
         browser.get("about:blank")
     severe = [entry["message"] for entry in browser.get_log("browser") if entry["level"] == "SEVERE"]
-    assert [message for message in severe if "v1/search" not in message] == []
+    assert [message for message in severe if "page/search" not in message] == []
 
 
 def test_a_server_that_goes_away_and_comes_back(browser, digits_service, serving):
@@ -315,7 +315,7 @@ def test_a_server_that_goes_away_and_comes_back(browser, digits_service, serving
         browser.get(address)
         until(browser, "document.querySelectorAll('.samples button').length")
     port = int(address.rpartition(":")[2])
-    element(browser, "row").send_keys("1790\n")
+    element(browser, "item").send_keys("100\n")
     until(browser, "!document.getElementById('alert').hidden")
     assert "does not answer" in element(browser, "alert-text").text
     with serving(digits_service, port):
@@ -346,7 +346,7 @@ def sentences(tmp_path_factory, serving):
     hasher = Hasher(16, method="itq").fit(x)
     hasher.save_pretrained(folder / "model")
     table = CodeTable(hasher.encode(x), 16, np.arange(240), model=hasher.model_.fingerprint())
-    columns = {name: data[name] for name in ("label", "text", "words")}
+    columns = {"row": np.arange(240)} | {name: data[name] for name in ("label", "text", "words")}
     build_index(table, folder / "index", metadata=columns, vectors=x, store="embeddings")
     with serving(Settings(folder / "model", folder / "index", folder / "data.parquet")) as address:
         yield address
@@ -361,7 +361,7 @@ def test_a_link_restores_a_filtered_search_among_sentences(browser, sentences):
     assert {one["metadata"]["words"] for one in wanted["neighbors"]} == {3}
     for lines, neighbor in zip(cards(browser), wanted["neighbors"], strict=True):
         assert lines[0] == neighbor["metadata"]["text"]
-        assert lines[2:4] == [neighbor["label"], f"row {neighbor['id']} · words: 3"]
+        assert lines[2:4] == [neighbor["label"], f"id {neighbor['id']} · words: 3"]
     assert element(browser, "asked-text").text == "Sentence 7 is about topic h, at some length."
     assert element(browser, "status").text.endswith(" ms where words is 3, ranked by stored embeddings")
     choose(browser, "k", 4)

@@ -194,9 +194,11 @@ def test_json_is_small_however_large_an_image_may_be(client):
     body = b'{"queries":[' + b"[]," * 175_000 + b"[]]}"
     typed = {"Content-Type": "application/json"}
     for kind in (typed, {"Content-Type": "text/plain"}, {}):
-        assert_refused(client.post("/v1/search", content=body, headers=kind), 413, "262,144 bytes")
-    assert_refused(client.post("/v1/search", content=iter([body[:-2], b"]}"]), headers=typed), 413, "262,144 bytes")
-    assert client.get("/v1/info").json()["limits"]["max_json"] == 262_144
+        assert_refused(client.post("/v1/search", content=body, headers=kind), 413, "422,144 bytes")
+    assert_refused(client.post("/v1/search", content=iter([body[:-2], b"]}"]), headers=typed), 413, "422,144 bytes")
+    assert client.get("/v1/info").json()["limits"]["max_json"] == 422_144
+    many = b'{"queries":[{"embedding":[' + b"1," * 200_000 + b"1]}]}"
+    assert_refused(client.post("/v1/search", content=many, headers=typed), 422, "more values than any query")
 
 
 NAMES = b"".join(b',"%x":1' % number for number in range(25_000))

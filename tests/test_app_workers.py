@@ -11,7 +11,8 @@ import pytest
 from PIL import Image
 
 from app_answers import png
-from lbhash.service.decoding import LARGE, THUMBNAIL, Decoder
+from lbhash.data.images.decoding import THUMBNAIL
+from lbhash.service.decoding import LARGE, Decoder
 from lbhash.service.errors import ServiceError
 from lbhash.service.workers import Worker, WorkerError
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import datetime
 import errno
 import json
 import shutil
@@ -11,10 +13,11 @@ from dataclasses import replace
 from urllib.parse import quote
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from fastapi.testclient import TestClient
 
-from app_answers import HOME, assert_refused, only, search
+from app_answers import HOME, assert_refused, only, png, search
 from lbhash import Hasher
 from lbhash.codes.io import CodeTable
 from lbhash.data import load_table
@@ -91,9 +94,91 @@ def test_a_put_adds_and_replaces(client, settings, rows):
         assert changed == {"ids": [3, 9000], "codes": len(before) + 1, "generation": before.generation + change}
         codes = Hasher.from_pretrained(settings.model).encode(np.array(rows[:2], np.float32))
         assert get(client, 9000, 3) == [
-            {"id": name, "code": code.tobytes().hex(), "label": label, "metadata": {"row": None, "label": label}}
+            {
+                "id": name,
+                "code": code.tobytes().hex(),
+                "label": label,
+                "metadata": {"row": None, "label": label},
+                "image": False,
+            }
             for name, code, label in ((9000, codes[1], 8), (3, codes[0], 7))
         ]
+
+
+def test_a_put_that_is_refused_loses_nothing(client, settings, rows):
+    before, held = client.get("/health").json(), get(client, 3)
+    body = {"embeddings": rows[:1], "ids": [3]}
+    assert_refused(client.put("/v1/items", json=body | {"metadata": {"label": ["seven"]}}), 422, "holds int64")
+    assert (client.get("/health").json(), get(client, 3)) == (before, held)
+    assert sent(client.put("/v1/items", json=body | {"metadata": {"label": [None]}}))["codes"] == before["codes"]
+    assert get(client, 3)[0]["metadata"] == {"row": None, "label": None}
+
+
+@pytest.fixture
+def shop(digits_service, tmp_path):
+    """A service over an index with a column of each type that people have."""
+    columns = {
+        "name": ["a", "b"],
+        "in_stock": ["yes", "no"],
+        "count": [1, 2],
+        "price": [0.5, 1.5],
+        "new": [True, False],
+        "tags": [["x"], ["y", "z"]],
+        "since": [datetime.date(2024, 1, 2), None],
+        "kind": pa.array(["k", "l"]).dictionary_encode(),
+    }
+    model = Hasher.from_pretrained(digits_service.model).model_.fingerprint()
+    table = CodeTable(np.zeros((2, 2), np.uint8), 16, np.arange(2), None, model)
+    build_index(table, tmp_path / "shop", ids=["99121", "99122"], metadata=columns)
+    settings = Settings(digits_service.model, tmp_path / "shop", writable=True)
+    with TestClient(create_app(settings), base_url=HOME) as client:
+        yield client
+
+
+def test_types_are_those_of_the_columns(shop, rows):
+    def post(**metadata):
+        return shop.post("/v1/items", json={"embeddings": rows[:1], "ids": [99123], "metadata": metadata})
+
+    for name, wrong, kind in (
+        ("in_stock", True, "string"),
+        ("in_stock", 1.5, "string"),
+        ("kind", [1], "dictionary"),
+        ("count", 1.5, "int64"),
+        ("count", "1", "int64"),
+        ("count", True, "int64"),
+        ("price", "0.5", "double"),
+        ("price", 2**53 + 1, "double"),
+        ("new", 1, "bool"),
+        ("new", "true", "bool"),
+        ("tags", "x", "list"),
+        ("tags", [True], "list"),
+        ("since", 19724, "date32"),
+        ("since", "soon", "date32"),
+    ):
+        said = f"metadata.{name}.0 is {json.dumps(wrong)}; the column holds {kind}"
+        assert_refused(post(**{name: [wrong]}), 422, said)
+    assert sent(post(in_stock=[12], count=[3.0], tags=[["x", 7]], since=["2024-05-06"], kind=["new"], name=[None]))
+    (item,) = get(shop, 99123)
+    assert item["id"] == "99123"
+    given = {"in_stock": "12", "count": 3, "tags": ["x", "7"], "since": "2024-05-06", "kind": "new"}
+    assert item["metadata"] == dict.fromkeys(("name", "price", "new")) | given
+
+
+def test_codes_are_items_too(shop, digits_service, tmp_path, rows):
+    assert sent(shop.put("/v1/items", json={"codes": ["0b0c"], "ids": [99121]}))["codes"] == 2
+    assert get(shop, "99121")[0]["code"] == "0b0c"
+    x = np.array(rows[:50], np.float32)
+    hasher = Hasher.from_pretrained(digits_service.model)
+    table = CodeTable(hasher.encode(x), 16, np.arange(50), None, hasher.model_.fingerprint())
+    build_index(table, tmp_path / "i", vectors=x, store="embeddings")
+    with TestClient(create_app(Settings(digits_service.model, tmp_path / "i", writable=True)), base_url=HOME) as client:
+        refused = client.post("/v1/items", json={"codes": ["0b0c"]})
+        assert_refused(refused, 422, "codes are given, and the index stores embeddings")
+        queries = [{"embedding": rows[60]}, {"id": 7}, {"code": "0b0c"}]
+        answer = sent(client.post("/v1/encode", json={"queries": queries, "embeddings": True}))["answers"]
+        assert [one["embedding"] for one in answer] == [rows[60], rows[7], None]
+        image = client.post("/v1/items", files={"image": png(np.zeros((8, 8)))})
+        assert_refused(image, 422, "no backbone to encode images")
 
 
 def test_an_id_that_is_there_is_a_conflict(client, settings, rows):
@@ -153,17 +238,22 @@ def test_ids_that_people_have(settings, rows, ids):
 ONE = {"embeddings": [[0.0] * 64]}
 TWO = {"embeddings": [[0.0] * 64] * 2}
 REFUSED = [
-    ("items", {}, ("nothing is given; it must be one of embeddings and texts",)),
+    ("items", {}, ("nothing is given; it must be one of embeddings, texts and codes",)),
     ("items", ONE | {"texts": ["a"]}, ("embeddings and texts is given",)),
     ("items", {"texts": ["a"]}, ("texts.0 is a text, and the model takes none",)),
     ("items", {"embeddings": [[0.0] * 64, [0.0] * 63]}, ("embeddings.1 has 63 numbers",)),
     ("items", ONE | {"ids": [1, 2]}, ("ids has 2 values; it must have 1, one for each item",)),
     ("items", ONE | {"ids": ["a"]}, ("ids.0 is 'a'; the ids of the index are integers",)),
     ("items", TWO | {"ids": [99999, 99999]}, ("ids holds 99999 twice",)),
-    ("items", ONE | {"metadata": {"color": [1]}}, ("color", "row, label")),
+    (
+        "items",
+        ONE | {"metadata": {"color": [1]}},
+        ("metadata.color: there is no such column; the index has row, label",),
+    ),
     ("items", ONE | {"metadata": {"label": [1, 2]}}, ("metadata.label has 2 values; it must have 1",)),
-    ("items", ONE | {"metadata": {"label": ["three"]}}, ("'label'", "int64")),
-    ("items", TWO | {"metadata": {"label": [3, "a"]}}, ("'label'", "one type")),
+    ("items", ONE | {"metadata": {"label": ["three"]}}, ('metadata.label.0 is "three"; the column holds int64',)),
+    ("items", TWO | {"metadata": {"label": [3, "a"]}}, ('metadata.label.1 is "a"; the column holds int64',)),
+    ("items", {"codes": ["00"]}, ("codes.0: code is '00'; it must be 4 hexadecimal digits",)),
     ("items", ONE | {"metadata": {"label": ["\ud800"]}}, ("",)),
     ("items", ONE | {"rows": [1]}, ("rows: there is no such field",)),
     ("items/delete", {"ids": [0, 0]}, ("0 twice",)),
@@ -184,9 +274,31 @@ def test_changes_that_cannot_be(client, settings):
     assert not Index.open(settings.index, mode="a").outdated()
 
 
-def test_a_form_changes_nothing(client):
-    assert_refused(client.post("/v1/items", files={"image": b"x"}), 415, "application/json")
-    assert_refused(client.put("/v1/items", content=b" " * (1 << 18) + b"{}"), 413)
+def test_a_form_that_is_refused_changes_nothing(client):
+    before = client.get("/health").json()
+    image = {"image": png(np.zeros((8, 8)))}
+    assert_refused(client.post("/v1/items", files={"image": b"x"}), 422, "must be an image")
+    assert_refused(client.put("/v1/items", files=image), 422, "ids is missing")
+    assert_refused(client.post("/v1/items", files=image, data={"ids": "[1, 2]"}), 422, "ids has 2 values")
+    assert_refused(client.post("/v1/items", files=image, data={"metadata": '{"label": ["a"]}'}), 422, "holds int64")
+    assert client.get("/health").json() == before
+
+
+def test_a_full_batch_of_embeddings_has_room(tmp_path):
+    x = np.random.default_rng(0).normal(size=(100, 1280)).astype(np.float32)
+    hasher = Hasher(8, method="itq").fit(x)
+    hasher.save_pretrained(tmp_path / "m")
+    build_index(CodeTable(hasher.encode(x), 8, np.arange(100), None, hasher.model_.fingerprint()), tmp_path / "i")
+    packed = [base64.b64encode(row.astype("<f4")).decode() for row in x]
+    with TestClient(create_app(Settings(tmp_path / "m", tmp_path / "i", writable=True)), base_url=HOME) as client:
+        limits = client.get("/v1/info").json()["limits"]
+        assert limits["max_batch"] == 100
+        for embeddings in (packed, x.astype(np.float64).tolist()):
+            assert len(add(client, embeddings=embeddings)["ids"]) == 100
+            answer = client.post("/v1/search", json={"queries": [{"embedding": one} for one in embeddings], "k": 1})
+            assert [one["neighbors"][0]["hamming"] for one in sent(answer)["answers"]] == [0] * 100
+        refused = client.put("/v1/items", content=b" " * limits["max_json"] + b"{}")
+        assert_refused(refused, 413, f"{limits['max_json']:,} bytes, which is the limit of a body that is no form")
 
 
 def test_only_a_writable_service_changes_items(digits_service):

@@ -269,7 +269,7 @@ def test_paths_and_class_names_of_images_travel_with_their_codes(
             assert not where or label == "class1"
     said = refuse("encode", *given[:-1], "name", "--out", "codes/")
     assert "metadata is name and data is 'images'; it must be one table" in said
-    assert "or for 'path' a folder" in said
+    assert "or for 'path' and 'thumbnail' a folder" in said
 
 
 @pytest.mark.parametrize("freeze", [True, False])

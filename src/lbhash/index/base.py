@@ -37,6 +37,9 @@ Options: TypeAlias = Mapping[str, Any] | None
 OptionRanges = Mapping[str, tuple[int | None, int]]
 """The options of a kind by name: the default value (if None, it follows from the number of codes) and the smallest."""
 
+THUMBNAIL = "thumbnail"
+"""A column of bytes: an image file of each item, which answers leave out."""
+
 HIGH = 2**62
 """Ids from here on, such as hashes, do not move the next automatic id: there would soon be none left."""
 
@@ -305,10 +308,16 @@ class BaseIndex(ABC, metaclass=_Guessed):
         """Return the codes of m ids, ``uint8 [m, ceil(bits / 8)]``; an unknown id is a ``ValueError``."""
         return self._of(self._codes_of, check_ids(ids, repeat=True))
 
-    def metadata_of(self, ids: npt.ArrayLike) -> pa.Table:
-        """Return a table with a row for each of these ids: the column ``id``, then the metadata."""
+    def metadata_of(self, ids: npt.ArrayLike, columns: Sequence[str] | None = None) -> pa.Table:
+        """Return a table with a row for each of these ids: the column ``id``, then the metadata, or some columns."""
         names = check_ids(ids, repeat=True)
-        table = self._of(self._metadata_of, names)
+        for name in columns or ():
+            if name not in self.state.columns:
+                known = ", ".join(self.state.columns) or "none"
+                raise ValueError(f"columns has {name!r}; the index has {known}")
+        own = [ID] if self.state.texts else []
+        wanted = None if columns is None else [*own, *columns]
+        table = self._of(lambda numbers: self._metadata_of(numbers, wanted), names)
         if table is None:
             return pa.table({ID: names})
         return table if ID in table.column_names else table.add_column(0, ID, arrow_of(names))
@@ -367,7 +376,7 @@ class BaseIndex(ABC, metaclass=_Guessed):
     def _codes_of(self, ids: Ids) -> PackedCodes: ...
 
     @abstractmethod
-    def _metadata_of(self, ids: Ids) -> pa.Table | None: ...
+    def _metadata_of(self, ids: Ids, columns: Sequence[str] | None) -> pa.Table | None: ...
 
     def _vectors_of(self, ids: Ids) -> npt.NDArray:
         raise NotImplementedError
@@ -438,13 +447,24 @@ def check_model(index: BaseIndex, model: str, bits: int, name: str = "the model"
     check_one_model("index", index.bits, index.model, name, bits, model)
 
 
+def has_thumbnails(state: State) -> bool:
+    """Return whether an index has image files as metadata."""
+    kinds = (pa.types.is_binary, pa.types.is_large_binary)
+    return any(field.name == THUMBNAIL and any(fits(field.type) for fits in kinds) for field in state.metadata)
+
+
 def describe_items(index: BaseIndex, ids: npt.ArrayLike) -> list[dict[str, Any]]:
     """Return id, code in hexadecimal digits, label and metadata of each of these ids, as values that JSON can hold.
+
+    The value of ``thumbnail`` is whether there is one.
 
     Raises:
         UnknownIdError: the index does not have an id.
     """
     table = index.get(ids)
+    if has_thumbnails(index.state):
+        place = table.column_names.index(THUMBNAIL)
+        table = table.set_column(place, THUMBNAIL, table.columns[place].is_valid())
     items = []
     for values in zip(*map(json_values, table.columns), strict=True):
         metadata = dict(zip(table.column_names, values, strict=True))

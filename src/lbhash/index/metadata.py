@@ -30,8 +30,12 @@ def as_table(metadata: Columns | None, names: Names, state: State) -> pa.Table:
             table = pa.Table.from_pandas(metadata, preserve_index=False)
     elif hasattr(metadata, "__arrow_c_stream__"):  # a table of Arrow, or a data frame of polars
         table = pa.table(metadata)
-        kinds = [pa.string() if pa.types.is_string_view(field.type) else field.type for field in table.schema]
-        table = table.cast(pa.schema(zip(table.column_names, kinds, strict=True)))  # whose rows Arrow cannot take
+        views = (pa.types.is_string_view(field.type) for field in table.schema)  # whose rows Arrow cannot take
+        table = table.cast(
+            pa.schema(
+                field.with_type(pa.string()) if view else field for field, view in zip(table.schema, views, strict=True)
+            )
+        )
     else:
         columns = {}
         what = "a dict of columns, a table of Arrow, or a data frame"
@@ -57,9 +61,10 @@ def as_table(metadata: Columns | None, names: Names, state: State) -> pa.Table:
     for name, column in zip(table.column_names, table.columns, strict=True):
         _check_readable(name, column)
     if are_texts(names):
-        table = pa.table(
-            {ID: pa.array(names, pa.string()), **dict(zip(table.column_names, table.columns, strict=True))}
-        )
+        if table.column_names:
+            table = table.add_column(0, ID, pa.array(names, pa.string()))
+        else:
+            table = pa.table({ID: pa.array(names, pa.string())})
     return table.combine_chunks()
 
 

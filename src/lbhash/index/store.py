@@ -312,14 +312,16 @@ class Index(BaseIndex):
             found[places] = segment.vectors_at(positions)
         return found * from_text(state.kept["scales"]) if "scales" in state.kept else found
 
-    def _metadata_of(self, ids: Ids) -> pa.Table | None:
+    def _metadata_of(self, ids: Ids, columns: Sequence[str] | None) -> pa.Table | None:
         state = self.state
         located = state.located(ids)
         if not state.schema:
             return None
+        wanted = state.schema.names if columns is None else columns
         order = np.argsort(np.concatenate([np.empty(0, np.int64), *(places for _, places, _ in located)]))
-        tables = [segment.metadata().take(arrow_of(positions)) for segment, _, positions in located]
-        return pa.concat_tables(tables or [state.schema.empty_table()]).take(arrow_of(order)).combine_chunks()
+        tables = [segment.metadata().select(wanted).take(arrow_of(positions)) for segment, _, positions in located]
+        tables = tables or [state.schema.empty_table().select(wanted)]
+        return pa.concat_tables(tables).take(arrow_of(order)).combine_chunks()
 
     def info(self) -> dict[str, Any]:
         """Return the facts about the index, with the number and the size of its segments."""

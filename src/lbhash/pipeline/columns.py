@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from lbhash.codes.io import OWN_COLUMNS
-from lbhash.data.images import FileImages, ImageTable, holds_images
+from lbhash.data.images import FileImages, ImageTable, holds_images, load_images
+from lbhash.data.images.decoding import thumbnail_of
 from lbhash.data.readers import is_one_table
 from lbhash.data.streamed import ParquetRows
+from lbhash.index.base import THUMBNAIL
 from lbhash.utils.columns import can_be_labels, read_columns
 from lbhash.utils.formatting import some_names
 from lbhash.utils.parquet import with_texts
@@ -30,19 +32,40 @@ PATH = "path"
 """The column of images in files of their own: the path of each file, relative to the data's folder."""
 
 
-class ImagePaths:
-    """The paths of images, as the column ``path``; ``ValueError`` if they are not in files of their own."""
+class ImageColumns:
+    """The columns ``path`` and ``thumbnail`` of images; ``ValueError`` if paths are of no files of their own."""
 
-    def __init__(self, table: ImageTable) -> None:
-        if not isinstance(table.store, FileImages):
-            raise ValueError(f"metadata is {PATH}, and the images of {table.name} are not in files of their own")
-        self._files = table.store.files
+    def __init__(self, images: ImageTable, names: Sequence[str]) -> None:
+        self._store, self._names = images.store.in_order(), names
+        if PATH in names and not isinstance(images.store, FileImages):
+            raise ValueError(f"metadata is {PATH}, and the images of {images.name} are not in files of their own")
 
     def take(self, rows: npt.NDArray[np.int64]) -> pa.Table:
-        """Return the paths of these rows."""
+        """Return the columns of these rows."""
         import pyarrow as pa
 
-        return pa.table({PATH: pa.array([self._files[row] for row in rows.tolist()], pa.string())})
+        found = {name: [self._value(name, row) for row in rows.tolist()] for name in self._names}
+        return pa.table(found, _image_schema(self._names))
+
+    def _value(self, name: str, row: int) -> Any:
+        if name == THUMBNAIL:
+            return thumbnail_of(self._store.read(row))
+        assert isinstance(self._store, FileImages)
+        return self._store.files[row]
+
+
+class BothColumns:
+    """The columns of a table of images, and those that are made of its images."""
+
+    def __init__(self, table: TableColumns, images: ImageColumns) -> None:
+        self._parts = table, images
+
+    def take(self, rows: npt.NDArray[np.int64]) -> pa.Table:
+        """Return the columns of these rows."""
+        table, images = (part.take(rows) for part in self._parts)
+        for name in images.column_names:
+            table = table.append_column(name, images[name])
+        return table
 
 
 def column_schema(
@@ -51,8 +74,8 @@ def column_schema(
     """Return the names and types of columns of metadata, each once; messages call them ``option``.
 
     The data are a table with these columns (a Parquet, CSV, JSON lines, Arrow or Feather file, or a folder that is one
-    table), or images in files, which have ``path``. Of several files, for splits, ``one_file`` is false, and there is
-    no metadata.
+    table), or images: all have ``thumbnail``, and those in files ``path``. Of several files, for splits, ``one_file``
+    is false, and there is no metadata.
     """
     import pyarrow as pa
 
@@ -60,17 +83,34 @@ def column_schema(
         return pa.schema([])
     file = Path(data)
     if not one_file or not _has_columns(file):
-        if set(names) == {PATH} and one_file and holds_images(data):
-            return pa.schema([(PATH, pa.string())])
-        what = f"it must be one table (Parquet, CSV, JSON lines, Arrow), or for {PATH!r} a folder of images"
+        if set(names) <= {PATH, THUMBNAIL} and one_file and holds_images(data):
+            return _image_schema(names)
+        images = f"for {PATH!r} and {THUMBNAIL!r} a folder of images"
+        what = f"it must be one table (Parquet, CSV, JSON lines, Arrow), or {images}"
         raise ValueError(f"{option} is {', '.join(names)} and data is {str(data)!r}; {what}")
-    known = open_table(file).schema.names
+    known, made = open_table(file).schema.names, _made(data, names)
     for name in names:
+        if name in made:
+            continue
         if name in OWN_COLUMNS or name not in known:
             others = [column for column in known if column not in OWN_COLUMNS]
             known_names = f"columns of the data ({some_names(others)}){did_you_mean(name, others)}"
             raise ValueError(f"{option} has {name!r}; it must name {known_names}")
-    return TableColumns(file, names).schema
+    held = [name for name in names if name not in made]
+    return pa.unify_schemas([TableColumns(file, held).schema if held else pa.schema([]), _image_schema(made)])
+
+
+def _made(data: str | Path, names: Sequence[str]) -> list[str]:
+    """Return which of these columns are made of the images of a table; one that the table has is taken from there."""
+    wanted = THUMBNAIL in names and THUMBNAIL not in open_table(data).schema.names
+    return [THUMBNAIL] if wanted and holds_images(data) else []
+
+
+def _image_schema(names: Sequence[str]) -> pa.Schema:
+    import pyarrow as pa
+
+    kinds = {PATH: pa.string(), THUMBNAIL: pa.large_binary()}
+    return pa.schema([(name, kinds[name]) for name in dict.fromkeys(names)])
 
 
 def label_columns(data: str | Path) -> list[str]:
@@ -127,10 +167,16 @@ class TableColumns:
 
 def open_columns(
     data: str | Path, names: Sequence[str], images: ImageTable | None = None
-) -> ImagePaths | TableColumns | None:
+) -> ImageColumns | TableColumns | BothColumns | None:
     """Open the metadata of data, or of its images, to ``take`` rows of them; return None if none is named."""
+    names = list(dict.fromkeys(names))
     if not names:
         return None
     if images is not None and suffix_of(data) != ".parquet":
-        return ImagePaths(images)
-    return TableColumns(Path(data), names)
+        return ImageColumns(images, names)
+    made = _made(data, names)
+    columns = TableColumns(Path(data), [name for name in names if name not in made]) if names != made else None
+    if not made:
+        return columns
+    of_images = ImageColumns(load_images(data) if images is None else images, made)
+    return of_images if columns is None else BothColumns(columns, of_images)

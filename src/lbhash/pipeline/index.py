@@ -13,11 +13,12 @@ import numpy as np
 import numpy.typing as npt
 
 from lbhash.codes.io import CodeTable, read_codes
-from lbhash.data.images import ImageSplit
+from lbhash.data.images import ImageSplit, holds_images
+from lbhash.data.origin import ROW, data_fingerprint, mark_rows, rows_origin
 from lbhash.hasher import load_hasher
 from lbhash.index.base import BaseIndex, Options, check_model
 from lbhash.index.factory import build_index, check_build, metadata_of_codes
-from lbhash.pipeline.columns import column_schema
+from lbhash.pipeline.columns import THUMBNAIL, column_schema
 from lbhash.pipeline.encoding.factory import open_source
 from lbhash.pipeline.encoding.job import EncodingJob
 from lbhash.pipeline.encoding.source import Source
@@ -54,7 +55,8 @@ def build(
     names = ids_of(table, id_column)
     names = np.arange(len(table.codes)) if names is None else names
     settings |= {"vectors": stored, "learns_classes": learns, "progress": progress}
-    index = build_index(table, out, kind, ids=names, metadata=_metadata(table, id_column, data), **settings)
+    metadata = mark_rows(_metadata(table, id_column, data), _origin(data))
+    index = build_index(table, out, kind, ids=names, metadata=metadata, **settings)
     if kept != vectors and stored is not None:
         print(_int8_line(index, names, stored), file=sys.stderr)
     return index
@@ -68,9 +70,20 @@ def add(
     progress: bool = False,
     **data: Any,
 ) -> int:
-    """Add codes to an index, all of them or none, and return how many; arguments as of ``build``."""
+    """Add codes to an index, all of them or none, and return how many; arguments as of ``build``.
+
+    Of other data than the index was built from, the column ``row`` is null: nothing takes it for a row of those.
+    """
     table, stored, _ = _read_or_encode(codes, data, id_column, index.vectors, index, progress)
-    index.add(table.codes, ids_of(table, id_column), _metadata(table, id_column, data), vectors=stored)
+    metadata = _rows_for(index, _metadata(table, id_column, data), _origin(data))
+    index.add(table.codes, ids_of(table, id_column), metadata, vectors=stored)
+    if (
+        metadata[ROW].null_count
+        and holds_images(data.get("data") or "")
+        and THUMBNAIL not in index.metadata_of([]).column_names
+    ):
+        told = f"an index that is built with --metadata {THUMBNAIL} has them"
+        print(f"the page shows no images of what is added; {told}", file=sys.stderr)
     return len(table.codes)
 
 
@@ -96,6 +109,23 @@ def _metadata(table: CodeTable, id_column: str | None, data: dict[str, Any]) -> 
     if id_column in (None, "row", "next") or id_column in data.get("metadata", ()):
         return columns
     return columns.drop_columns([id_column] if id_column in columns.column_names else [])
+
+
+def _origin(data: dict[str, Any]) -> str:
+    """Return the fingerprint of the data whose rows the codes have; empty if it is not known."""
+    several = data.get("base") is not None or data.get("query") is not None
+    return "" if data.get("data") is None or several else data_fingerprint(data["data"])
+
+
+def _rows_for(index: BaseIndex, metadata: pa.Table, origin: str) -> pa.Table:
+    """Return metadata to add, without rows of other data than those of the index."""
+    import pyarrow as pa
+
+    if index.state.schema is None:
+        return mark_rows(metadata, origin)
+    if origin and origin == rows_origin(index.state.schema):
+        return metadata
+    return metadata.set_column(metadata.column_names.index(ROW), ROW, pa.nulls(len(metadata), pa.int64()))
 
 
 def _read_or_encode(

@@ -18,7 +18,7 @@ from lbhash.service.middleware import PAGES, Security
 from lbhash.service.requests import line_for
 from lbhash.service.routes import page, probes, router, writes
 from lbhash.service.schemas import refusals
-from lbhash.service.settings import Settings
+from lbhash.service.settings import Settings, max_json
 from lbhash.service.state import Service
 from lbhash.utils.memory import shortage
 from lbhash.utils.version import __version__
@@ -59,7 +59,7 @@ def create_app(settings: Settings) -> FastAPI:
         responses=refusals(400, 401, 403, 408, 413, 421, 422, 503),
         middleware=[
             Middleware(service.monitor.measured),
-            Middleware(Security, settings=settings),
+            Middleware(Security, settings=settings, max_json=max_json(service.engine.model.dim)),
         ],
         exception_handlers={
             RequestValidationError: _invalid,

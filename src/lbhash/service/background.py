@@ -14,6 +14,7 @@ import numpy as np
 
 from lbhash.codes import unpack
 from lbhash.data import load_dataset
+from lbhash.data.origin import ROW
 from lbhash.index.base import BaseIndex, describe_items
 from lbhash.service.engine import Engine
 from lbhash.service.rows import TextRows
@@ -102,7 +103,7 @@ def _first_map(engine: Engine, index: BaseIndex) -> Map:
         kind="pca",
         pending=not few and find_spec("sklearn") is not None,  # whose t-SNE makes the better one
         ids=ids.tolist(),
-        rows=[engine.row_of(name, row) for name, row in zip(ids.tolist(), metadata, strict=True)],
+        images=[engine.has_image(index, row) for row in metadata],
         labels=[row.get(index.label) for row in metadata],
         **_axes(np.zeros((len(ids), 2)) if few else principal(unpack(index.codes_of(ids), index.bits))),
     )
@@ -111,7 +112,7 @@ def _first_map(engine: Engine, index: BaseIndex) -> Map:
 def _evidence(engine: Engine, index: BaseIndex, notes: list[str]) -> Evidence | None:
     """Return a sample of the codes with a label, and of the queries; None if no code has a label."""
     ids = _sample(index.ids(), MAX_BASE, "codes", notes)
-    labels = json_values(index.metadata_of(ids)[index.label]) if index.label else [None] * len(ids)
+    labels = json_values(index.metadata_of(ids, [index.label])[index.label]) if index.label else [None] * len(ids)
     known = np.array([label is not None for label in labels], bool)
     if not known.any():
         notes[:] = ["no code of the index has a label, so there is nothing to evaluate the codes with"]
@@ -163,9 +164,9 @@ def _queries(engine: Engine, index: BaseIndex, ids: Any, notes: list[str]) -> tu
     query = dataset.query
     if query.labels is None:
         raise ValueError("the data have no labels")
-    table = index.metadata_of(ids)
-    held = json_values(table["row"]) if "row" in table.column_names else ids.tolist()  # without rows, ids are rows
-    rows = np.array([row if isinstance(row, int) else -1 for row in held])
+    if line := engine.without_rows(index):
+        raise ValueError(line)
+    rows = np.array([row if isinstance(row, int) else -1 for row in json_values(index.metadata_of(ids, [ROW])[ROW])])
     searched = ~np.isin(rows, query.rows)
     new = searched & ~np.isin(rows, dataset.train.rows)
     if not searched.any():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import queue
 import struct
 from collections.abc import Iterator
@@ -12,11 +11,10 @@ from threading import Lock
 
 from PIL import Image
 
-from lbhash.data.images.decoding import decode_image
+from lbhash.data.images.decoding import decode_image, thumbnail_of
 from lbhash.service.errors import ServiceError
 from lbhash.service.workers import Worker, WorkerError
 
-THUMBNAIL = 256  # pixels of its longer side
 LARGE = 4_000_000  # pixels, from which on one image is held in memory at a time: 25 million take 170 MiB
 _SIZE = struct.Struct("!II")
 _MEMORY = 2 << 30  # bytes of address space, most of which the libraries reserve and never touch
@@ -50,7 +48,7 @@ class Decoder:
             yield image
 
     def thumbnail(self, data: bytes) -> bytes:
-        """Return an image file as a WebP file of at most ``THUMBNAIL`` pixels a side; raises as ``image`` does."""
+        """Return an image file as a small WebP file (``thumbnail_of``); raises as ``image`` does."""
         return bytes(self._ask(("thumbnail", data)))
 
     def close(self) -> None:
@@ -82,7 +80,4 @@ def _decode(job: tuple[str, bytes], *, max_bytes: int, max_pixels: int) -> bytes
         return b""
     if kind in ("image", "large"):
         return _SIZE.pack(*image.size) + image.tobytes()
-    image.thumbnail((THUMBNAIL, THUMBNAIL))
-    file = io.BytesIO()
-    image.save(file, "WEBP", quality=85)
-    return file.getvalue()
+    return thumbnail_of(image)

@@ -14,17 +14,26 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 from PIL.Image import Image
 from pydantic import BaseModel
 
 from lbhash.codes import PackedCodes, code_from_hex, pack_outputs
+from lbhash.data.images.decoding import thumbnail_of
+from lbhash.data.origin import ROW, data_fingerprint, rows_origin
 from lbhash.index import DamagedIndexError, Index, SearchResult, UnknownIdError
-from lbhash.index.base import BaseIndex, check_model, describe_items, describe_neighbors
+from lbhash.index.base import (
+    THUMBNAIL,
+    BaseIndex,
+    check_model,
+    describe_items,
+    describe_neighbors,
+    has_thumbnails,
+)
 from lbhash.index.results import Neighbors
 from lbhash.models.backbone_files import load_backbone
 from lbhash.models.encoder import Encoder, load_encoder
 from lbhash.service import schemas
+from lbhash.service.columns import exact_columns
 from lbhash.service.decoding import Decoder
 from lbhash.service.errors import ServiceError, blame_request, refusal
 from lbhash.service.rows import GrayRows, ImageRows, Rows, Usual, open_rows
@@ -33,11 +42,11 @@ from lbhash.service.settings import (
     DECODE_SECONDS,
     MAX_BATCH,
     MAX_BODY,
-    MAX_JSON,
     MAX_K,
     MAX_PIXELS,
     QUEUE_SECONDS,
     Settings,
+    max_json,
 )
 from lbhash.training.settings import PULL_MARKS
 from lbhash.utils.files import LockedError
@@ -51,7 +60,6 @@ AT_ONCE = 256 << 20
 """Bytes of an index that is checked before anything else, which takes less than a second even on a slow disk."""
 
 _INTEGER = re.compile(r"-?\d{1,19}", re.ASCII)
-_KINDS = {True: "texts", False: "integers of 64 bits"}
 
 
 class _Encoded(NamedTuple):
@@ -75,7 +83,9 @@ class Engine:
         self.fingerprint = self.model.fingerprint()
         backbone = _backbone(settings, self.model)
         self.rows: Rows | None = None
+        self._origin = ""
         if settings.data is not None:
+            self._origin = data_fingerprint(settings.data)
             reading = self.model.reading_of(settings.data, lambda: backbone)
             self.rows = open_rows(settings.data, **reading)
         embeddings = None if self.rows is None else self.rows.embeddings
@@ -95,6 +105,8 @@ class Engine:
             self._embed_image = self.rows.embed
         self._loading = Lock()  # one at a time puts a newer index in the place of the old one
         self.index = self._open()
+        if self.rows is not None and (line := self.without_rows(self.index)):
+            log.warning("%s", line)
         if settings.writable:
             _check_writable(self.index, settings.index)
         self.check, self.damage = "running", ""
@@ -115,14 +127,16 @@ class Engine:
 
     def encode(self, given: BaseModel, images: Sequence[bytes] = ()) -> schemas.EncodeAnswer:
         """Return the codes of queries (``EncodeRequest``), or of image files."""
+        wanted = {"outputs"} | ({"embeddings"} if getattr(given, "embeddings", False) else set())
         answers = []
         for code, vectors, _ in self._encode(self.index, given, images):
-            outputs = vectors["outputs"].tolist() if "outputs" in vectors else None
-            answers.append(schemas.Encoded(code=code.tobytes().hex(), bits=self.model.bits, outputs=outputs))
+            held = {name: vectors[name].tolist() for name in wanted & vectors.keys()}
+            both = {"outputs": held.get("outputs"), "embedding": held.get("embeddings")}
+            answers.append(schemas.Encoded(code=code.tobytes().hex(), bits=self.model.bits, **both))
         return schemas.EncodeAnswer(answers=answers)
 
     def search(self, given: schemas.Options, images: Sequence[bytes] = ()) -> schemas.SearchAnswer:
-        """Return what is nearest to each query (``SearchRequest``, ``RowSearch``), or to each image file."""
+        """Return what is nearest to each query (``SearchRequest``, ``PageSearch``), or to each image file."""
         started = time.perf_counter()
         index = self.index  # a search ends with the index that it began with
         queries = self._encode(index, given, images)
@@ -132,7 +146,7 @@ class Engine:
         answers = []
         for (code, vectors, facts), (_, within, by), some in zip(queries, found, described, strict=True):
             judged = self._usual.judge(vectors["outputs"]) if self._usual and "outputs" in vectors else {}
-            neighbors = [schemas.Neighbor(**one) for one in some]
+            neighbors = [schemas.Neighbor(**one, image=self.has_image(index, one["metadata"])) for one in some]
             query = schemas.Query(code=code.tobytes().hex(), bits=index.bits, **facts, **judged)
             answers.append(schemas.Found(query=query, ranking=by, neighbors=neighbors, within=within))
         ended = time.perf_counter()
@@ -147,7 +161,8 @@ class Engine:
         """Return what the index holds of some ids."""
         index = self.index
         with blame_request():
-            items = [schemas.Item(**one) for one in describe_items(index, _ids(index, given.ids))]
+            found = describe_items(index, _ids(index, given.ids))
+        items = [schemas.Item(**one, image=self.has_image(index, one["metadata"])) for one in found]
         return schemas.ItemsAnswer(items=items, generation=index.generation)
 
     def health(self) -> schemas.Health:
@@ -173,7 +188,7 @@ class Engine:
             kind=index.kind,
             dim=self.model.dim,
             rows=None if self.rows is None else len(self.rows),
-            images=isinstance(self.rows, (GrayRows, ImageRows)),
+            images=self._rows_have_images,
             takes_images=self._embed_image is not None,
             takes_texts=self._encoder is not None,
             ids=held["ids"],
@@ -182,7 +197,7 @@ class Engine:
             rerank=[index.vectors] if index.vectors else [],
             limits=schemas.Limits(
                 max_body=MAX_BODY,
-                max_json=MAX_JSON,
+                max_json=max_json(self.model.dim),
                 max_pixels=MAX_PIXELS,
                 max_k=MAX_K,
                 max_batch=MAX_BATCH,
@@ -191,11 +206,15 @@ class Engine:
         )
 
     def item_image(self, name: str) -> tuple[bytes, str]:
-        """Return a small image of the row that the item with an id was made from, and its media type."""
+        """Return a small image of the item with an id, its thumbnail or its row in the data, and its media type."""
         index = self.index
         with blame_request("the "):
             (item,) = describe_items(index, [_id(index, name, "the id")])
-        row = self.row_of(item["id"], item["metadata"])
+        if has_thumbnails(index.state) and item["metadata"][THUMBNAIL]:
+            return self.decoder.thumbnail(
+                index.metadata_of([item["id"]], [THUMBNAIL])[THUMBNAIL][0].as_py()
+            ), "image/webp"
+        row = self.row_of(index, item["metadata"])
         if row is None:
             raise ServiceError(404, f"id is {name!r}, which has no row in the data, and so no image")
         return self.row_image(row)
@@ -221,27 +240,48 @@ class Engine:
             self._take(self._open(None if self.damage else self.index))
             return True
 
-    def add_items(self, given: schemas.Items) -> schemas.Changed:
-        """Add items to the index, and search them from now on."""
-        return self._store(given, Index.add)
+    def add_items(self, given: schemas.ItemFacts, images: Sequence[bytes] = ()) -> schemas.Changed:
+        """Add items (``Items``), or those of image files, to the index, and search them from now on."""
+        return self._store(given, images, Index.add)
 
-    def put_items(self, given: schemas.Items) -> schemas.Changed:
-        """Add items to the index, and replace those that it has."""
-        return self._store(given, Index.upsert)
+    def put_items(self, given: schemas.ItemFacts, images: Sequence[bytes] = ()) -> schemas.Changed:
+        """Add items to the index as ``add_items`` does, and replace those that it has."""
+        return self._store(given, images, Index.upsert)
 
-    def _store(self, given: schemas.Items, how: Callable[..., Any]) -> schemas.Changed:
-        texts = {f"texts.{place}": text for place, text in enumerate(given.texts or ())}
-        embeddings = {f"embeddings.{place}": one for place, one in enumerate(given.embeddings or ())}
-        items = [*self._hash(embeddings | self._embed_texts(texts)).values()]
+    def _store(self, given: schemas.ItemFacts, images: Sequence[bytes], how: Callable[..., Any]) -> schemas.Changed:
+        thumbnails: list[bytes] = []
+        items = self._new(given, images, thumbnails)
+        with blame_request():
+            given.check_count(len(items))
 
         def change(index: Index) -> list[int | str]:
-            missing = {field.name: pa.nulls(len(items), field.type) for field in index.state.metadata}
+            metadata = exact_columns(given.metadata, index.state, len(items))
+            if images and has_thumbnails(index.state):
+                metadata[THUMBNAIL] = thumbnails
             ids = None if given.ids is None else _ids(index, given.ids)
             vectors = np.array([one.vectors[index.vectors] for one in items]) if index.vectors else None
             codes = np.array([one.code for one in items])
-            return how(index, codes, ids, missing | given.metadata, vectors=vectors).tolist()
+            return how(index, codes, ids, metadata, vectors=vectors).tolist()
 
         return self._change(change)
+
+    def _new(self, given: schemas.ItemFacts, images: Sequence[bytes], thumbnails: list[bytes]) -> list[_Encoded]:
+        """Return the codes of new items; ``thumbnails`` gets those of image files."""
+        if images:
+            return [*self._hash(self._embed_images(images, thumbnails)).values()]
+        assert isinstance(given, schemas.Items)
+        if given.codes is not None:
+            if kept := self.index.vectors:
+                told = f"codes are given, and the index stores {kept}; give embeddings, texts or images"
+                raise ServiceError(422, told)
+            made = []
+            for place, code in enumerate(given.codes):
+                with blame_request(f"codes.{place}: "):
+                    made.append(_Encoded(code_from_hex(code, self.model.bits), {}))
+            return made
+        texts = {f"texts.{place}": text for place, text in enumerate(given.texts or ())}
+        embeddings = {f"embeddings.{place}": one for place, one in enumerate(given.embeddings or ())}
+        return [*self._hash(embeddings | self._embed_texts(texts)).values()]
 
     def delete_items(self, given: schemas.ItemIds) -> schemas.Changed:
         """Remove items from the index."""
@@ -280,10 +320,32 @@ class Engine:
         index.read_all()
         self.index, self.check, self.damage = index, "intact", ""
 
-    def row_of(self, name: int | str, metadata: Mapping[str, Any]) -> int | None:
-        """Return the row of the data that the code with the id ``name`` was made from, or None if there is none."""
-        row = metadata.get("row", name)
-        return row if self.rows is not None and isinstance(row, int) and 0 <= row < len(self.rows) else None
+    def without_rows(self, index: BaseIndex) -> str:
+        """Return the line that says why no item of an index has a row in the data; empty if items may have one."""
+        origin = rows_origin(index.state.schema)
+        if origin in ("", self._origin) or not len(index):
+            return ""
+        said = "the index has no column 'row'"
+        if origin is not None:
+            changed = "which the index was not built from, or which has changed since"
+            said = f"data is {str(self.settings.data)!r}, {changed}"
+        return f"{said}: no item has its row or its image in the data"
+
+    def row_of(self, index: BaseIndex, metadata: Mapping[str, Any]) -> int | None:
+        """Return the row of the data that an item with these metadata was made from, or None if that is not known."""
+        row = metadata.get(ROW)
+        if self.rows is None or not isinstance(row, int) or self.without_rows(index):
+            return None
+        return row if 0 <= row < len(self.rows) else None
+
+    def has_image(self, index: BaseIndex, metadata: Mapping[str, Any]) -> bool:
+        """Return whether an item with these metadata has an image."""
+        thumbnail = has_thumbnails(index.state) and metadata[THUMBNAIL]
+        return thumbnail or (self._rows_have_images and self.row_of(index, metadata) is not None)
+
+    @property
+    def _rows_have_images(self) -> bool:
+        return isinstance(self.rows, (GrayRows, ImageRows))
 
     def _metadata(self, index: BaseIndex, row: int) -> dict[str, Any]:
         """Return what the index holds of a row of the data, if it is there under its own number."""
@@ -291,7 +353,7 @@ class Engine:
             metadata: dict[str, Any] = describe_items(index, [row])[0]["metadata"]
         except (UnknownIdError, TypeError):  # TypeError if ids are texts
             return {}
-        return metadata if self.row_of(row, metadata) == row else {}
+        return metadata if self.row_of(index, metadata) == row else {}
 
     def _loaded(self, index: BaseIndex) -> dict[str, Any]:
         return {"model": self.fingerprint, "generation": index.generation, "codes": len(index), "bits": index.bits}
@@ -316,9 +378,9 @@ class Engine:
         """Return the queries of a request, or those of image files."""
         if images:
             return [*self._hash(self._embed_images(images)).values()]
-        if isinstance(given, schemas.RowSearch):
-            return [self._encode_row(index, given.row)]
-        assert isinstance(given, schemas.EncodeRequest)
+        if isinstance(given, schemas.PageSearch):
+            return [self._encode_row(index, given.row) if given.id is None else self._encode_item(index, given.id)]
+        assert isinstance(given, schemas.Queries)
         queries = [
             (f"queries.{place}.", kind, value)
             for place, query in enumerate(given.queries)
@@ -333,10 +395,28 @@ class Engine:
                 if kind == "code":
                     encoded[place + kind] = _Encoded(code_from_hex(value, index.bits), {})
                 elif kind == "id":
-                    encoded[place + kind] = _encode_id(index, _id(index, value, place + kind))
+                    encoded[place + kind] = self._encode_id(index, _id(index, value, place + kind))
         return [encoded[place + kind] for place, kind, _ in queries]
 
-    def _encode_row(self, index: BaseIndex, row: int) -> _Encoded:
+    def _encode_id(self, index: BaseIndex, name: int | str) -> _Encoded:
+        """Return the query that an item of the index is."""
+        (item,) = describe_items(index, [name])
+        vectors = {index.vectors: index.vectors_of([name])[0]} if index.vectors else {}
+        code = np.frombuffer(bytes.fromhex(item.pop("code")), np.uint8)
+        return _Encoded(code, vectors, item | {"image": self.has_image(index, item["metadata"])})
+
+    def _encode_item(self, index: BaseIndex, name: int | str) -> _Encoded:
+        """Return the query that an item of the index is, with the outputs of its row if the data have it."""
+        with blame_request("the "):
+            item = self._encode_id(index, _id(index, name, "the id"))
+        row = self.row_of(index, item.facts["metadata"])
+        try:
+            of_row = item if row is None else self._encode_row(index, row)
+        except ServiceError:  # the image of the row cannot be read, or nothing embeds it: the code is enough
+            return item
+        return of_row._replace(facts=item.facts) if np.array_equal(of_row.code, item.code) else item
+
+    def _encode_row(self, index: BaseIndex, row: Any) -> _Encoded:
         """Return the query that a row of the data is."""
         rows = self._rows_with(row)
         if rows.embeddings is not None:
@@ -378,8 +458,11 @@ class Engine:
             raise ServiceError(422, f"{next(iter(texts))} is a text, and the model takes none; send its embedding")
         return dict(zip(texts, self._encoder.embed([*texts.values()], query=query), strict=True))
 
-    def _embed_images(self, files: Sequence[bytes]) -> dict[str, npt.NDArray]:
-        """Return the embeddings of image files, which together take as long as one may; one is in memory at a time."""
+    def _embed_images(self, files: Sequence[bytes], thumbnails: list[bytes] | None = None) -> dict[str, npt.NDArray]:
+        """Return the embeddings of image files, which together take as long as one may; one is in memory at a time.
+
+        ``thumbnails`` gets one of each.
+        """
         if self._embed_image is None:
             raise ServiceError(422, "this service has no backbone to encode images; send an embedding instead")
         ends, found = time.monotonic() + DECODE_SECONDS, {}
@@ -391,17 +474,12 @@ class Engine:
                 # The backbone's preprocessing refuses some shapes, such as a line of pixels.
                 with self.decoder.image(file) as image, blame_request():
                     found[name] = self._embed_image(image)
+                    if thumbnails is not None:
+                        thumbnails.append(thumbnail_of(image))
             except ServiceError as error:
                 told = error.detail if len(files) == 1 else f"{name}: {error.detail}"
                 raise ServiceError(error.status_code, told) from None
         return found
-
-
-def _encode_id(index: BaseIndex, name: int | str) -> _Encoded:
-    """Return the query that an item of the index is."""
-    (item,) = describe_items(index, [name])
-    vectors = {index.vectors: index.vectors_of([name])[0]} if index.vectors else {}
-    return _Encoded(np.frombuffer(bytes.fromhex(item.pop("code")), np.uint8), vectors, item)
 
 
 def _neighbors(
@@ -468,12 +546,17 @@ def _within(found: SearchResult, query: int, radius: int, k: int) -> SearchResul
 
 
 def _id(index: BaseIndex, given: int | str, name: str) -> int | str:
-    """Return an id of a request: an integer may be sent as text, since numbers of JavaScript do not hold 64 bits."""
+    """Return an id of a request as the index has ids; an integer and its digits are the same.
+
+    Numbers of JavaScript do not hold 64 bits, and a table of numbered products may have texts as ids.
+    """
     if index.state.schema is None or isinstance(given, str) == index.state.texts:
         return given
-    if isinstance(given, str) and _INTEGER.fullmatch(given) and -(2**63) <= (number := int(given)) < 2**63:
+    if isinstance(given, int):
+        return str(given)
+    if _INTEGER.fullmatch(given) and -(2**63) <= (number := int(given)) < 2**63:
         return number
-    raise ServiceError(422, f"{name} is {given!r}; the ids of the index are {_KINDS[index.state.texts]}")
+    raise ServiceError(422, f"{name} is {given!r}; the ids of the index are integers of 64 bits")
 
 
 def _ids(index: BaseIndex, given: Sequence[int | str]) -> list[int | str]:

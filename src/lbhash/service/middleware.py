@@ -16,7 +16,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from lbhash.service.admission import Bodies
 from lbhash.service.errors import ServiceError
 from lbhash.service.requests import FORM, media_type
-from lbhash.service.settings import BODY_SECONDS, MAX_BODY, MAX_JSON, Settings
+from lbhash.service.settings import BODY_SECONDS, MAX_BODY, Settings
 from lbhash.service.tokens import Tokens
 
 _HOST = re.compile(r"(\[[0-9a-f:.]+\]|[^][:/?#@\s]+)(?::([0-9]*))?")
@@ -45,8 +45,8 @@ class Security:
     comes too slowly.
     """
 
-    def __init__(self, app: ASGIApp, settings: Settings) -> None:
-        self.app, self._tokens = app, Tokens(settings)
+    def __init__(self, app: ASGIApp, settings: Settings, max_json: int) -> None:
+        self.app, self._tokens, self._max_json = app, Tokens(settings), max_json
         self._open, self._hosts = settings.read_token is None, [host.lower() for host in settings.hosts]
         self._bodies = Bodies(3 * MAX_BODY, BODY_SECONDS)
 
@@ -72,7 +72,7 @@ class Security:
                 raise ServiceError(400, both)
             if scope["path"] not in PROBES and not _is_page(scope["path"]):
                 scope["may_change"] = self._tokens.allow_change(headers.get("authorization", ""))
-            limit = MAX_BODY if media_type(headers.get("content-type", "")) == FORM else MAX_JSON
+            limit = MAX_BODY if media_type(headers.get("content-type", "")) == FORM else self._max_json
             check_size = partial(_check_size, limit=limit)
             announced = headers.get("content-length", "0")
             if announced.isdecimal():
@@ -126,7 +126,7 @@ class Security:
 
 def _check_size(size: int, limit: int) -> None:
     if size > limit:
-        what = "a body that is no form" if limit == MAX_JSON else "a body"
+        what = "a body that is no form" if limit < MAX_BODY else "a body"
         raise ServiceError(413, f"the body has more than {limit:,} bytes, which is the limit of {what}")
 
 

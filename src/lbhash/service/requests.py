@@ -36,15 +36,15 @@ async def read_body(request: Request, model: type[Body]) -> tuple[str, bytes]:
     return header, await request.body()
 
 
-def parse_body(content_type: str, data: bytes, model: type[Body]) -> tuple[Any, ...]:
+def parse_body(content_type: str, data: bytes, model: type[Body], dim: int) -> tuple[Any, ...]:
     """Return the model that JSON holds, or of a form the model of its fields and the image files.
 
-    Raises ``ServiceError`` with 400 if a form cannot be read, and 422 if a field is missing or wrong. It takes up to
-    some ten milliseconds, so it is called in a thread.
+    JSON may have ``MAX_BATCH`` embeddings of ``dim`` numbers. It takes up to some 60 milliseconds, so it is called in a
+    thread. Raises ``ServiceError`` with 400 if a form cannot be read, and 422 if a field is missing or wrong.
     """
     try:
         if media_type(content_type) == JSON:
-            value = parse_json(data, "the body")
+            value = parse_json(data, "the body", MAX_BATCH * dim)
             check_names(value if isinstance(value, dict) else (), model)
             return (model.model_validate(value),)
         assert model.FORM is not None
@@ -61,11 +61,16 @@ def media_type(header: str) -> str:
     return header.partition(";")[0].strip().lower()
 
 
-def parse_json(text: bytes, name: str) -> Any:
-    """Return the value of JSON; ``ServiceError`` with 422 if it is none, or too nested for any query."""
+def parse_json(text: bytes, name: str, numbers: int = 0) -> Any:
+    """Return the value of JSON; ``ServiceError`` with 422 if it is none, or too large or nested for any query.
+
+    It may have so many ``numbers`` besides what ``MAX_JSON`` has room for.
+    """
     # Parsing holds Python's global lock, and so the whole service; a list takes far longer than the byte it is made of.
     if text.count(b"[") + text.count(b"{") > _MAX_BRACKETS:
         raise ServiceError(422, f"{name} is JSON that has more lists than any query")
+    if text.count(b",") > MAX_JSON // 2 + numbers:
+        raise ServiceError(422, f"{name} is JSON that has more values than any query")
     try:
         return json.loads(text)
     except RecursionError:

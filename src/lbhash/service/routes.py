@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Request
+from fastapi import APIRouter, Depends, Query, Request
 from fastapi.responses import Response
 from prometheus_client import CONTENT_TYPE_LATEST
 from pydantic import BaseModel
@@ -41,9 +41,11 @@ def _takes(model: type[schemas.Body], *statuses: int, **example: Any) -> dict[st
     if model.FORM is not None:
         file = {"type": "string", "format": "binary"}
         images = {"type": "array", "items": file, "minItems": 1, "maxItems": MAX_BATCH}
-        images["description"] = f"Up to {MAX_BATCH} files, a query each."
-        fields = {"image": images, **model.FORM.model_json_schema()["properties"]}
-        form = {"type": "object", "properties": fields, "required": ["image"], "additionalProperties": False}
+        images["description"] = f"Up to {MAX_BATCH} files, one for each query or item."
+        described = model.FORM.model_json_schema()
+        form: dict[str, Any] = {"type": "object", "additionalProperties": False}
+        form |= {"properties": {"image": images, **described["properties"]}}
+        form["required"] = ["image", *described.get("required", ())]
         content[FORM] = {"schema": form}
     body = {"requestBody": {"required": True, "content": content}}
     return {"openapi_extra": body, "responses": schemas.refusals(*statuses, 415)}
@@ -53,11 +55,11 @@ async def _answer(
     request: Request, admission: Admission, model: type[schemas.Body], compute: Callable[..., BaseModel]
 ) -> Response:
     """Return what ``compute`` makes of a body: of the model, or of the fields of a form and its images."""
-    body = await read_body(request, model)
+    body, dim = await read_body(request, model), request.app.state.service.engine.model.dim
 
     def written() -> Response:
         # In the thread that computed it, as a thousand neighbors would hold the event loop up.
-        return Response(compute(*parse_body(*body, model)).model_dump_json(), media_type=JSON)
+        return Response(compute(*parse_body(*body, model, dim)).model_dump_json(), media_type=JSON)
 
     return await admission.run(written)
 
@@ -98,7 +100,7 @@ async def search(request: Request, service: Running) -> Response:
 
 @router.post("/encode", response_model=schemas.EncodeAnswer, **_takes(schemas.EncodeRequest, 404, queries=[{"id": 0}]))
 async def encode(request: Request, service: Running) -> Response:
-    """Return the codes of embeddings, texts or ids (JSON), or of images (a form)."""
+    """Return the codes of embeddings, texts or ids (JSON), or of images (a form), and maybe the embeddings."""
     return await _answer(request, service.admission, schemas.EncodeRequest, service.engine.encode)
 
 
@@ -115,9 +117,16 @@ _IMAGE: dict[str, Any] = {
 
 
 @router.get("/items/{id:path}/image", **_IMAGE)
-async def item_image(service: Running, id: str) -> Response:
-    """Return a small image of the row of the data that an item was made from."""
-    return await _image(service, service.engine.item_image, id)
+async def item_image(
+    service: Running,
+    id: str,
+    generation: Annotated[int | None, Query(description="Of the index: with it, a browser may keep the image.")] = None,
+) -> Response:
+    """Return a small image of an item: its thumbnail, or the row of the data that it was made from."""
+    answer = await _image(service, service.engine.item_image, id)
+    if generation is None:  # another image may get this id
+        answer.headers["Cache-Control"] = "no-cache"
+    return answer
 
 
 @page.get("/rows/{row}/image", **_IMAGE)
@@ -132,9 +141,9 @@ async def _image(service: Service, thumbnail: Callable[..., tuple[bytes, str]], 
 
 
 @page.post("/search")
-async def search_by_row(request: Request, service: Running) -> Response:
-    """Find the items nearest to a row of the data, which the index need not have."""
-    return await _answer(request, service.admission, schemas.RowSearch, service.engine.search)
+async def search_by_item_or_row(request: Request, service: Running) -> Response:
+    """Find the items nearest to an item, or to a row of the data, which the index need not have."""
+    return await _answer(request, service.admission, schemas.PageSearch, service.engine.search)
 
 
 @page.get("/summary")
@@ -154,13 +163,16 @@ _NEW = {"embeddings": [[0.5, 1.5]], "metadata": {"label": [3]}}
 
 @writes.post("/items", response_model=schemas.Changed, **_takes(schemas.Items, 409, **_NEW))
 async def add_items(request: Request, service: Running) -> Response:
-    """Add items to the index, all of them or none; the answer comes when they are on the disk."""
+    """Add items by embeddings, texts or codes (JSON), or images (a form), all or none.
+
+    The answer comes when they are on the disk.
+    """
     return await _change(request, service, schemas.Items, service.engine.add_items)
 
 
 @writes.put("/items", response_model=schemas.Changed, **_takes(schemas.ItemsWithIds, ids=[0], **_NEW))
 async def put_items(request: Request, service: Running) -> Response:
-    """Add items to the index, and replace those whose ids it has; all of them or none."""
+    """Add items as POST does, and replace those whose ids the index has; all of them or none."""
     return await _change(request, service, schemas.ItemsWithIds, service.engine.put_items)
 
 

@@ -134,10 +134,6 @@ class Body(BaseModel, extra="forbid"):
         return schema
 
 
-class Nothing(BaseModel, extra="forbid"):
-    """The options of encoding: there are none."""
-
-
 class Given(BaseModel):
     """A query: exactly one of these fields."""
 
@@ -167,14 +163,26 @@ def check_names(names: Iterable[str], model: type[BaseModel]) -> None:
             raise ValueError(f"{' '.join(name[:64].split())}: there is no such field; there are {known}")
 
 
-class EncodeRequest(Body):
-    """What is to be encoded."""
-
-    FORM: ClassVar[type[BaseModel] | None] = Nothing
+class Queries(Body):
+    """What is asked: some queries."""
 
     queries: Annotated[list[Given], Field(min_length=1, max_length=MAX_BATCH, fail_fast=True)] = Field(
         description=f"Up to {MAX_BATCH} queries, each with exactly one of these fields."
     )
+
+
+class EncodeOptions(BaseModel, extra="forbid"):
+    """What to return beside the codes."""
+
+    embeddings: StrictBool = Field(
+        False, description="Whether to return the embeddings, too; an id has one if the index stores embeddings."
+    )
+
+
+class EncodeRequest(EncodeOptions, Queries):
+    """What is to be encoded."""
+
+    FORM: ClassVar[type[BaseModel] | None] = EncodeOptions
 
 
 class Options(BaseModel, extra="forbid"):
@@ -221,49 +229,76 @@ class Options(BaseModel, extra="forbid"):
         return self
 
 
-class SearchRequest(Options, EncodeRequest):
+class SearchRequest(Options, Queries):
     """A search, by one query or by several."""
 
     FORM: ClassVar[type[BaseModel] | None] = Options
 
 
-class RowSearch(Options, Body):
-    """A search of the page by a row of the data."""
+class PageSearch(Options, Body):
+    """A search of the page: by an item, or by a row of the data, which the index need not have."""
 
-    row: StrictInt
+    id: _Id | None = None
+    row: StrictInt | None = None
+
+    @model_validator(mode="after")
+    def _check(self) -> PageSearch:
+        _check_one(vars(self), ("id", "row"))
+        return self
 
 
-class Items(Body):
-    """Items to add: the codes of these embeddings or texts."""
+class ItemFacts(BaseModel, extra="forbid"):
+    """What is known of new items beside what their codes are made of."""
 
-    model_config = _one_of("embeddings", "texts")
-
-    embeddings: _Embeddings | None = Field(
-        None, description="A list of numbers for each item, or the base64 of float32; or else texts."
-    )
-    texts: _Texts | None = Field(
-        None, description="A text for each item in place of an embedding, if the model takes texts."
-    )
     ids: _Ids | None = Field(
         None, description="An id for each, that the index does not have; by default the next integers."
     )
     metadata: dict[StrictStr, _Column] = Field(
-        {}, description="Columns of the index, with a value for each item; one that is left out is null."
+        {},
+        description="Columns of the index, with a value of the column's type for each item; one that is left out is "
+        "null.",
     )
 
-    @model_validator(mode="after")
-    def _check(self) -> Items:
-        _check_one(vars(self), ("embeddings", "texts"))
-        count = len(self.embeddings or self.texts or ())
+    def check_count(self, count: int) -> None:
+        """Raise ``ValueError`` unless there are as many values in each column as there are items."""
         columns = {f"metadata.{name}": values for name, values in self.metadata.items()}
         for name, values in {"ids": self.ids or [None] * count, **columns}.items():
             if len(values) != count:
                 raise ValueError(f"{name} has {len(values)} values; it must have {count}, one for each item")
+
+
+class FactsWithIds(ItemFacts):
+    """The same, with an id for each."""
+
+    ids: _Ids = Field(description="An id for each.")
+
+
+class Items(ItemFacts, Body):
+    """Items to add, by their embeddings, texts or codes; a form has their images."""
+
+    FORM: ClassVar[type[BaseModel] | None] = ItemFacts
+    SOURCES: ClassVar[tuple[str, ...]] = ("embeddings", "texts", "codes")
+
+    model_config = _one_of(*SOURCES)
+
+    embeddings: _Embeddings | None = Field(
+        None, description="A list of numbers for each item, or the base64 of float32."
+    )
+    texts: _Texts | None = Field(None, description="A text for each item, if the model takes texts.")
+    codes: Annotated[list[StrictStr], Field(min_length=1, max_length=MAX_BATCH, fail_fast=True)] | None = Field(
+        None, description="A code for each item, hexadecimal, if the index stores no vectors."
+    )
+
+    @model_validator(mode="after")
+    def _check(self) -> Items:
+        _check_one(vars(self), self.SOURCES)
         return self
 
 
 class ItemsWithIds(Items):
     """Items to add, or to put in the place of those that have their ids."""
+
+    FORM: ClassVar[type[BaseModel] | None] = FactsWithIds
 
     ids: _Ids = Field(description="An id for each.")
 
@@ -288,7 +323,8 @@ class Item(BaseModel):
     id: int | str
     code: str = Field(description="Hexadecimal.")
     label: _Label
-    metadata: dict[str, Any]
+    metadata: dict[str, Any] = Field(description="Of a thumbnail, whether there is one.")
+    image: bool = Field(description="Whether /v1/items/{id}/image has an image of it.")
 
 
 class ItemsAnswer(BaseModel):
@@ -306,6 +342,7 @@ class Query(BaseModel):
     id: int | str | None = None
     label: _Label = None
     metadata: dict[str, Any] = Field({}, description="What the index holds of this id.")
+    image: bool = Field(False, description="Whether /v1/items/{id}/image has an image of it.")
     doubt: float | None = Field(
         None, description="The share of the data's rows whose outputs are closer to another row's than the query's are."
     )
@@ -356,6 +393,7 @@ class Encoded(BaseModel):
     code: str = Field(description="Hexadecimal.")
     bits: int
     outputs: list[float] | None = Field(description="The model's real-valued outputs, whose signs are the bits.")
+    embedding: list[float] | None = Field(description="If it was asked for and is known.")
 
 
 class EncodeAnswer(BaseModel):
@@ -381,8 +419,8 @@ class Health(_Loaded):
 class Limits(BaseModel):
     """The limits of a request."""
 
-    max_body: int
-    max_json: int
+    max_body: int = Field(description="The bytes of a form.")
+    max_json: int = Field(description="The bytes of JSON: room for as many embeddings as max_batch says.")
     max_pixels: int
     max_k: int
     max_batch: int = Field(description="The number of queries or new items in one request.")
@@ -496,7 +534,7 @@ class Map(_Computed):
     kind: Literal["pca", "tsne"] | None = None
     pending: bool = Field(description="Whether a better map is being computed.")
     ids: list[int | str] = []
-    rows: list[int | None] = []
+    images: list[bool] = []
     labels: list[_Label] = []
     x: list[float] = []
     y: list[float] = []
@@ -515,7 +553,7 @@ REFUSALS = {
     404: "There is no such id, image or route; to change items needs --writable.",
     408: "The body took too long to arrive.",
     409: "The index already has an id; PUT /v1/items replaces its item.",
-    413: "The body is too large: JSON has at most 256 KiB, a form 16 MiB.",
+    413: "The body is too large; /v1/info has the limits.",
     415: "The body has no Content-Type, or is neither JSON nor a form.",
     421: "The request is for another host (--allow-host).",
     422: "A field is wrong; the first one is named.",

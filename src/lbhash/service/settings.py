@@ -12,13 +12,19 @@ MAX_BATCH = 100  # queries in one search, or items in one change
 MAX_FOUND = 10_000  # neighbors in the answer to several queries: 1 to 2 MiB of JSON
 CANDIDATES = 100  # that are ranked again, if a request does not say how many
 MAX_BODY = 16 << 20  # bytes of a body, which is a form with images
-MAX_JSON = 256 << 10  # bytes of a body of JSON: 10,000 numbers with all of their digits
+MAX_JSON = 256 << 10  # bytes of a body of JSON, without its embeddings
+DIGITS = 25  # bytes of a number of JSON with all of its digits, and what is around it
 MAX_PIXELS = 25_000_000  # of an image
 QUEUE = 64  # requests that may wait for a thread; any more get status 503
 QUEUE_SECONDS = 10.0  # for which a request may wait for a thread, or for another writer, before it gets status 503
 BODY_SECONDS = 30.0  # in which a body must arrive
 DECODE_SECONDS = 10.0  # in which an image must be decoded, and after which no other one of a request is begun
 RELOAD_SECONDS = 1.0  # between two looks for a newer index
+
+
+def max_json(dim: int) -> int:
+    """Return the bytes that a body of JSON may have, if ``MAX_BATCH`` embeddings of ``dim`` numbers are in it."""
+    return min(MAX_JSON + MAX_BATCH * dim * DIGITS, MAX_BODY)
 
 
 @dataclass(frozen=True)

@@ -139,7 +139,7 @@ def encoded_data(
     ] = None,
     metadata: Annotated[
         list[str] | None,
-        several("Columns of DATA, one table, that go with the codes, such as price,title; of image files, path."),
+        several("Columns of DATA, one table, that go with the codes, such as price,title; of images path, thumbnail."),
     ] = None,
     backbone: Annotated[
         str | None,

@@ -20,6 +20,9 @@ FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF")
 MAX_BYTES = 32 * 2**20
 MAX_PIXELS = 50_000_000
 
+THUMBNAIL = 256
+"""Pixels of the longer side of a thumbnail."""
+
 _MAY_BE = f"it must be an image in one of the formats {', '.join(FORMATS)}"
 _SCANS = 100  # of a JPEG; a progressive one has about ten, and each costs a pass over all pixels
 
@@ -147,3 +150,11 @@ def _eight_bits(image: Image.Image) -> Image.Image:
         least, most = 0.0, 65535.0
     spread = (values.astype(np.float64) - least) / max(most - least, np.finfo(np.float64).tiny)
     return Image.fromarray((255 * spread).round().astype(np.uint8))
+
+
+def thumbnail_of(image: Image.Image) -> bytes:
+    """Return an image, which is made smaller for it, as a WebP file of at most ``THUMBNAIL`` pixels a side."""
+    image.thumbnail((THUMBNAIL, THUMBNAIL))
+    file = BytesIO()
+    image.save(file, "WEBP", quality=85)
+    return file.getvalue()

@@ -267,9 +267,12 @@ class MilvusIndex(BaseIndex):
         content = b"".join(row["code"][0] for row in self._rows_of(ids, "code"))
         return np.frombuffer(content, np.uint8).reshape(-1, code_bytes(self.bits)).copy()
 
-    def _metadata_of(self, ids: Ids) -> pa.Table | None:
+    def _metadata_of(self, ids: Ids, columns: Sequence[str] | None) -> pa.Table | None:
         schema, rows = self.state.schema, self._rows_of(ids, FIELD)
-        return to_table([row[FIELD] for row in rows], schema) if schema is not None and schema.names else None
+        if schema is None or not schema.names:
+            return None
+        table = to_table([row[FIELD] for row in rows], schema)
+        return table if columns is None else table.select(columns)
 
     def _call(self, name: str, **arguments: Any) -> Any:
         """Call a method of the client for this collection."""

@@ -8,7 +8,7 @@ export class Failure extends Error {
 }
 
 let token = sessionStorage.getItem("lbhash-token");
-const pictures = new Map(); // from a row to the promise of its image's URL; used with a token, which <img> cannot send
+const pictures = new Map(); // from a path to the promise of its image's URL; used with a token, which <img> cannot send
 
 export const hasToken = () => token !== null;
 
@@ -52,8 +52,9 @@ const read = async (answer) => JSON.parse((await answer.text()).replace(LONG, (p
 export const get = async (path) => read(await ask(path));
 
 export async function search(query, options, signal) {
-  const path = "row" in query ? "page/search" : "v1/search"; // the index need not have a row of the data
-  const asked = "row" in query ? query : { queries: [query] };
+  const own = "id" in query || "row" in query; // asked with the outputs of a row of the data, if they are known
+  const path = own ? "page/search" : "v1/search";
+  const asked = own ? query : { queries: [query] };
   const sent = { method: "POST", signal, headers: { "Content-Type": "application/json" }, body: JSON.stringify({ ...asked, ...options }) };
   if (query.file) {
     sent.headers = {};
@@ -67,18 +68,21 @@ export async function search(query, options, signal) {
   return { ...answers[0], milliseconds };
 }
 
-export function pictureOf(row) {
-  const path = `page/rows/${row}/image`;
+// Another generation of the index may have another image under the same id.
+export const imageOf = ({ id, row }, generation) =>
+  row === undefined ? `v1/items/${encodeURIComponent(id)}/image?generation=${generation}` : `page/rows/${row}/image`;
+
+export function pictureOf(path) {
   if (!token) return Promise.resolve(path);
-  if (!pictures.has(row)) {
+  if (!pictures.has(path)) {
     if (pictures.size > 500) {
       const [oldest] = pictures.keys();
       pictures.get(oldest).then(URL.revokeObjectURL, () => {});
       pictures.delete(oldest);
     }
     const made = ask(path).then((answer) => answer.blob()).then(URL.createObjectURL);
-    made.catch(() => pictures.delete(row));
-    pictures.set(row, made);
+    made.catch(() => pictures.delete(path));
+    pictures.set(path, made);
   }
-  return pictures.get(row);
+  return pictures.get(path);
 }

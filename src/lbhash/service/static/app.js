@@ -1,6 +1,6 @@
 // The page: queries, their results, and errors.
 
-import { Failure, dropToken, get, hasToken, keepToken, pictureOf, search } from "./api.js";
+import { Failure, dropToken, get, hasToken, imageOf, keepToken, pictureOf, search } from "./api.js";
 import { bitsOf } from "./bits.js";
 import { chip, named } from "./classes.js";
 import { $, count, counted, element } from "./dom.js";
@@ -12,25 +12,26 @@ const TINY = 64; // pixels; smaller images are shown enlarged, with sharp pixels
 const NEIGHBORS = 12;
 const DOUBTFUL = 0.99; // of the rows, one of a hundred is as unlike the others
 const RANKINGS = { real: "the query's outputs", hamming: "bits that differ", outputs: "stored outputs", embeddings: "stored embeddings" };
+const UNSPOKEN = ["row", "thumbnail"]; // columns that the page neither says nor filters by
 const PATIENCE = 150; // milliseconds before the page shows that it waits
 
 let info = null;
-let query = null; // {row}, {id} (a text), {text} or {file}: what is searched
+let query = null; // {id} (a text), {row} of the data, {text} or {file}: what is searched
 let good = null; // what the neighbors on the page were found with
 let listed = []; // the neighbors on the page
 let running = null; // the AbortController of the running search
 let again = () => {};
 
-const codeMap = new CodeMap({ choose: (id, row) => ask(row === null ? { id: String(id) } : { row }), picture });
+const codeMap = new CodeMap({ choose: (id) => ask({ id: String(id) }), picture });
 
 // -------------------------------------------------------------------------------------------------------- images
 
-function picture(row, alt) {
-  if (!info?.images) return null;
-  const image = element("img", { className: "picture", alt, loading: "lazy", decoding: "async" });
+// The image of an item by its id, or of a row of the data.
+function picture(of) {
+  const image = element("img", { className: "picture", alt: "", loading: "lazy", decoding: "async" });
   image.addEventListener("load", () => image.classList.toggle("tiny", image.naturalWidth <= TINY));
   image.addEventListener("error", () => image.replaceWith(element("span", { className: "missing", textContent: "no image" })));
-  pictureOf(row).then((url) => { image.src = url; }, () => image.dispatchEvent(new Event("error")));
+  pictureOf(imageOf(of, info.generation)).then((url) => { image.src = url; }, () => image.dispatchEvent(new Event("error")));
   return image;
 }
 
@@ -50,12 +51,6 @@ function options() {
 function ranking() {
   const by = $("ranking").value;
   return by === "real" ? {} : by === "hamming" ? { ranking: by } : { rerank: by }; // an item has no outputs: its bits count
-}
-
-// The row of the data that an item was made from, or null: the metadata have its number, or else it is the id.
-function rowOf({ id, metadata }) {
-  const row = "row" in metadata ? metadata.row : id;
-  return Number.isInteger(row) && row >= 0 && row < info.rows ? row : null;
 }
 
 function saySliders() {
@@ -113,8 +108,6 @@ async function searchNow() {
 
 function show(found) {
   const { neighbors, query: asked } = found;
-  for (const one of [asked, ...neighbors]) one.row = rowOf(one);
-  asked.row = query.row ?? asked.row;
   $("empty").hidden = neighbors.length > 0;
   $("samples").replaceChildren();
   const tight = Number($("radius").value) < info.bits;
@@ -124,21 +117,20 @@ function show(found) {
   const order = `, ranked by ${RANKINGS[found.ranking]}`;
   $("status").textContent = `${counted(neighbors.length, "neighbor")} in ${found.milliseconds.total.toFixed(1)} ms${filtered}${order}`;
   const main = longest([asked, ...neighbors]);
-  $("cards").classList.toggle("wide", main !== null && !info.images);
+  $("cards").classList.toggle("wide", main !== null && !neighbors.some((one) => one.image));
   $("cards").replaceChildren(...neighbors.map((neighbor) => card(neighbor, asked, main)));
   showAsked(asked, main);
   showDoubt(asked.doubt);
   listed = neighbors;
   suggest();
-  codeMap.mark({ id: asked.id, row: asked.row }, neighbors.map((neighbor) => neighbor.id));
+  codeMap.mark(asked.id, neighbors.map((neighbor) => neighbor.id));
   if (query.text) $("text").value = query.text;
-  if (asked.row !== null) $("row").value = asked.row;
-  else if (asked.id !== null && info.rows === null) $("row").value = asked.id;
+  if (asked.id !== null) $("item").value = asked.id;
 }
 
 // The metadata that a card says in words, and of these the column with the longest text.
 const spoken = ({ metadata }) =>
-  Object.entries(metadata).filter(([name, value]) => name !== info.label && name !== "row" && value !== null && value !== "");
+  Object.entries(metadata).filter(([name, value]) => ![info.label, ...UNSPOKEN].includes(name) && value !== null && value !== "");
 
 function longest(found) {
   const lengths = new Map();
@@ -149,18 +141,17 @@ function longest(found) {
 }
 
 function card(neighbor, asked, main) {
-  const { hamming, id, label, row } = neighbor;
-  const name = row === null ? `id ${id}` : `row ${row}`;
+  const { hamming, id, label } = neighbor;
   const text = neighbor.metadata[main] ?? null;
   const others = spoken(neighbor).filter(([column]) => column !== main).map(([column, value]) => `${column}: ${value}`);
   const button = element("button", { type: "button", className: "card" },
-    row === null ? null : picture(row, ""),
+    neighbor.image ? picture(neighbor) : null,
     text === null ? null : element("span", { className: "text", textContent: text }),
     element("span", { className: "card-line" }, element("b", { textContent: counted(hamming, "bit") }), label === null ? null : chip(label)),
     bitsOf(neighbor.code, asked.bits, asked.code),
-    element("span", { className: "card-line" }, element("span", { className: "row-of", textContent: [name, ...others].join(" · ") }), verdict(label, asked.label)));
-  button.title = `Search with ${name}`;
-  button.addEventListener("click", () => follow(row === null ? { id: String(id) } : { row }));
+    element("span", { className: "card-line" }, element("span", { className: "row-of", textContent: [`id ${id}`, ...others].join(" · ") }), verdict(label, asked.label)));
+  button.title = `Search with id ${id}`;
+  button.addEventListener("click", () => follow({ id: String(id) }));
   return element("li", {}, button);
 }
 
@@ -172,10 +163,10 @@ function verdict(label, wanted) {
 
 function showAsked(asked, main) {
   $("asked").hidden = false;
-  $("asked-name").textContent = asked.row !== null ? `Row ${asked.row}` : asked.id !== null ? `Id ${asked.id}` : query.text ? "Your text" : "Your image";
+  $("asked-name").textContent = query.row !== undefined ? `Row ${query.row}` : asked.id !== null ? `Id ${asked.id}` : query.text ? "Your text" : "Your image";
   $("asked-label").replaceChildren(...(asked.label === null ? [] : [chip(asked.label)]));
   $("asked-text").textContent = asked.metadata[main] ?? query.text ?? "";
-  const shown = asked.row !== null ? picture(asked.row, "") : null;
+  const shown = asked.image ? picture(asked) : query.row !== undefined && info.images ? picture(query) : null;
   $("asked-picture").replaceChildren(...(shown ? [shown] : []));
   $("asked-bits").replaceChildren(bitsOf(asked.code, asked.bits, null, asked.unsure));
   const few = asked.unsure.length;
@@ -198,7 +189,7 @@ function showDoubt(doubt) {
 // ------------------------------------------------------------------------------------------------------- options
 
 function setUpOptions() {
-  const columns = Object.keys(info.metadata).filter((name) => name !== "row");
+  const columns = Object.keys(info.metadata).filter((name) => !UNSPOKEN.includes(name));
   $("filter").hidden = !columns.length;
   choices($("column"), columns.map((name) => [name, name]));
   // The query's outputs are known of a row or an image, or if the index has them.
@@ -322,30 +313,26 @@ function setUp() {
   $("drop").hidden = !info.takes_images;
   $("asking").hidden = !info.takes_texts;
   $("no-pictures").hidden = info.takes_images || !info.images;
-  $("row-name").textContent = info.rows === null ? "Id" : `Row, 0 to ${count(info.rows - 1)}`;
-  if (info.rows !== null) $("row").max = info.rows - 1;
-  else Object.assign($("row"), { type: "text", inputMode: "text", placeholder: "" });
-  $("random").hidden = info.rows === null;
   $("k").max = Math.max(1, Math.min(60, info.codes));
   $("radius").max = info.bits;
   setUpOptions();
   saySliders();
 }
 
-const randomRow = () => Math.floor(Math.random() * info.rows);
+const anyOf = (list) => list[Math.floor(Math.random() * list.length)];
 
 function invite() {
-  const from = info.takes_texts ? "Write a text or choose a row" : info.takes_images ? "Choose an image or a row" : "Choose a row";
+  const from = info.takes_texts ? "Write a text, or enter" : info.takes_images ? "Choose an image, or enter" : "Enter";
   if (!info.codes) {
     $("empty-words").textContent = "The index has no codes yet. Add some, and search them here.";
     return;
   }
-  $("empty-words").textContent = info.rows === null ? `${info.takes_texts ? "Write a text, or enter" : "Enter"} the id of a code to see its neighbors.` : `${from} to see the nearest codes.`;
-  if (info.rows === null || !info.images) return;
-  const rows = new Set(Array.from({ length: Math.min(SAMPLES, info.rows) }, randomRow));
-  $("samples").replaceChildren(...[...rows].map((row) => {
-    const button = element("button", { type: "button", ariaLabel: `Search with row ${row}` }, picture(row, ""));
-    button.addEventListener("click", () => follow({ row }));
+  $("empty-words").textContent = `${from} the id of a code to see its neighbors.`;
+  const shown = codeMap.ids((at) => codeMap.points.images[at]);
+  const some = new Set(shown.length ? Array.from({ length: SAMPLES }, () => anyOf(shown)) : []);
+  $("samples").replaceChildren(...[...some].map((id) => {
+    const button = element("button", { type: "button", ariaLabel: `Search with id ${id}` }, picture({ id }));
+    button.addEventListener("click", () => follow({ id: String(id) }));
     return element("li", {}, button);
   }));
 }
@@ -395,6 +382,8 @@ function showMap(map) {
   mapShown = shown;
   codeMap.show(map);
   suggest();
+  $("random").hidden = !map.ids.length;
+  if (!query) invite();
 }
 
 // ------------------------------------------------------------------------------------------------------- events
@@ -423,7 +412,7 @@ for (const name of ["k", "radius", "ranking"]) $(name).addEventListener("input",
 $("value").addEventListener("change", soon);
 $("value").addEventListener("keydown", (event) => {
   if (event.key !== "Enter") return;
-  event.preventDefault(); // it would search with the row
+  event.preventDefault(); // it would search with the id
   soon();
 });
 $("column").addEventListener("input", () => {
@@ -433,12 +422,9 @@ $("column").addEventListener("input", () => {
 });
 $("query").addEventListener("submit", (event) => {
   event.preventDefault();
-  const value = $("row").value.trim();
-  if (!info || (info.rows === null ? !value : !/^\d+$/.test(value))) {
-    $("row").focus();
-    return;
-  }
-  ask(info.rows === null ? { id: value } : { row: Number(value) });
+  const value = $("item").value.trim();
+  if (info && value) ask({ id: value });
+  else $("item").focus();
 });
 $("words").addEventListener("submit", (event) => {
   event.preventDefault();
@@ -451,7 +437,7 @@ $("text").addEventListener("keydown", (event) => {
   event.preventDefault();
   $("words").requestSubmit();
 });
-$("random").addEventListener("click", () => ask({ row: randomRow() }));
+$("random").addEventListener("click", () => ask({ id: String(anyOf(codeMap.ids())) }));
 $("file").addEventListener("change", () => {
   takeFile($("file").files[0]);
   $("file").value = "";

@@ -41,6 +41,11 @@ export class CodeMap {
     else this.draw();
   }
 
+  // The ids of the points, or of those of which "keep" is true.
+  ids(keep = () => true) {
+    return this.points?.ids.filter((_, at) => keep(at)) ?? [];
+  }
+
   mark(asked, neighbors) {
     this.asked = asked;
     this.near = new Set(neighbors);
@@ -113,7 +118,7 @@ export class CodeMap {
       put(at, radius + 1, 1);
       ring(at, radius + 3, 1.25);
     });
-    const asked = this.points.ids.findIndex((id, at) => this.isAsked(id, at));
+    const asked = this.points.ids.indexOf(this.asked);
     if (asked >= 0) {
       put(asked, radius + 3, 1);
       ring(asked, radius + 6, 2.5);
@@ -122,11 +127,6 @@ export class CodeMap {
       put(this.at, radius + 2.5, 1);
       ring(this.at, radius + 5, 2);
     }
-  }
-
-  isAsked(id, at) {
-    if (!this.asked) return false;
-    return this.asked.id === id || (this.asked.row !== null && this.asked.row === this.points.rows[at]);
   }
 
   hides(at) {
@@ -163,9 +163,9 @@ export class CodeMap {
     tip.hidden = at < 0;
     if (at < 0) return;
     const [x, y] = this.place(at);
-    const [row, label] = [this.points.rows[at], this.points.labels[at]];
-    const name = row === null ? `id ${this.points.ids[at]}` : `row ${row}`;
-    tip.replaceChildren(...[row === null ? null : this.picture(row, ""), chip(label), element("span", { className: "hint", textContent: name })].filter(Boolean));
+    const [id, label] = [this.points.ids[at], this.points.labels[at]];
+    const name = `id ${id}`;
+    tip.replaceChildren(...[this.points.images[at] ? this.picture({ id }) : null, chip(label), element("span", { className: "hint", textContent: name })].filter(Boolean));
     const box = tip.getBoundingClientRect();
     const { clientWidth: width, clientHeight: height } = this.canvas;
     tip.style.left = `${x + 14 + box.width > width ? Math.max(0, x - 14 - box.width) : x + 14}px`;
@@ -195,7 +195,7 @@ export class CodeMap {
   }
 
   search(at) {
-    if (at >= 0) this.choose(this.points.ids[at], this.points.rows[at]);
+    if (at >= 0) this.choose(this.points.ids[at]);
   }
 
   makeLegend() {

@@ -1,0 +1,65 @@
+"""Which data the rows of an index are of: the column ``row`` knows them by a fingerprint.
+
+A row's number means nothing in another file, nor in the same file once it has changed.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lbhash.data.images import FileImages, holds_images, is_hub_dataset, load_images
+from lbhash.data.loading import DATASETS, is_split_folder
+from lbhash.utils.files import fetched
+from lbhash.utils.fingerprint import fingerprint, sampled
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+ROW = "row"
+"""The column with the row of the data that a code was made from; null for a code of other data."""
+_DATA = b"data"
+
+
+def data_fingerprint(data: str | Path) -> str:
+    """Return the fingerprint of data by the names and sizes of files, and a sample of what they hold.
+
+    A copy has the same. It is empty for a folder with a file for each split, whose rows are counted in each file.
+    """
+    if str(data) in DATASETS or is_hub_dataset(data):
+        return fingerprint(str(data))
+    path = Path(fetched(data, "data"))
+    if not path.is_dir():  # which may have another name elsewhere
+        return fingerprint(_size(path), sampled(path.parent, [path.name]))
+    images = load_images(path).store if holds_images(path) else None
+    if images is None and is_split_folder(path):
+        return ""
+    files = images.files if isinstance(images, FileImages) else _below(path)
+    return fingerprint(list(files), [_size(path / file) for file in files], sampled(path, files))
+
+
+def mark_rows(table: pa.Table, origin: str) -> pa.Table:
+    """Return a table whose column ``row`` is of the data with this fingerprint; empty if they are not known."""
+    place = table.column_names.index(ROW)
+    field = table.schema.field(place).with_metadata({_DATA: origin.encode()} if origin else {})
+    return table.set_column(place, field, table.columns[place])
+
+
+def rows_origin(schema: pa.Schema | None) -> str | None:
+    """Return the fingerprint that ``mark_rows`` wrote, empty for none; None if there is no column ``row``."""
+    if schema is None or ROW not in schema.names:
+        return None
+    return (schema.field(ROW).metadata or {}).get(_DATA, b"").decode()
+
+
+def _below(folder: Path) -> list[str]:
+    found = (Path(where, name).relative_to(folder) for where, _, names in os.walk(folder) for name in names)
+    return sorted(one.as_posix() for one in found if not any(part.startswith(".") for part in one.parts))
+
+
+def _size(file: Path) -> int:
+    try:
+        return file.stat().st_size
+    except OSError:
+        return -1
