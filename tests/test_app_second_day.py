@@ -75,7 +75,7 @@ def build(day, out, **options):
     """An index of the first folder, and what of the second one is added to it."""
     shared = {"model": day / "model", "id_column": "next", **options}
     indexes.build(str(out), data=day / "first", **shared)
-    assert indexes.add(Index.open(out, "a"), data=day / "second", **shared) == SECOND
+    assert indexes.add(Index.open(out, "a"), data=day / "second", **shared)["added"] == SECOND
     return Settings(day / "model", out, day / "first", writable=True, concurrency=1)
 
 

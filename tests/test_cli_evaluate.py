@@ -16,7 +16,7 @@ def codes(tmp_path_factory):
     for name, n in (("q", 20), ("b", 150)):
         np.save(folder / f"{name}.npy", rng.choice(np.array([-1, 1], np.int8), (n, 20)))
         np.save(folder / f"{name}l.npy", rng.integers(0, 3, n))
-        np.save(folder / f"{name}m.npy", (rng.random((n, 5)) < 0.4).astype(np.int64))
+        np.save(folder / f"{name}m.npy", (rng.random((n, 6)) < 0.3).astype(np.int64))
     return folder
 
 
@@ -64,6 +64,12 @@ def test_the_table_has_the_range_of_ties_beside_the_map(codes, command):
     assert "NDCG" in several
     assert "mAP, ties in the order of the base" in several
     assert "a vote" not in several
+    assert "a row counts as found if it shares any label with the query" in several
+    found = evaluate(*arrays(codes, "m"), bits=20, ties="stable").by_class
+    worst = found.map.argmin()
+    figures = [str(found.label[worst]), f"{found.map[worst]:.3f}", str(found.base[worst]), str(found.queries[worst])]
+    assert [*figures, f"{found.chance[worst]:.3f}"] in [line.split() for line in several.splitlines()]
+    assert "shares any label" not in out
 
 
 def test_curves(codes, succeed, json_of, tmp_path):

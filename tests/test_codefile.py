@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 import numpy as np
@@ -114,6 +115,15 @@ def test_other_columns(tmp_path):
     ):
         pq.write_table(pa.table(columns), file)
         with pytest.raises(ValueError, match=message):
+            read_codes(file)
+
+
+def test_a_newer_format_says_to_upgrade(tmp_path):
+    file = tmp_path / "c.parquet"
+    for version, advice in ((3, "upgrade lbhash"), (1, "encode again")):
+        facts = {"lbhash": json.dumps({"bits": 16, "version": version})}
+        pq.write_table(pa.table({"code": pa.array([b"ab"], pa.binary(2))}).replace_schema_metadata(facts), file)
+        with pytest.raises(ValueError, match=f"of format {version}; this lbhash reads format 2 alone: {advice}"):
             read_codes(file)
 
 

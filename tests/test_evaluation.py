@@ -164,11 +164,12 @@ def test_figures_of_each_class_are_those_of_its_queries_alone(several, empty):
         if ours.any():
             related = (asked[ours] @ held.T).any()
             alone = evaluate(QUERIES[ours], labels[0][ours], BASE, labels[1], bits=12, empty=empty) if related else None
-            values[label] = (ours.sum(), held[:, label].sum(), alone.map if alone else 0.0)
+            chance = (asked[ours] @ held.T > 0).mean()
+            values[label] = (ours.sum(), held[:, label].sum(), alone.map if alone else 0.0, chance)
     assert found.label.tolist() == list(values)
-    np.testing.assert_allclose(np.transpose([found.queries, found.base, found.map]), [*values.values()])
+    np.testing.assert_allclose(np.transpose(found[1:]), [*values.values()])
     whole = evaluate(QUERIES, labels[0], BASE, labels[1], bits=12, empty=empty)
-    assert whole.map_macro == pytest.approx(np.mean([value for _, _, value in values.values()]))
+    assert whole.map_macro == pytest.approx(np.mean([value for _, _, value, _ in values.values()]))
 
 
 def test_a_linear_probe_on_request():

@@ -366,7 +366,9 @@ def test_a_model_remembers_the_name_of_a_frozen_backbone(folder, tmp_path):
     loaded = Hasher.from_pretrained(tmp_path / "model")
     np.testing.assert_array_equal(loaded.encode(images), hasher.encode(backbone.embed(images)))
     shutil.rmtree(moved)
-    said = r"^backbone is '.*moved', and there is no such folder.* \(the model was trained with this backbone; name its"
+    said = (
+        r"^backbone is '.*moved', and there is no such folder.* \(the model was trained with this backbone; say where"
+    )
     with pytest.raises(ValueError, match=said):
         Hasher.from_pretrained(tmp_path / "model").encode(images)
     write_backbone(moved, "vit")

@@ -20,7 +20,8 @@ from lbhash.codes.io import read_codes
 from lbhash.data.dataset import SPLITS
 from lbhash.data.images import load_images
 from lbhash.hasher import encode_split
-from lbhash.pipeline.embeddings import embed_dataset, embedding_fingerprint
+from lbhash.index import Index
+from lbhash.pipeline.embeddings import embed_dataset
 
 pytest.importorskip("transformers")
 
@@ -91,23 +92,52 @@ def test_embeddings_are_computed_once(table, backbone, cache, counted):
     assert counted == []
     np.testing.assert_array_equal(again.embeddings, made.embeddings)
     assert not again.damaged.any()
-    (folder,) = (cache / "embeddings").iterdir()
-    assert folder.name == embedding_fingerprint(table.store, backbone)
-    assert {file.name for file in folder.iterdir()} - {".lock"} == {"_manifest.json", "part-00000.parquet"}
+    (file,) = (cache / "embeddings").glob("*.sqlite")
+    assert file.name.startswith(backbone.fingerprint())
 
 
-def test_the_key(table, backbone, backbone_folder, tmp_path):
+def test_an_image_is_embedded_once_wherever_it_lies(table, backbone, backbone_folder, cache, counted, tmp_path):
     from lbhash.models.backbone import Backbone
 
-    known = embedding_fingerprint(table.store, backbone)
-    moved = shutil.copytree(table.store.folder, tmp_path / "moved")  # which keeps the times of change
-    assert embedding_fingerprint(load_images(moved).store, backbone) == known
+    made = embed_dataset(table, backbone)
+    counted.clear()
+    moved = tmp_path / "moved"
+    shutil.copytree(table.store.folder / "class1", moved / "another")
+    (moved / "another" / "00.png").unlink()
+    (moved / "another" / "zz.png").write_bytes(stored(Image.new("RGB", (16, 16))))
+    again = load_images(moved)
+    found = embed_dataset(again, backbone).embeddings
+    assert len(counted) == 1
+    first = table.store.files.index("class1/01.png")
+    np.testing.assert_array_equal(found[:-1], made.embeddings[first : first + len(again) - 1])
     other = shutil.copytree(backbone_folder, tmp_path / "other")
     processor = json.loads((other / "preprocessor_config.json").read_text())
     (other / "preprocessor_config.json").write_text(json.dumps(processor | {"image_std": [0.5] * 3}))
-    assert embedding_fingerprint(table.store, Backbone.from_pretrained(other)) != known
-    (moved / "class0" / "00.png").write_bytes(stored(Image.new("RGB", (16, 16))))
-    assert embedding_fingerprint(load_images(moved).store, backbone) != known
+    embed_dataset(table, Backbone.from_pretrained(other))
+    assert len(list((cache / "embeddings").glob("*.sqlite"))) == 2
+
+
+@pytest.mark.parametrize("offset", [0, 30, 100, 5000, -300])
+def test_a_damaged_cache_is_filled_again(table, backbone, cache, counted, offset):
+    made = embed_dataset(table, backbone).embeddings
+    (file,) = (cache / "embeddings").glob("*.sqlite")
+    content = bytearray(file.read_bytes())
+    at = offset % len(content)
+    content[at : at + 60] = bytes(60)
+    file.write_bytes(content)
+    for _ in range(2):
+        np.testing.assert_allclose(embed_dataset(table, backbone).embeddings, made, atol=1e-5)
+        counted.clear()
+    embed_dataset(table, backbone)
+    assert counted == []
+
+
+def test_a_cache_that_cannot_be_written_is_said_once(table, backbone, cache, capsys):
+    cache.mkdir()
+    (cache / "embeddings").write_text("a file")
+    assert len(embed_dataset(table, backbone).embeddings) == len(table)
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("the embeddings are not cached: ")
 
 
 SCRIPT = """
@@ -300,7 +330,21 @@ def test_pictures_are_queries(table, backbone_folder, cache, tmp_path, succeed, 
         ("cache", "image is 'cache', which has no image"),
     ):
         assert said in refuse(*search, "--image", image)
+    out, err = succeed(
+        *search, "--image", "images/class0", "--image", "images/note.png", "--image", files[-1], "--json"
+    )
+    assert [one["image"] for one in json.loads(out)["queries"]] == [*files[:14], files[-1]]
+    line = "1 of 16 images cannot be read and are left out (images/note.png): image 'images/note.png' is no image"
+    assert err.startswith(line)
     assert "row is '3', and --image is " in refuse(*search, "--image", files[0], "--row", 3)
+    (tmp_path / "images" / "note.png").unlink()
+    shutil.copytree("images/class1", "more")  # pictures without classes join an index with labels
+    _, err = succeed("index", "add", "index", "more", "--model", "model", "--id-column", "next")
+    assert "\nthe rows have no label, which the index has: null\n" in err
+    assert "--id-column 'next' counts on" in refuse("index", "add", "index", "more", "--model", "model")
+    added = Index.open("index").get(range(42, 56)).to_pydict()
+    assert added["path"] == sorted(file.name for file in Path("more").iterdir())
+    assert added["label"] == [None] * 14
 
 
 def test_a_model_knows_its_backbone(table, backbone_folder, cache, tmp_path, succeed, monkeypatch):

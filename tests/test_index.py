@@ -226,9 +226,10 @@ def test_segments_with_many_removed_codes_are_rewritten(tmp_path):
     assert (index.info()["removed"], len(index)) == (0, 70)
     index.remove(range(30, 100))
     assert (index.info()["segments"], len(index), len(Index.open(tmp_path / "i", mode="a"))) == (0, 0, 0)
-    with pytest.raises(ValueError, match="metadata has the columns none; the index has row"):
-        index.add(codes)
-    index.add(codes, metadata={"row": range(100)})
+    with pytest.raises(ValueError, match="metadata has the column 'n'; the index has row: leave it out"):
+        index.add(codes, metadata={"n": range(100)})
+    index.add(codes)
+    assert index.metadata_of([100])["row"].to_pylist() == [None]
     assert Index.open(tmp_path / "i", mode="a").ids()[0] == 100
 
 
@@ -346,12 +347,12 @@ def test_another_model_is_refused():
         (lambda i, c: of_texts(c).remove([3]), "ids holds integers, and the ids of the index are texts"),
         (lambda i, c: of_texts(c).add(c[:1]), "ids is None, and the ids of the index are texts; give one for each"),
         (lambda i, c: i.add(c, np.arange(5)), r"ids has shape \(5,\); it must be \[6\]"),
-        (lambda i, c: i.add(c), "metadata has the columns none; the index has label, name"),
+        (lambda i, c: i.add(c, None, {"size": [1] * 6}), "the column 'size'; the index has label, name: leave it out"),
         (
             lambda i, c: i.add(c, None, {"label": [1] * 5, "name": ["a"] * 6}),
             "metadata 'label' has 5 rows and codes has 6",
         ),
-        (lambda i, c: i.add(c, None, {"label": ["a"] * 6, "name": ["a"] * 6}), "'label' must hold int64, as"),
+        (lambda i, c: i.add(c, None, {"label": ["a"] * 6, "name": ["a"] * 6}), "'label' is 'a' in row 0, of type str"),
         (lambda i, c: i.add(c, None, {"label": [1, "a", 2, 3, 4, 5]}), "metadata 'label' must hold values of one"),
         (lambda i, c: Index(32).add(c, None, {"id": range(6)}), "the column 'id', which is the index's own"),
         (lambda i, c: i.add(c, None, {"label": [1] * 6, "name": ["a"] * 6}, vectors=c), "the index stores none"),
@@ -466,8 +467,8 @@ def test_upsert_replaces_what_is_there(tmp_path):
         assert opened.codes_of([3, 20]).ravel().tolist() == [200, 201]
         assert opened.metadata_of([3])["n"].to_pylist() == [33]
     before = index.generation
-    with pytest.raises(ValueError, match=r"^metadata has the columns none; the index has n"):
-        index.upsert(np.zeros((1, 1), np.uint8), ids=[3])
+    with pytest.raises(ValueError, match=r"^metadata 'n' is 'a' in row 0, of type string; the index has int64 there"):
+        index.upsert(np.zeros((1, 1), np.uint8), ids=[3], metadata={"n": ["a"]})
     assert index.generation == before
     assert index.codes_of([3]).tolist() == [[200]]
 

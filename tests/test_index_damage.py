@@ -106,6 +106,10 @@ def rewrite(folder, **changes):
     ("changes", "said"),
     [
         ({"version": 5}, "of format 5; this lbhash reads format 7 alone: build the index again"),
+        (
+            {"version": 8},
+            "of format 8; this lbhash reads format 7 alone: upgrade lbhash (pip install --upgrade lbhash)",
+        ),
         ({"format": "photographs"}, "whose index.json is damaged or not of an index"),
         ({"bits": 64}, "index is damaged: 00000001.0.codes.npy does not hold uint8 [1500, 8]"),
     ],

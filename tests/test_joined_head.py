@@ -112,6 +112,15 @@ def test_of_weights_that_are_nearly_as_good_the_smallest_is_taken(blobs, monkeyp
     assert (chosen.weight, chosen.dither, chosen.map) == (0.25, 0.3, 0.7)
 
 
+def test_the_card_does_not_show_the_map_of_another_network(blobs, tmp_path):
+    hasher = Hasher(8, epochs=2, head="joined").fit(blobs.x, blobs.y)
+    hasher.save_pretrained(tmp_path / "model")
+    assert "map" in hasher.model_.metadata["posterior"]
+    (line,) = (one for one in (tmp_path / "model" / "README.md").read_text().splitlines() if "posterior" in one)
+    assert "weight" in line
+    assert "map" not in line
+
+
 def test_what_a_head_refuses(blobs):
     with pytest.raises(ValueError, match="head is 'both'; it must be one of bits, joined"):
         Hasher(head="both").fit(blobs.x, blobs.y)

@@ -360,7 +360,7 @@ def test_rules_name_commands_and_parameters():
 
     find(typer.main.get_command(app), [])
     images = {one.name for one in arguments(images=True)}  # some of which have no option
-    shared = {"index", "out", "kind", "option", "vectors", "overwrite"}  # by the two commands that take codes
+    shared = {"index", "out", "kind", "option", "vectors", "overwrite", "upsert"}  # by the two commands that take codes
     for command, rules in RULES.items():
         for rule in rules:
             names = {name.partition("=")[0] for name in f"{rule.options} {rule.others}".split()}

@@ -305,6 +305,13 @@ def test_layouts_that_do_not_fit_the_weights(saved, change, said):
     one_line(saved, "which could not be loaded", said)
 
 
+def test_a_newer_format_says_to_upgrade(saved):
+    config = json.loads((saved / "config.json").read_text())
+    del config["checksum"]
+    (saved / "config.json").write_text(json.dumps(with_checksum(config | {"version": config["version"] + 1})))
+    one_line(saved, "this lbhash reads format", "alone: upgrade lbhash")
+
+
 def test_a_weight_of_one_row_is_not_taken_for_all(saved):
     model = made(hidden=6)
     model.weights["head.2.weight"] = model.weights["head.2.weight"][:1]

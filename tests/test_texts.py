@@ -195,6 +195,32 @@ def test_another_encoder_is_refused(here, other, command, succeed):
     assert config["metadata"]["backbone"]["name"] == str(FOLDER)
 
 
+def test_an_encoder_that_moved(here, other, command, succeed, json_of):
+    shutil.copytree(FOLDER, here / "before", copy_function=os.symlink)
+    given = [one if one != FOLDER else "before" for one in LABELED]
+    succeed(*given, "--out", "model")
+    (here / "before").rename(here / "after")
+    build = ("index", "build", "rows.csv", "--model", "model", "--out", "index")
+    search = ("search", "index", "--model", "model", "--text", "bake the cake")
+    for words in (build, (*search[:1], "codes.npy", *search[2:])):
+        np.save("codes.npy", np.zeros((1, 16), np.uint8))
+        status, _, err = command(*words)
+        assert (status, err.count("\n")) == (2, 1)
+        assert err.endswith("(the model was trained with this encoder; say where it is now by --encoder FOLDER)\n")
+    json_of(*build, "--encoder", "after")
+    assert len(json_of(*search, "--encoder", "after")["queries"][0]["neighbors"]) == 10
+    for words, line in (
+        (("--encoder", other), "weights and prompts must be the same"),
+        (("--backbone", "after"), "--backbone is 'after', and the model was trained on texts, by an encoder; leave it"),
+    ):
+        status, _, err = command(*search, *words)
+        assert (status, err.count("\n"), line in err) == (2, 1, True), err
+    hasher = Hasher.from_pretrained("model", encoder="after")
+    assert len(hasher.encode(TEXTS)) == len(TEXTS)
+    hasher.save_pretrained("model")
+    assert len(Hasher.from_pretrained("model").encode(TEXTS)) == len(TEXTS)
+
+
 def test_a_model_of_the_hub(here, encoder, succeed, encoder_on_the_hub):
     """Its revision is remembered, and loaded again when the Hub has a newer one."""
     revision, name = "0123456789" * 4, "sentence-transformers/all-MiniLM-L6-v2"
@@ -331,15 +357,19 @@ def test_reading_texts(here, capsys):
     np.testing.assert_array_equal(load_table(dictionary, encoder=Lengths()).embeddings[:], wanted)
 
 
-def test_the_cache_knows_texts_by_their_content(here):
-    tables = [
-        load_table(pa.table({"text": texts}), encoder=Lengths()) for texts in (TEXTS, [*TEXTS[:-1], "other"], TEXTS)
-    ]
-    marks = [table.embeddings.fingerprint() for table in tables]
-    assert marks[0] == marks[2] != marks[1]
-    for table in tables:
-        in_cache(table.embeddings)
-    assert len(list(Path("cache/embeddings").iterdir())) == 2
+def test_a_text_is_embedded_once_wherever_it_stands(here):
+    asked = []
+
+    class Asked(Lengths):
+        def embed(self, texts, at_once=256):
+            asked.extend(texts)
+            return super().embed(texts)
+
+    for texts, embedded in ((TEXTS, TEXTS), (["other", *TEXTS[:0:-1]], ["other"]), (TEXTS[3:9], [])):
+        asked.clear()
+        table = load_table(pa.table({"text": texts}), encoder=Asked())
+        np.testing.assert_array_equal(in_cache(table.embeddings), Lengths().embed(texts))
+        assert asked == embedded
 
 
 def test_texts_that_are_missing(here, capsys):

@@ -19,6 +19,20 @@ from lbhash.utils.fingerprint import fingerprint
 from lbhash.utils.parallel import in_processes
 from lbhash.utils.system import peak_memory
 from lbhash.utils.validation import check_choice, check_float, check_int
+from lbhash.utils.vectors import Vectors, key_of
+
+
+def test_two_may_store_vectors_in_one_file_at_once(tmp_path):
+    keys, rows = [key_of(bytes([at])) for at in range(6)], np.arange(18, dtype=np.float32).reshape(6, 3)
+    with Vectors(tmp_path / "v", 3, "a", "") as one, Vectors(tmp_path / "v", 3, "b", "") as other:
+        one.put(keys[:2], rows[:2])
+        other.put(keys[1:4], rows[1:4])
+        for store in (one, other):
+            found, there = store.get(keys)
+            assert there.tolist() == [True] * 4 + [False] * 2
+            np.testing.assert_array_equal(found[:4], rows[:4])
+    with Vectors(tmp_path / "v", 2, "a", "") as narrow:
+        assert not narrow.get(keys)[1].any()
 
 
 @given(st.integers(), st.integers(-5, 5), st.none() | st.integers(5, 9))

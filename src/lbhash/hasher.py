@@ -251,9 +251,16 @@ class Hasher(_Attributes, metaclass=Guessed):
         (Path(directory) / "metrics.json").unlink(missing_ok=True)  # of the model that a training had left there
 
     @classmethod
-    def from_pretrained(cls, directory: str | Path) -> Hasher:
-        """Load a model folder, or a model of the Hub by its id, or raise ``ValueError``. Nothing is unpickled."""
+    def from_pretrained(
+        cls, directory: str | Path, *, encoder: str | Path | None = None, backbone: str | Path | None = None
+    ) -> Hasher:
+        """Load a model folder, or a model of the Hub by its id, or raise ``ValueError``. Nothing is unpickled.
+
+        ``encoder`` (of texts) or ``backbone`` (of images) says where what the model was trained with is now, if it has
+        moved: a folder or a Hub id; another one, by its fingerprint, is refused.
+        """
         model = load_encoder(directory, hub=True)
+        moved = _moved(model, encoder, backbone)
         known = {one.name: model.metadata[one.name] for one in arguments(stored=True) if one.name in model.metadata}
         if isinstance(known.get("augment"), dict):
             from lbhash.training.images import Augmentation
@@ -265,7 +272,7 @@ class Hasher(_Attributes, metaclass=Guessed):
         else:
             known |= {"hidden": layout.hidden, "dropout": layout.dropout}
         hasher = cls(layout.bits, **grouped(**known))
-        hasher.model_, hasher._folder, hasher._backbone = model, str(directory), None
+        hasher.model_, hasher._folder, hasher._backbone = model, str(directory), moved
         with refusing(
             f"model is {str(directory)!r}, whose classes cannot be read", OverflowError, TypeError, ValueError
         ):
@@ -433,9 +440,29 @@ def name_of(hasher: Hasher) -> str:
     return full_name(method, None if coder_of(method) else pull_of(side_by_side(hasher).checked()))
 
 
-def load_hasher(model: str | Path) -> Hasher:
-    """Load the hasher of a folder that ``train_model`` wrote."""
-    return Hasher.from_pretrained(check_model_folder(model))
+def load_hasher(model: str | Path, *, encoder: str | Path | None = None, backbone: str | Path | None = None) -> Hasher:
+    """Load the hasher of a folder that ``train_model`` wrote (``Hasher.from_pretrained``)."""
+    return Hasher.from_pretrained(check_model_folder(model), encoder=encoder, backbone=backbone)
+
+
+def _moved(model: Encoder, encoder: str | Path | None, backbone: str | Path | None) -> Any:
+    """Return the encoder or backbone that a model was trained with, from where it is said to be now; None if nowhere.
+
+    The model remembers the new place.
+    """
+    name, place = ("encoder", encoder) if backbone is None else ("backbone", backbone)
+    if place is None:
+        return None
+    known = model.metadata.get("backbone")
+    if (encoder is not None and backbone is not None) or model.takes_texts != (name == "encoder"):
+        trained = "texts, by an encoder" if model.takes_texts else "images" if known else "embeddings"
+        raise ValueError(f"{name} is {str(place)!r}, and the model was trained on {trained}; leave it out")
+    from lbhash.models.backbone_files import load_backbone
+
+    found = load_backbone(model, name=place)
+    if known:
+        model.metadata["backbone"] = found.metadata() | ({"tuned": True} if model.has_tuned_backbone else {})
+    return found
 
 
 def _read_classes(y: Any, rows: int) -> tuple[npt.NDArray[Any] | None, npt.NDArray[Any]]:

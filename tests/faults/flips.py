@@ -333,7 +333,7 @@ def flip_embeddings(run: Run) -> None:
     program.must("train", *source, "--freeze", "--protocol", "holdout", *training)
 
     encode = ("encode", "--model", run.folder / "model", *source, "--overwrite", "--json")
-    files = ("embeddings/*/*.parquet", "embeddings/*/*.json")
+    files = ("embeddings/*.sqlite",)
     flip_cache(run, program, files, (*encode, "--out", f"{HERE}/out.parquet"), exported)
 
 

@@ -48,7 +48,9 @@ _NEW_DATA = (
     Rule("text_column", "needs", "encoder", "it is the column of what an encoder embeds"),
 )
 _CODES = (
-    Rule("codes", "takes only", "index out kind option vectors overwrite id_column", "codes are taken as they are"),
+    Rule(
+        "codes", "takes only", "index out kind option vectors overwrite id_column upsert", "codes are taken as they are"
+    ),
     Rule("codes", "or", "data model", "an index takes codes, or what a model makes of data"),
 )
 RULES: dict[str, tuple[Rule, ...]] = {
@@ -78,6 +80,7 @@ RULES: dict[str, tuple[Rule, ...]] = {
         Rule("image", "excludes", "text code", "a search has queries of one kind"),
         Rule("text", "excludes", "code", "a search has queries of one kind"),
         Rule("code", "or", "model", "rows, images and texts need the model that encodes them"),
+        Rule("backbone encoder", "needs", "model", "it embeds what the model encodes"),
         Rule("row", "needs", "data", "rows are those of a file"),
         Rule("data", "needs", "row", "its rows are the queries"),
         Rule("rerank", "excludes", "code", "a code has no real numbers to rank by"),
@@ -91,7 +94,10 @@ RULES: dict[str, tuple[Rule, ...]] = {
         Rule("class_list", "needs", "kind=imagenet", "it lists classes of ImageNet"),
     ),
     "reproduce": (Rule("list_names", "or", "name", "there are several experiments"),),
-    "serve": (Rule("ssl_keyfile", "needs", "ssl_certfile", "a key goes with its certificate"),),
+    "serve": (
+        Rule("backbone", "excludes", "encoder", "one embeds images, the other texts"),
+        Rule("ssl_keyfile", "needs", "ssl_certfile", "a key goes with its certificate"),
+    ),
 }
 """The rules of each command."""
 

@@ -7,10 +7,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from rich.box import SIMPLE_HEAD
+from rich.cells import cell_len
 from rich.table import Column, Table
 
 from lbhash.utils.formatting import number, some_names
-from lbhash.utils.terminal import Console
+from lbhash.utils.terminal import Console, printable
 
 if TYPE_CHECKING:
     from lbhash.evaluation.neighbors import NeighborReport
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
 
 WEAKEST = 5
 """The classes that a report names."""
+
+_CLASS = ("class", "map", "train", "query", "chance")
+_ANY = "a row counts as found if it shares any label with the query; a class's mAP is of the queries that have it"
 
 
 def print_figures(metrics: Mapping[str, Any]) -> None:
@@ -56,9 +60,12 @@ def print_figures(metrics: Mapping[str, Any]) -> None:
     parts = {"D_inter": number(bound["inter"]), "D_intra": number(bound["intra"]), "ratio": number(bound["ratio"], 3)}
     alone = ": every code sits on its center" if bound["intra"] == 0 else ""
     out.print(", ".join(f"{name} {value}" for name, value in parts.items()), f"of the base{alone}")
+    several = metrics["knn_accuracy"] is None
+    if several:
+        out.print(_ANY)
     scored = [one for one in metrics["classes"] if one["map"] is not None]
     if len(scored) > WEAKEST:
-        print_weakest([(one["class"], one["map"], one["train"]) for one in scored], "training rows")
+        print_weakest([[one[name] for name in _CLASS] for one in scored], "training rows", several)
 
 
 def print_alternatives(metrics: Mapping[str, Any]) -> None:
@@ -115,11 +122,18 @@ def _split_lines(metrics: Mapping[str, Any]) -> Iterator[str]:
         yield f"{split['few']:,} classes of fewer than ten rows give one query and one new row each"
 
 
-def print_weakest(classes: Iterable[tuple[Any, float, int]], rows: str) -> None:
-    """Print the classes of the lowest mAP: name, mAP and number of rows of each, which are called ``rows``."""
+def print_weakest(classes: Iterable[Sequence[Any]], rows: str, several: bool) -> None:
+    """Print the classes of the lowest mAP: name, mAP, number of rows, which are called ``rows``.
+
+    If a row may have ``several`` labels, its queries and its mAP by chance are told too.
+    """
     weakest = sorted(classes, key=lambda one: one[1])[:WEAKEST]
-    cells = ([str(label), f"{precision:.3f}", f"{count:,}"] for label, precision, count in weakest)
-    print_table(("weakest classes", "mAP", rows), cells)
+    names = ("weakest classes", "mAP", rows, *(("queries", "by chance") if several else ()))
+    cells = (
+        [str(label), f"{precision:.3f}", f"{count:,}", *([f"{queries:,}", f"{chance:.3f}"] if several else [])]
+        for label, precision, count, queries, chance in weakest
+    )
+    print_table(names, cells)
 
 
 def print_table(names: Sequence[str], rows: Iterable[Sequence[str]], title: str | None = None) -> None:
@@ -242,11 +256,12 @@ def print_report(report: Report) -> None:
     without = {"skip": "left out", "zero": "scored 0"}[report.empty]
     table.add_row(f"queries without a relevant code ({without})", f"{report.empty_queries:,}")
     Console().print(table)
-    classes = report.by_class
+    classes, several = report.by_class, report.knn_accuracy is None
+    if several:
+        Console().print(_ANY, highlight=False)
     if len(classes.label) > WEAKEST:
-        print_weakest(
-            zip(*(part.tolist() for part in (classes.label, classes.map, classes.base)), strict=True), "base codes"
-        )
+        figures = (classes.label, classes.map, classes.base, classes.queries, classes.chance)
+        print_weakest(zip(*(part.tolist() for part in figures), strict=True), "base codes", several)
 
 
 def print_neighbors(found: Mapping[str, Any], ranking: str) -> None:
@@ -264,14 +279,17 @@ def print_neighbors(found: Mapping[str, Any], ranking: str) -> None:
     ]  # the row is the id as a rule
     labeled = any(neighbor["label"] is not None for neighbor in neighbors)
     distances = ["bits that differ"] if by_bits else ["distance", "bits that differ"]
-    columns = ["rank", "id", *distances, *(["label"] if labeled else []), *further]
+    names = ["rank", "id", *distances, *(["label"] if labeled else []), *further]
+    widest = max(cell_len(printable(str(neighbor["id"]))) for neighbor in neighbors)
+    columns = [Column(name, overflow="fold", min_width=widest if name == "id" else None) for name in names]
     table = Table(*columns, title=f"nearest to {what}", title_justify="left")
     for neighbor in neighbors:
         cells = [neighbor["rank"], neighbor["id"]]
         cells += [neighbor["hamming"]] if by_bits else [number(neighbor["distance"], 3), neighbor["hamming"]]
         cells += ["–" if neighbor["label"] is None else neighbor["label"]] if labeled else []
-        table.add_row(*map(str, [*cells, *(neighbor["metadata"][name] for name in further)]))
-    Console().print(table)
+        held = (neighbor["metadata"][name] for name in further)
+        table.add_row(*map(str, [*cells, *("–" if value is None else value for value in held)]))
+    Console(width=max(Console().width, widest + 9 * len(names))).print(table)  # so that no id is cut or folded
 
 
 def print_facts(facts: Mapping[str, Any]) -> None:

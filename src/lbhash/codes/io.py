@@ -27,6 +27,7 @@ from lbhash.utils.memory import check_npz, check_parquet
 from lbhash.utils.parquet import read_parquet, write_parquet
 from lbhash.utils.parts import open_parts
 from lbhash.utils.reading import reading
+from lbhash.utils.serialization import other_format
 from lbhash.utils.validation import check_same_rows, check_type, refusing
 
 SUFFIXES = (".parquet", ".npz")
@@ -256,8 +257,7 @@ def _codes_of(table: pa.Table, file: Path, name: str) -> CodeTable:
 
 def _check_version(version: Any, source: str) -> None:
     if version != VERSION:
-        was = 1 if version is None else version
-        raise ValueError(f"{source}, of format {was}; this lbhash reads format {VERSION} alone: encode again")
+        raise other_format(source, version if isinstance(version, int) else 1, VERSION, "encode again")
 
 
 def _read_npz(file: Path, name: str, bits: int | None) -> CodeTable:

@@ -1,4 +1,4 @@
-"""Which data the rows of an index are of: the column ``row`` knows them by a fingerprint.
+"""Which data the rows of an index are of: it knows them by a fingerprint.
 
 A row's number means nothing in another file, nor in the same file once it has changed.
 """
@@ -7,19 +7,14 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from lbhash.data.images import FileImages, holds_images, is_hub_dataset, load_images
 from lbhash.data.loading import DATASETS, is_split_folder
 from lbhash.utils.files import fetched
 from lbhash.utils.fingerprint import fingerprint, sampled
 
-if TYPE_CHECKING:
-    import pyarrow as pa
-
 ROW = "row"
 """The column with the row of the data that a code was made from; null for a code of other data."""
-_DATA = b"data"
 
 
 def data_fingerprint(data: str | Path) -> str:
@@ -37,20 +32,6 @@ def data_fingerprint(data: str | Path) -> str:
         return ""
     files = images.files if isinstance(images, FileImages) else _below(path)
     return fingerprint(list(files), [_size(path / file) for file in files], sampled(path, files))
-
-
-def mark_rows(table: pa.Table, origin: str) -> pa.Table:
-    """Return a table whose column ``row`` is of the data with this fingerprint; empty if they are not known."""
-    place = table.column_names.index(ROW)
-    field = table.schema.field(place).with_metadata({_DATA: origin.encode()} if origin else {})
-    return table.set_column(place, field, table.columns[place])
-
-
-def rows_origin(schema: pa.Schema | None) -> str | None:
-    """Return the fingerprint that ``mark_rows`` wrote, empty for none; None if there is no column ``row``."""
-    if schema is None or ROW not in schema.names:
-        return None
-    return (schema.field(ROW).metadata or {}).get(_DATA, b"").decode()
 
 
 def _below(folder: Path) -> list[str]:

@@ -41,6 +41,7 @@ def read_table(
     text_column: str | None = None,
     encoder: TextEmbedder | None = None,
     damaged: str = "refuse",
+    need_labels: bool = True,
 ) -> EmbeddingTable:
     """Read embeddings, labels and split flags.
 
@@ -68,6 +69,7 @@ def read_table(
             column of texts besides that of the labels.
         damaged: ``refuse`` embeddings that are NaN, infinite or beyond float32, and texts that are missing, or ``skip``
             such rows, which are then in no split, and say how many there are.
+        need_labels: refuse labels that are missing in every row; if false, there are none.
 
     Raises:
         TypeError, ValueError: the file is missing, damaged, empty or holds something else; an embedding is NaN,
@@ -79,7 +81,13 @@ def read_table(
     asked = Asked(embedding_column if encoder is None else text_column, label_column, encoder)
     check_choice(damaged, "damaged", ("refuse", "skip"))
     with reading(name, path):
-        return _read_table(path, labels, name, asked, stream=stream, skip=damaged == "skip")
+        table = _read_table(path, labels, name, asked, stream=stream, skip=damaged == "skip")
+        if table.labels is None or has_label(table.labels).any():
+            return table
+        if need_labels:
+            how = f"name others, or none (label_column {NO_COLUMN!r})"
+            raise ValueError(f"labels of {name} are missing in every row; {how}")
+        return replace(table, labels=None, class_names=())
 
 
 def _read_table(
@@ -122,10 +130,6 @@ def _read_table(
         table = table.without(rows)
     if not len(table):
         raise ValueError(f"{name} is {str(path)!r}, which has no row")
-    if table.labels is not None and not has_label(table.labels).any():
-        raise ValueError(
-            f"labels of {name} are missing in every row; name others, or none (label_column {NO_COLUMN!r})"
-        )
     return table
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lbhash.utils.fingerprint import fingerprint
+from lbhash.utils.vectors import key_of
 
 TEXT_COLUMNS = ("text", "sentence", "document", "content")
 
@@ -70,6 +71,11 @@ class EmbeddedTexts:
 
         blank = pc.equal(pc.utf8_trim_whitespace(self.texts.dictionary), "").take(self.texts.indices)
         return np.flatnonzero(pc.fill_null(blank, True).to_numpy(zero_copy_only=False))
+
+    def keys(self) -> list[bytes]:
+        """Return for each text what it is known by in the cache (``key_of``)."""
+        known = [key_of((text or "").encode()) for text in self.texts.dictionary.to_pylist()]
+        return [key_of(b"") if at is None else known[at] for at in self.texts.indices.to_pylist()]
 
     def fingerprint(self) -> str:
         """Return the fingerprint of the texts, in their order."""

@@ -50,6 +50,13 @@ class ClassFigures(NamedTuple):
     """Its base codes."""
     map: Floats
     """The mean AP@k of its queries."""
+    chance: Floats
+    """The mean share of the base that is relevant to its queries: about what a random order would have for an mAP. Of
+    several labels a row, a code is relevant that shares any of them with the query."""
+
+    def of(self, figure: str) -> dict[Any, float]:
+        """Return a figure by class."""
+        return dict(zip(self.label.tolist(), getattr(self, figure).tolist(), strict=True))
 
 
 class ByBits(NamedTuple):
@@ -398,7 +405,10 @@ def evaluate_parts(
     if probe:
         predicted = linear_probe_predict(queries, base[0].codes, base[0].labels, length)
         probe_accuracy = float(np.mean(predicted == wanted))
-    by_class = _by_class(wanted, np.where(scored, np.nan_to_num(figures["map"]), np.nan), classes, bound, names)
+    relevant = histogram.graded.sum(axis=(1, 2), dtype=np.int64) / size
+    by_class = _by_class(
+        wanted, np.where(scored, np.nan_to_num(figures["map"]), np.nan), relevant, classes, bound, names
+    )
     settings |= {name: mean(values) for name, values in figures.items()}
     return Report(
         **settings,
@@ -502,13 +512,16 @@ def _by_radius(ranking: Ranking, radius: int) -> Figures:
     }
 
 
-def _by_class(wanted: Numbers, precision: Floats, classes: Classes, found: Bound, names: Sequence[Any]) -> ClassFigures:
-    """Return the figures of each class by the AP of each query, NaN for one that is not scored."""
+def _by_class(
+    wanted: Numbers, precision: Floats, relevant: Floats, classes: Classes, found: Bound, names: Sequence[Any]
+) -> ClassFigures:
+    """Return the figures of each class by each query's AP, NaN if it is not scored, and relevant share of the base."""
     scored = ~np.isnan(precision)
     asked, queries, means = class_means(wanted[scored], precision[scored])
     sizes = dict(zip(classes.tolist(), found.intra_counts.sum(axis=1).tolist(), strict=True))
     base = np.array([sizes.get(label, 0) for label in asked.tolist()])
-    return ClassFigures(class_array([names[label] for label in asked.tolist()]), queries, base, means)
+    chance = class_means(wanted[scored], relevant[scored])[2]
+    return ClassFigures(class_array([names[label] for label in asked.tolist()]), queries, base, means, chance)
 
 
 def class_means(labels: Numbers, values: Floats) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], Floats]:

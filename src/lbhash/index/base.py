@@ -8,6 +8,7 @@ those of several equally distant codes that it met first.
 
 from __future__ import annotations
 
+import json
 from abc import ABC, ABCMeta, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -39,6 +40,9 @@ OptionRanges = Mapping[str, tuple[int | None, int]]
 
 THUMBNAIL = "thumbnail"
 """A column of bytes: an image file of each item, which answers leave out."""
+
+ORIGIN = b"lbhash index"
+"""The key of the schema's metadata that says which columns of files became which of the index (``State.origin``)."""
 
 HIGH = 2**62
 """Ids from here on, such as hashes, do not move the next automatic id: there would soon be none left."""
@@ -76,6 +80,14 @@ class State:
     def label(self) -> str:
         """The column with the labels, ``label`` or ``labels``; empty if there is none."""
         return next((name for name in ("label", "labels") if name in self.columns), "")
+
+    @property
+    def origin(self) -> dict[str, Any]:
+        """The columns of the file that the index was built from, ``id_column``, ``label_column`` and so on, and its
+        fingerprint as ``data`` (``lbhash.data.origin``). Empty if it was built from codes, or in Python.
+        """
+        held = (self.schema.metadata or {}).get(ORIGIN) if self.schema is not None else None
+        return dict(json.loads(held)) if held else {}
 
     @property
     def identity(self) -> tuple[str, int]:
@@ -199,8 +211,8 @@ class BaseIndex(ABC, metaclass=_Guessed):
             ids: integers or texts, ``[n]``, none of which the index has. If None, they continue after the largest
                 integer below 2^62 that it ever had.
             metadata: columns of n values each, as a mapping, a table of Arrow, or a data frame. The first codes that
-                are added set their names and types. ``label`` holds integers, texts or Booleans, or ``labels`` lists
-                of them.
+                are added set their names and types; later, a column that is not given is null. ``label`` holds
+                integers, texts or Booleans, or ``labels`` lists of them.
             vectors: ``[n, dim]``, if the index stores vectors.
 
         Raises:
@@ -414,6 +426,7 @@ class BaseIndex(ABC, metaclass=_Guessed):
             "ids": "string" if self.state.texts else "int64",
             "metadata": {field.name: str(field.type) for field in self.state.metadata},
             "label": self.label,
+            "id_column": self.state.origin.get("id_column"),
             "kept": None,
         }
 

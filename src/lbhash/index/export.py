@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 from lbhash.codes import PackedCodes, code_bytes, convert
 from lbhash.codes.io import check_suffix, code_column, code_metadata
 from lbhash.index.base import BaseIndex
-from lbhash.index.metadata import is_list
+from lbhash.index.metadata import is_list, values_type
 from lbhash.utils.checksums import add_checksum, write_npz
 from lbhash.utils.files import replacing
 from lbhash.utils.serialization import json_values
@@ -188,11 +188,15 @@ def _sqlite_literal(value: Any) -> str:
 
 
 def _postgres_type(kind: pa.DataType) -> str:
-    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
+    kind = values_type(kind)
     if is_list(kind) or pa.types.is_struct(kind) or pa.types.is_map(kind):
         return "jsonb"
     if pa.types.is_boolean(kind):
         return "boolean"
     if pa.types.is_integer(kind):
         return "numeric" if kind == pa.uint64() else "bigint"
+    if pa.types.is_date(kind) or pa.types.is_time(kind):
+        return "date" if pa.types.is_date(kind) else "time"
+    if pa.types.is_timestamp(kind):
+        return "timestamp" if kind.tz is None else "timestamptz"
     return "double precision" if pa.types.is_floating(kind) else "text"

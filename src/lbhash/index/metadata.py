@@ -10,9 +10,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lbhash.index.base import Columns, State
+from lbhash.index.base import ORIGIN, Columns, State
 from lbhash.index.ids import ID, Names, are_texts
 from lbhash.index.where import Condition, Either, Filter, each
+from lbhash.utils.serialization import json_values
 from lbhash.utils.validation import check_same_rows, check_type, refusing
 
 RESERVED = (ID, "code")
@@ -22,53 +23,116 @@ RESERVED = (ID, "code")
 def as_table(metadata: Columns | None, names: Names, state: State) -> pa.Table:
     """Return the metadata of the codes with these ids as a table, whose first column is the ids if they are texts.
 
-    It is a ``ValueError`` if a column has another length, a reserved name, values of several kinds or such as a
-    search could not return, or does not fit the index.
+    Columns of the index that are not given are null, and others are converted to its types (``converted``). It is a
+    ``ValueError`` if a column has another length, a reserved name, values of several kinds or such as a search could
+    not return, or does not fit the index.
     """
-    if hasattr(metadata, "iloc"):  # a data frame of pandas
-        with refusing("metadata must hold values of one type in each column", pa.ArrowException, TypeError):
-            table = pa.Table.from_pandas(metadata, preserve_index=False)
-    elif hasattr(metadata, "__arrow_c_stream__"):  # a table of Arrow, or a data frame of polars
-        table = pa.table(metadata)
-        views = (pa.types.is_string_view(field.type) for field in table.schema)  # whose rows Arrow cannot take
-        table = table.cast(
-            pa.schema(
-                field.with_type(pa.string()) if view else field for field, view in zip(table.schema, views, strict=True)
-            )
-        )
-    else:
-        columns = {}
-        what = "a dict of columns, a table of Arrow, or a data frame"
-        check_type({} if metadata is None else metadata, "metadata", Mapping, what)
-        for name, values in ({} if metadata is None else metadata).items():
-            with refusing(f"metadata {name!r} must hold values of one type", pa.ArrowException, TypeError):
-                columns[name] = values if isinstance(values, (pa.Array, pa.ChunkedArray)) else pa.array(values)
-            check_same_rows(columns[name], f"metadata {name!r}", names, "codes")
-        table = pa.table(columns)
+    table = _as_given(metadata, names)
     for name in table.column_names:
         if name in RESERVED or table.column_names.count(name) > 1:
             why = "which is the index's own" if name in RESERVED else "twice"
             raise ValueError(f"metadata has the column {name!r}, {why}; give every column a name of its own")
     if table.column_names:
         check_same_rows(table, "metadata", names, "codes")
-    table = table.replace_schema_metadata(None)
-    if state.schema is not None:
-        if set(table.column_names) != set(state.columns):
-            given, wanted = (", ".join(columns) or "none" for columns in (table.column_names, state.columns))
-            raise ValueError(f"metadata has the columns {given}; the index has {wanted}, and they must be the same")
-        schema = pa.schema(state.metadata)
-        table = pa.Table.from_arrays([_cast(table[field.name], field) for field in schema], schema=schema)
-    for name, column in zip(table.column_names, table.columns, strict=True):
-        _check_readable(name, column)
+    origin = {key: value for key, value in (table.schema.metadata or {}).items() if key == ORIGIN}
+    if state.schema is None:  # what is not known yet may be anything, which a text can say
+        fields = [field.with_type(pa.string()) if pa.types.is_null(field.type) else field for field in table.schema]
+    else:
+        fields = state.metadata
+        if unknown := [name for name in table.column_names if name not in state.columns]:
+            known = ", ".join(state.columns) or "none"
+            raise ValueError(f"metadata has the column {unknown[0]!r}; the index has {known}: leave it out")
+    columns = []
+    for field in fields:
+        given = field.name in table.column_names
+        columns.append(converted(table[field.name], field) if given else pa.nulls(len(names), field.type))
+        _check_readable(field.name, columns[-1])
     if are_texts(names):
-        if table.column_names:
-            table = table.add_column(0, ID, pa.array(names, pa.string()))
-        else:
-            table = pa.table({ID: pa.array(names, pa.string())})
-    return table.combine_chunks()
+        columns, fields = [pa.array(names, pa.string()), *columns], [pa.field(ID, pa.string()), *fields]
+    return pa.Table.from_arrays(columns, schema=pa.schema(fields, origin or None)).combine_chunks()
 
 
-def _check_readable(name: str, column: pa.ChunkedArray) -> None:
+def _as_given(metadata: Columns | None, names: Names) -> pa.Table:
+    """Return metadata as a table in the types that they have."""
+    if hasattr(metadata, "iloc"):  # a data frame of pandas
+        with refusing("metadata must hold values of one type in each column", pa.ArrowException, TypeError):
+            return pa.Table.from_pandas(metadata, preserve_index=False)
+    if hasattr(metadata, "__arrow_c_stream__"):  # a table of Arrow, or a data frame of polars
+        table = pa.table(metadata)
+        views = (pa.types.is_string_view(field.type) for field in table.schema)  # whose rows Arrow cannot take
+        fields = [
+            field.with_type(pa.string()) if view else field for field, view in zip(table.schema, views, strict=True)
+        ]
+        return table.cast(pa.schema(fields, table.schema.metadata))
+    columns = {}
+    what = "a dict of columns, a table of Arrow, or a data frame"
+    check_type({} if metadata is None else metadata, "metadata", Mapping, what)
+    for name, values in ({} if metadata is None else metadata).items():
+        with refusing(f"metadata {name!r} must hold values of one type", pa.ArrowException, TypeError):
+            columns[name] = values if isinstance(values, (pa.Array, pa.ChunkedArray)) else pa.array(values)
+        check_same_rows(columns[name], f"metadata {name!r}", names, "codes")
+    return pa.table(columns)
+
+
+def converted(column: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
+    """Return a column in the type that the index has, if no value means something else by that.
+
+    A whole number becomes its digits in a column of texts, and a text a date in one of dates. A ``ValueError`` names
+    the first value that cannot be converted: a truth value is no text, and a text no number.
+    """
+    if column.type == field.type:
+        return column
+    try:
+        values = column.cast(values_type(column.type))
+        if values.null_count == len(values):
+            return pa.chunked_array([pa.nulls(len(values), field.type)])
+        if convertible(values.type, field.type):
+            return values.cast(field.type)
+    except pa.ArrowException:
+        pass
+    row = next(row for row, value in enumerate(column) if value.is_valid and not _fits(value, field.type))
+    given, said = json_values(column[row : row + 1])[0], values_type(column.type)
+    said = f"metadata {field.name!r} is {given!r} in row {row}, of type {said}"
+    raise ValueError(f"{said}; the index has {field.type} there")
+
+
+def convertible(given: pa.DataType, held: pa.DataType) -> bool:
+    """Return whether a column may be converted, as far as its type tells."""
+    types, given, held = pa.types, values_type(given), values_type(held)
+    if given == held or types.is_null(given):
+        return True
+    if is_list(given) and is_list(held):
+        return convertible(given.value_type, held.value_type)
+    texts = types.is_string, types.is_large_string
+    if any(fits(given) for fits in texts):
+        return types.is_temporal(held) or any(fits(held) for fits in texts)
+    if types.is_integer(given) and any(fits(held) for fits in texts):
+        return True
+    alike = (
+        (types.is_integer, types.is_floating, types.is_decimal),
+        (types.is_temporal,),
+        (types.is_binary, types.is_large_binary, types.is_fixed_size_binary),
+        (types.is_struct,),
+        (types.is_map,),
+    )
+    return any(any(fits(given) for fits in kinds) and any(fits(held) for fits in kinds) for kinds in alike)
+
+
+def values_type(kind: pa.DataType) -> pa.DataType:
+    """Return the type of the values, of a dictionary too."""
+    return kind.value_type if pa.types.is_dictionary(kind) else kind
+
+
+def _fits(value: pa.Scalar, kind: pa.DataType) -> bool:
+    """Return whether a value can be converted."""
+    value = pa.array([value]) if not pa.types.is_dictionary(value.type) else pa.array([value.value])
+    try:
+        return convertible(value.type, kind) and bool(len(value.cast(kind)))
+    except pa.ArrowException:
+        return False
+
+
+def _check_readable(name: str, column: pa.Array | pa.ChunkedArray) -> None:
     """Raise ``ValueError`` if a column holds what a search could not return, or ``label`` what is no label."""
     import pyarrow.compute as pc
 
@@ -135,8 +199,7 @@ def _selected(column: pa.ChunkedArray, condition: Condition) -> npt.NDArray[np.b
     import pyarrow.compute as pc
 
     name, how, _ = condition
-    if pa.types.is_dictionary(column.type):  # whose values may be missing too
-        column = column.cast(column.type.value_type)
+    column = column.cast(values_type(column.type))  # of a dictionary values may be missing too
     known = column.is_valid().to_numpy()
     if how in ("is null", "is not null"):
         return known if how == "is not null" else ~known
@@ -156,9 +219,7 @@ def _passes(values: pa.Array | pa.ChunkedArray, how: str, choices: pa.Array) -> 
     """Return which values are among the choices, or so beside the only choice; a missing one is not."""
     import pyarrow.compute as pc
 
-    if pa.types.is_dictionary(values.type):
-        values = values.cast(values.type.value_type)
-    values = values.cast(choices.type)
+    values = values.cast(values_type(values.type)).cast(choices.type)
     compared = {"<": pc.less, "<=": pc.less_equal, ">": pc.greater, ">=": pc.greater_equal}
     if how in compared:
         found = compared[how](values, choices[0])
@@ -178,8 +239,7 @@ def wanted_values(kind: pa.DataType, condition: Condition) -> pa.Array:
     does not hold is a ``ValueError``.
     """
     name, how, values = condition
-    kind = kind.value_type if is_list(kind) else kind
-    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
+    kind = values_type(kind.value_type if is_list(kind) else kind)
     texts = [str(value) for value in values if isinstance(value, str) or _is_amount(value, kind)]
     others = [value for value in values if not (isinstance(value, str) or _is_amount(value, kind))]
     floats = pa.types.is_floating(kind)
@@ -211,8 +271,3 @@ def _is_amount(value: Any, kind: pa.DataType) -> bool:
 def is_list(kind: pa.DataType) -> bool:
     """Return whether a column of this type has a list in each row."""
     return pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
-
-
-def _cast(column: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
-    with refusing(f"metadata {field.name!r} must hold {field.type}, as in the index", pa.ArrowException):
-        return column.cast(field.type)

@@ -68,9 +68,8 @@ def load_backbone(
         if model.takes_texts:
             from lbhash.models.texts import TextEncoder
 
-            backbone = TextEncoder.from_pretrained(
-                found, device=device, revision=model.metadata["backbone"].get("revision")
-            )
+            revision = model.metadata["backbone"].get("revision") if name is None else None
+            backbone = TextEncoder.from_pretrained(found, device=device, revision=revision)
         else:
             from lbhash.models.backbone import Backbone
 
@@ -79,7 +78,8 @@ def load_backbone(
         if name is not None or own_backbone(folder) is not None:
             raise
         what = "encoder" if model.takes_texts else "backbone"
-        raise ValueError(f"{error} (the model was trained with this {what}; name its present folder)") from None
+        how = f"say where it is now by {what}='FOLDER'"
+        raise ValueError(f"{error} (the model was trained with this {what}; {how})") from None
     check_backbone(model, backbone)
     return backbone
 

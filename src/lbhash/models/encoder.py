@@ -9,7 +9,7 @@ import json
 import re
 import shutil
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -252,7 +252,7 @@ class Encoder:
         card = MODEL_CARD.format(
             what=what,
             bits=self.bits,
-            facts="\n".join(f"| {key} | {value} |" for key, value in metadata.items()),
+            facts="\n".join(f"| {key} | {value} |" for key, value in _told(metadata)),
             given=of,
             code_bytes=code_bytes(self.bits),
         )
@@ -271,6 +271,12 @@ class Encoder:
             for file in files:
                 with replacing(target / file.name) as temporary:
                     file.replace(temporary)
+
+
+def _told(metadata: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Yield what a card says: not the mAP by which the weight of the posterior was chosen, which is another model's."""
+    for key, value in metadata.items():
+        yield key, {name: one for name, one in value.items() if name != "map"} if key == "posterior" else value
 
 
 def load_encoder(directory: str | Path, *, hub: bool = False, name: str = "model") -> Encoder:
@@ -297,8 +303,9 @@ def _downloaded(model: str) -> str:
 def _load(folder: Path) -> Encoder:
     """Load the files of a folder; checksum and fingerprint in the configuration must be right."""
     content = (folder / "config.json").read_bytes()
+    found = read_versioned(content, _FORMAT, _VERSION, "config.json is one", "train the model again")
     try:
-        config = checked(read_versioned(content, _FORMAT, _VERSION, "config.json is one", "train the model again"))
+        config = checked(found)
     except (ValueError, RecursionError):
         raise ValueError(
             "config.json is damaged, was changed after the model was saved, or is of another version of lbhash; "

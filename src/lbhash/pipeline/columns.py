@@ -15,7 +15,8 @@ from lbhash.data.images.decoding import thumbnail_of
 from lbhash.data.readers import is_one_table
 from lbhash.data.streamed import ParquetRows
 from lbhash.index.base import THUMBNAIL
-from lbhash.utils.columns import can_be_labels, read_columns
+from lbhash.index.metadata import converted, convertible
+from lbhash.utils.columns import can_be_labels, read_columns, with_dates
 from lbhash.utils.formatting import some_names
 from lbhash.utils.parquet import with_texts
 from lbhash.utils.reading import reading
@@ -69,13 +70,19 @@ class BothColumns:
 
 
 def column_schema(
-    data: str | Path, names: Sequence[str], *, one_file: bool = True, option: str = "metadata"
+    data: str | Path,
+    names: Sequence[str],
+    *,
+    one_file: bool = True,
+    option: str = "metadata",
+    like: Sequence[pa.Field] = (),
 ) -> pa.Schema:
     """Return the names and types of columns of metadata, each once; messages call them ``option``.
 
     The data are a table with these columns (a Parquet, CSV, JSON lines, Arrow or Feather file, or a folder that is one
     table), or images: all have ``thumbnail``, and those in files ``path``. Of several files, for splits, ``one_file``
-    is false, and there is no metadata.
+    is false, and there is no metadata. Columns that must become ``like`` those of an index are refused if they cannot
+    (``TableColumns``).
     """
     import pyarrow as pa
 
@@ -97,7 +104,7 @@ def column_schema(
             known_names = f"columns of the data ({some_names(others)}){did_you_mean(name, others)}"
             raise ValueError(f"{option} has {name!r}; it must name {known_names}")
     held = [name for name in names if name not in made]
-    return pa.unify_schemas([TableColumns(file, held).schema if held else pa.schema([]), _image_schema(made)])
+    return pa.unify_schemas([TableColumns(file, held, like).schema if held else pa.schema([]), _image_schema(made)])
 
 
 def _made(data: str | Path, names: Sequence[str]) -> list[str]:
@@ -111,6 +118,14 @@ def _image_schema(names: Sequence[str]) -> pa.Schema:
 
     kinds = {PATH: pa.string(), THUMBNAIL: pa.large_binary()}
     return pa.schema([(name, kinds[name]) for name in dict.fromkeys(names)])
+
+
+def columns_in(data: str | Path) -> list[str]:
+    """Return the names of all columns of data: those of one table, and what images have; else none."""
+    if Path(data).exists() and _has_columns(Path(data)):
+        names = list(open_table(Path(data)).schema.names)
+        return names + [name for name in _made(data, [THUMBNAIL]) if name not in names]
+    return [PATH, THUMBNAIL] if holds_images(data) else []
 
 
 def label_columns(data: str | Path) -> list[str]:
@@ -136,21 +151,33 @@ def metadata_bytes(data: str | Path, names: Sequence[str]) -> float:
 class TableColumns:
     """Metadata of a table: of Parquet read as they are needed, of other files in memory.
 
-    Texts that many rows have are held once until rows are taken.
+    Texts that many rows have are held once until rows are taken. Dates of CSV (2026-11-30, 2026-11-30 18:24:05) are
+    dates. ``like`` has columns of an index that others here must become: its texts are as CSV has them, 007 too, and
+    a ``ValueError`` names what cannot be converted.
     """
 
-    def __init__(self, data: Path, names: Sequence[str]) -> None:
+    def __init__(self, data: Path, names: Sequence[str], like: Sequence[pa.Field] = ()) -> None:
         import pyarrow as pa
 
         source, chosen = open_table(data), list(dict.fromkeys(names))
+        wanted = {field.name: field for field in like if field.name in chosen}
         self._rows: ParquetRows | pa.Table
         if source.files:
+            for name, field in wanted.items():
+                if not convertible(kind := source.schema.field(name).type, field.type):
+                    raise ValueError(f"metadata {name!r} holds {kind}; the index has {field.type} there")
             self._rows = ParquetRows(source.files, chosen, batch_rows=2048, texts=True)
             kinds = {name: source.schema.field(name).type for name in chosen}
         else:
+            texts = [name for name, field in wanted.items() if source.decimal and pa.types.is_string(field.type)]
             with reading("data", data):
                 columns = read_columns(source, chosen)
-                self._rows = pa.table({name: columns[name] for name in chosen})
+                held = {name: columns.texts(name) if name in texts else columns[name] for name in chosen}
+                dated = set(chosen) - set(texts) if source.decimal else set()
+                held = {name: with_dates(column) if name in dated else column for name, column in held.items()}
+            for name, field in wanted.items():
+                converted(held[name], field)
+            self._rows = pa.table(held)
             kinds = dict(zip(chosen, self._rows.schema.types, strict=True))
             kinds = {name: kind.value_type if pa.types.is_dictionary(kind) else kind for name, kind in kinds.items()}
         self.schema = pa.schema(
@@ -166,7 +193,7 @@ class TableColumns:
 
 
 def open_columns(
-    data: str | Path, names: Sequence[str], images: ImageTable | None = None
+    data: str | Path, names: Sequence[str], images: ImageTable | None = None, like: Sequence[pa.Field] = ()
 ) -> ImageColumns | TableColumns | BothColumns | None:
     """Open the metadata of data, or of its images, to ``take`` rows of them; return None if none is named."""
     names = list(dict.fromkeys(names))
@@ -175,7 +202,8 @@ def open_columns(
     if images is not None and suffix_of(data) != ".parquet":
         return ImageColumns(images, names)
     made = _made(data, names)
-    columns = TableColumns(Path(data), [name for name in names if name not in made]) if names != made else None
+    held = [name for name in names if name not in made]
+    columns = TableColumns(Path(data), held, like) if held else None
     if not made:
         return columns
     of_images = ImageColumns(load_images(data) if images is None else images, made)

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
-import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -13,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
 from lbhash.data import Dataset
 from lbhash.data.dataset import SPLITS
@@ -25,15 +21,16 @@ from lbhash.data.texts import EmbeddedTexts
 from lbhash.pipeline.batches import Batch, embedding_batches, image_batches, joined
 from lbhash.utils.files import cache_folder
 from lbhash.utils.memory import check_memory
-from lbhash.utils.parts import PART_ROWS, Damage, Parts
+from lbhash.utils.parts import PART_ROWS, Damage
 from lbhash.utils.progress import counted
+from lbhash.utils.vectors import Vectors
 
 if TYPE_CHECKING:
     from lbhash.hasher import Hasher
     from lbhash.models.backbone import Backbone
     from lbhash.models.texts import TextEncoder
 
-_FORMAT = 2  # of the files; raise it with any change of what an embedding is, by a decoder or a rule of pooling
+_FORMAT = 3  # of the files; raise it with any change of what an embedding is, by a decoder or a rule of pooling
 
 
 @dataclass(frozen=True)
@@ -105,9 +102,10 @@ def embed_dataset(
 ) -> EmbeddingTable:
     """Return the embeddings of all images of a table ``[n, dim]``, in memory.
 
-    Embeddings are stored in the cache folder (``$LBHASH_CACHE``, or the platform's) under a fingerprint of the images,
-    the backbone's weights and its preprocessing; labels and splits are not part of it. They are written in parts, so
-    that a run goes on after one that was killed. Of two runs at once the second waits for the first.
+    Each embedding is stored in the cache folder (``$LBHASH_CACHE``, or the platform's) under a hash of the image's
+    file, in one file for each backbone, so that an image is embedded once, wherever it lies and whatever lies beside
+    it. They are written a part at a time, so that a run goes on after one that was killed. Of two runs on the same
+    images the second waits for the first.
 
     Args:
         damaged: ``refuse`` the table if an image is missing or damaged, or ``skip`` such images and say so: they have
@@ -120,7 +118,7 @@ def embed_dataset(
     """
     report_missing(images, damaged)
     refuse = partial(_refuse, images, progress) if damaged == "refuse" else None
-    batches = partial(image_batches, images.store, backbone, np.arange(len(images)), refuse=refuse)
+    batches = partial(image_batches, images.store, backbone, refuse=refuse)
     found, faults = _embedded(images.store, backbone, batches, cache, progress)
     report_damaged(images, faults, damaged)
     return EmbeddingTable(**{**vars(images), "content": found}).without(faults)
@@ -140,68 +138,35 @@ def in_cache(embeddings: npt.NDArray | EmbeddedTexts, *, progress: bool = False)
     if not isinstance(embeddings, EmbeddedTexts):
         return embeddings
     encoder: Any = embeddings.encoder
-    batches = partial(embedding_batches, embeddings, np.arange(len(embeddings)))
-    return _embedded(embeddings, encoder, batches, True, progress)[0]
-
-
-def embedding_fingerprint(items: ImageStore | EmbeddedTexts, backbone: Backbone | TextEncoder) -> str:
-    """Return the fingerprint of embeddings, 32 hexadecimal digits: it names their folder in the cache."""
-    text = f"{_FORMAT}\0{backbone.fingerprint()}\0{items.fingerprint()}\0{len(items)}"
-    return hashlib.sha256(text.encode()).hexdigest()[:32]
+    return _embedded(embeddings, encoder, partial(embedding_batches, embeddings), True, progress)[0]
 
 
 def _embedded(
     items: ImageStore | EmbeddedTexts,
     backbone: Backbone | TextEncoder,
-    batches: Callable[[Sequence[range]], Iterator[Batch]],
+    batches: Callable[[npt.NDArray[np.int64], Sequence[range]], Iterator[Batch]],
     cache: bool,
     progress: bool,
 ) -> tuple[npt.NDArray[np.float32], dict[int, str]]:
-    """Return the embeddings of images or texts, and the faults of those that cannot be read."""
-    key, rows, dim, unit = embedding_fingerprint(items, backbone), len(items), backbone.dim, items.unit
-    check_memory(4 * rows * dim, f"the embeddings of {rows:,} {unit}")
-    facts = {"embeddings": key, "rows": rows, "dim": dim, "part_rows": PART_ROWS[unit]}
-    parts = Parts(cache_folder() / "embeddings" / key, facts)
-
-    def embed(missing: Sequence[range]) -> Iterator[Batch]:
-        done = rows - sum(map(len, missing))
-        with counted("embedding", rows, unit, done=done, show=progress) as advance:
-            yield from joined(batches(missing), advance)
-
-    try:
-        if cache:
-            parts.folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        print(f"the embeddings are not cached: {error.strerror}: {error.filename}", file=sys.stderr)
-        cache = False
-    if not cache:
-        return _whole(((_table(made), made.damaged) for made in embed(parts.ranges)), rows, dim)
-    with suppress(ValueError):  # of what is not there yet
-        return _whole(parts.read("cache"), rows, dim)
-    with parts.locked(f"another run embeds the same {unit}; this one waits for it", None):
-        try:
-            missing = parts.begin("cache", overwrite=False)
-        except ValueError:  # its manifest is damaged
-            missing = parts.anew()
-        for made in embed(missing):
-            parts.write(made.part, _table(made), made.damaged)
-    return _whole(parts.read("cache"), rows, dim)
-
-
-def _table(made: Batch) -> pa.Table:
-    (embeddings,) = made.arrays
-    column = pa.FixedSizeListArray.from_arrays(embeddings.ravel(), embeddings.shape[1])
-    return pa.table({"row": made.places, "embedding": column})
-
-
-def _whole(
-    parts: Iterable[tuple[pa.Table, Sequence[Damage]]], rows: int, dim: int
-) -> tuple[npt.NDArray[np.float32], dict[int, str]]:
-    """Put tables of parts together; a damaged row has an embedding of 0."""
-    whole, faults = np.zeros((rows, dim), np.float32), dict[int, str]()
-    for table, damaged in parts:
-        whole[table["row"]] = np.asarray(table["embedding"].combine_chunks().flatten()).reshape(-1, dim)
-        faults |= {row: fault for row, _, fault in damaged}
+    """Return the embeddings of images or texts, and the faults of those that cannot be read, whose embedding is 0."""
+    rows, unit, faults = len(items), items.unit, dict[int, str]()
+    check_memory(4 * rows * backbone.dim, f"the embeddings of {rows:,} {unit}")
+    file = cache_folder() / "embeddings" / f"{backbone.fingerprint()}-{_FORMAT}.sqlite"
+    lock = f".{items.fingerprint()[:2]}.lock"  # one of 256, whatever the data are
+    busy = f"another run embeds the same {unit}; this one waits for it"
+    with Vectors(file if cache else None, backbone.dim, lock, busy) as store:
+        keys = items.keys() if cache else [b""] * rows
+        whole, there = store.get(keys)
+        missing, size = np.flatnonzero(~there), PART_ROWS[unit]
+        if not len(missing):
+            return whole, faults
+        parts = [range(start, min(start + size, len(missing))) for start in range(0, len(missing), size)]
+        with counted("embedding", rows, unit, done=rows - len(missing), show=progress) as advance:
+            for made in joined(batches(missing, parts), advance):
+                places, (embeddings,) = missing[made.places], made.arrays
+                whole[places] = embeddings
+                faults |= {row: fault for row, _, fault in made.damaged}
+                store.put([keys[row] for row in places.tolist()], embeddings)
     return whole, faults
 
 

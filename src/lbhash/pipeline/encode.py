@@ -87,7 +87,7 @@ def encode_folder(
     source = open_source(job, stream=True, progress=progress)
     rows, bits = len(source.rows), source.hasher.bits
     parts = Parts(Path(out), {**source.facts, "part_rows": PART_ROWS[source.unit]})
-    with parts.locked(f"out is {str(out)!r}, which another run writes to; wait for it, or end it", 0):
+    with parts.locked(f"out is {str(out)!r}, which another run writes to; wait for it, or end it"):
         missing = parts.begin("out", overwrite)
         started = time.perf_counter()
         done = rows - sum(map(len, missing))

@@ -83,20 +83,21 @@ def figures_of(
 
 
 def _classes(dataset: Dataset, new: npt.NDArray[np.bool_], parts: dict[str, Report | None]) -> list[dict[str, Any]]:
-    """Return for each class its name or number, its rows in each split, and its mAP on either kind of row."""
+    """Return for each class its name or number, its rows in each split, its mAP on either kind of row, and chance."""
     base = dataset.base.labeled()
     rows = {"train": dataset.train.labels, "query": dataset.query.labels, "new": np.asarray(base.labels)[new]}
     sizes = {split: _sizes(np.asarray(labels)) for split, labels in rows.items()}
-    precision = {
-        name: {} if part is None else dict(zip(part.by_class.label.tolist(), part.by_class.map.tolist(), strict=True))
-        for name, part in parts.items()
-    }
+    precision, chance = (
+        {name: {} if part is None else part.by_class.of(figure) for name, part in parts.items()}
+        for figure in ("map", "chance")
+    )
     return [
         {
             "class": dataset.class_names[label],
             **{split: found.get(label, 0) for split, found in sizes.items()},
             "map": precision["new_rows"].get(label),
             "map_trained": precision["trained_rows"].get(label),
+            "chance": chance["new_rows"].get(label),
         }
         for label in sorted({*sizes["train"], *sizes["query"], *sizes["new"]})
     ]

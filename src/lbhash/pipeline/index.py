@@ -2,31 +2,48 @@
 
 from __future__ import annotations
 
+import fnmatch
+import json
 import re
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from lbhash.codes.io import CodeTable, read_codes
+from lbhash.data.choose import NO_COLUMN
 from lbhash.data.images import ImageSplit, holds_images
-from lbhash.data.origin import ROW, data_fingerprint, mark_rows, rows_origin
+from lbhash.data.origin import ROW, data_fingerprint
 from lbhash.hasher import load_hasher
-from lbhash.index.base import BaseIndex, Options, check_model
+from lbhash.index.base import ORIGIN, THUMBNAIL, BaseIndex, Options, State, check_model
 from lbhash.index.factory import build_index, check_build, metadata_of_codes
-from lbhash.pipeline.columns import THUMBNAIL, column_schema
+from lbhash.index.ids import TakenIdError
+from lbhash.pipeline.columns import column_schema, columns_in
+from lbhash.pipeline.embeddings import TextOptions
 from lbhash.pipeline.encoding.factory import open_source
 from lbhash.pipeline.encoding.job import EncodingJob
 from lbhash.pipeline.encoding.source import Source
+from lbhash.utils.formatting import some_names
 
 _LOSS_QUERIES, _LOSS_ROWS = 200, 20_000  # rows that are asked, and all that are looked at, to say what int8 costs
 
-if TYPE_CHECKING:
-    import pyarrow as pa
+
+class Read(NamedTuple):
+    """What goes into an index.
+
+    ``ids`` are None if they count on. ``metadata`` says in its schema which columns of the data it has (``ORIGIN``).
+    """
+
+    table: CodeTable
+    ids: npt.NDArray | None
+    metadata: pa.Table
+    vectors: npt.NDArray | None = None
+    learns_classes: bool | None = None
 
 
 def build(
@@ -51,14 +68,12 @@ def build(
     settings: dict[str, Any] = {"store": vectors, "options": options, "overwrite": overwrite}
     check_build(out, kind, **settings)
     kept = "embeddings" if vectors.lower() == "int8" else vectors
-    table, stored, learns = _read_or_encode(codes, data, id_column, kept, None, progress)
-    names = ids_of(table, id_column)
-    names = np.arange(len(table.codes)) if names is None else names
-    settings |= {"vectors": stored, "learns_classes": learns, "progress": progress}
-    metadata = mark_rows(_metadata(table, id_column, data), _origin(data))
-    index = build_index(table, out, kind, ids=names, metadata=metadata, **settings)
-    if kept != vectors and stored is not None:
-        print(_int8_line(index, names, stored), file=sys.stderr)
+    read = _read_or_encode(codes, data, id_column, kept, None, progress)
+    names = np.arange(len(read.table.codes)) if read.ids is None else read.ids
+    settings |= {"vectors": read.vectors, "learns_classes": read.learns_classes, "progress": progress}
+    index = build_index(read.table, out, kind, ids=names, metadata=read.metadata, **settings)
+    if kept != vectors and read.vectors is not None:
+        print(_int8_line(index, names, read.vectors), file=sys.stderr)
     return index
 
 
@@ -67,24 +82,35 @@ def add(
     *,
     codes: str | Path | None = None,
     id_column: str | None = None,
+    upsert: bool = False,
     progress: bool = False,
     **data: Any,
-) -> int:
-    """Add codes to an index, all of them or none, and return how many; arguments as of ``build``.
+) -> dict[str, int]:
+    """Add codes to an index, all of them or none; arguments as of ``build``, whose columns the index knows.
 
-    Of other data than the index was built from, the column ``row`` is null: nothing takes it for a row of those.
+    Columns of the index that the data do not have are null, which is said on standard error; so is ``row`` of other
+    data than the index was built from. With ``upsert``, codes whose id the index has are replaced. Return how many are
+    ``added`` and, with ``upsert``, how many ``replaced``.
     """
-    table, stored, _ = _read_or_encode(codes, data, id_column, index.vectors, index, progress)
-    metadata = _rows_for(index, _metadata(table, id_column, data), _origin(data))
-    index.add(table.codes, ids_of(table, id_column), metadata, vectors=stored)
-    if (
-        metadata[ROW].null_count
-        and holds_images(data.get("data") or "")
-        and THUMBNAIL not in index.metadata_of([]).column_names
-    ):
+    read = _read_or_encode(codes, data, id_column, index.vectors, index, progress)
+    before, count, columns = len(index), len(read.table.codes), read.metadata.column_names
+    if upsert and read.ids is None:
+        raise ValueError("upsert is given, and the ids count on, so that none is replaced; name a column of ids")
+    change: Any = index.upsert if upsert else index.add
+    try:
+        change(read.table.codes, read.ids, read.metadata, vectors=read.vectors)
+    except TakenIdError as error:
+        if read.ids is not read.table.rows:
+            raise
+        raise ValueError(f"{error} (the ids are rows of the file; id_column 'next' counts on)") from None
+    if absent := [name for name in index.state.columns if name not in columns]:
+        print(f"the rows have no {', '.join(absent)}, which the index has: null", file=sys.stderr)
+    others = ROW in columns and read.metadata[ROW].null_count
+    if others and THUMBNAIL not in index.state.columns and holds_images(data.get("data") or ""):
         told = f"an index that is built with --metadata {THUMBNAIL} has them"
         print(f"the page shows no images of what is added; {told}", file=sys.stderr)
-    return len(table.codes)
+    replaced = before + count - len(index)
+    return {"added": count - replaced} | ({"replaced": replaced} if upsert else {})
 
 
 def ids_of(table: CodeTable, which: str | None) -> npt.NDArray | None:
@@ -99,33 +125,18 @@ def ids_of(table: CodeTable, which: str | None) -> npt.NDArray | None:
         return table.rows if which == "row" else None
     column = columns[which]
     if column.null_count:
-        raise ValueError(f"id_column is {which!r}, a column with missing values; every code must have an id")
+        row = table.rows[column.is_null().index(True).as_py()]
+        raise ValueError(f"id_column is {which!r}, which is missing in row {row}; every code must have an id")
     return np.asarray(column)
 
 
-def _metadata(table: CodeTable, id_column: str | None, data: dict[str, Any]) -> pa.Table:
+def _metadata(table: CodeTable, id_column: str, keep: Sequence[str], origin: dict[str, Any]) -> pa.Table:
     """Return the metadata of a table's codes, without the column of the ids unless it was asked for as one."""
     columns = metadata_of_codes(table)
-    if id_column in (None, "row", "next") or id_column in data.get("metadata", ()):
-        return columns
-    return columns.drop_columns([id_column] if id_column in columns.column_names else [])
-
-
-def _origin(data: dict[str, Any]) -> str:
-    """Return the fingerprint of the data whose rows the codes have; empty if it is not known."""
-    several = data.get("base") is not None or data.get("query") is not None
-    return "" if data.get("data") is None or several else data_fingerprint(data["data"])
-
-
-def _rows_for(index: BaseIndex, metadata: pa.Table, origin: str) -> pa.Table:
-    """Return metadata to add, without rows of other data than those of the index."""
-    import pyarrow as pa
-
-    if index.state.schema is None:
-        return mark_rows(metadata, origin)
-    if origin and origin == rows_origin(index.state.schema):
-        return metadata
-    return metadata.set_column(metadata.column_names.index(ROW), ROW, pa.nulls(len(metadata), pa.int64()))
+    if id_column in columns.column_names and id_column not in ("row", *keep):
+        columns = columns.drop_columns([id_column])
+    known = {name: value for name, value in {"id_column": id_column, **origin}.items() if value is not None}
+    return columns.replace_schema_metadata({ORIGIN: json.dumps(known)})
 
 
 def _read_or_encode(
@@ -135,39 +146,26 @@ def _read_or_encode(
     vectors: str,
     index: BaseIndex | None,
     progress: bool,
-) -> tuple[CodeTable, npt.NDArray | None, bool | None]:
-    """Return the codes for an index, the vectors that it stores with them, and whether their model learned classes.
+) -> Read:
+    """Return the codes for an index, and what belongs to them.
 
     What does not fit the index, or cannot be ids, is refused before a model has done its work.
     """
-    import pyarrow as pa
-
     given = {name: value for name, value in data.items() if value not in (None, ())}
     if codes is not None:
-        if vectors:
-            raise ValueError(f"the index stores {vectors}, which a file of codes does not have; give model and data")
-        table = read_codes(codes)
-        if index is not None:
-            check_model(index, table.model, table.bits, "codes")
-        return table, None, None
+        return _read(codes, id_column, vectors, index)
     job = EncodingJob(**{"split": None, **given})
-    given_names = [name for name in dict.fromkeys(job.metadata) if name != "id"]
-    chosen = id_column or "row"
-    own = [] if chosen in ("row", "next", *job.metadata) else [chosen]
     one_file = job.base is None and job.query is None
-    column_schema(job.data, own, one_file=one_file, option="id_column")
-    job = replace(job, metadata=(*job.metadata, *own))
-    schema = column_schema(job.data, job.metadata, one_file=one_file)
+    if index is not None and index.state.schema is not None:
+        job, id_column = _as_in_index(job, id_column, index.state, one_file)
+    own = [] if id_column in (None, "row", "next", *job.metadata) else [str(id_column)]
+    column_schema(job.data, own, one_file=one_file, option="id_column", like=job.like)
+    keep, job = job.metadata, replace(job, metadata=(*job.metadata, *own))
+    schema = column_schema(job.data, job.metadata, one_file=one_file, like=job.like)
     which = _check_ids(schema, id_column)
     hasher = load_hasher(job.model)
     if index is not None:
-        texts = which in schema.names and not pa.types.is_integer(schema.field(which).type)
-        index.state.check_kind(np.empty(1, object if texts else np.int64))
-        metadata = index.metadata_of([]).column_names[1:]
-        wanted = [name for name in metadata if name not in ("row", "label", "labels")]
-        if metadata and set(given_names) != set(wanted):  # without any, the index has never had a code
-            what = f"metadata is {', '.join(given_names) or 'not given'}; the index has {', '.join(metadata)}"
-            raise ValueError(f"{what}, so that it must be {', '.join(wanted) or 'left out'}")
+        _check_kind(index.state, schema, which)
         check_model(index, hasher.model_.fingerprint(), hasher.bits)
     source = open_source(job, hasher, stream=False, progress=progress)
     if (
@@ -176,8 +174,94 @@ def _read_or_encode(
         and (line := _left_out(source, named=job.split is not None))
     ):
         print(line, file=sys.stderr)
+    table, stored = _encoded(source, vectors, index, progress)
+    ids = ids_of(table, which)
+    if ids is not None and index is not None and index.state.texts:
+        ids = ids.astype(str).astype(object)
+    origin = {
+        "data": data_fingerprint(job.data) if one_file else None,
+        "label_column": job.label_column or hasher.model_.reading_of(job.data, lambda: None).get("label_column"),
+        "embedding_column": job.embedding_column,
+        "text_column": None if job.texts is None else job.texts.column,
+    }
+    metadata = _rows_for(index, _metadata(table, which, keep, origin))
+    return Read(table, ids, metadata, stored, hasher.model_.learns_classes)
+
+
+def _read(codes: str | Path, id_column: str | None, vectors: str, index: BaseIndex | None) -> Read:
+    """Return the codes of a file or folder for an index."""
+    if vectors:
+        raise ValueError(f"the index stores {vectors}, which a file of codes does not have; give model and data")
+    table = read_codes(codes)
+    columns = None if table.extra_columns is None else table.extra_columns.schema
+    if index is not None:
+        check_model(index, table.model, table.bits, "codes")
+        if id_column is None and columns is not None:
+            id_column = next((one for one in [index.state.origin.get("id_column")] if one in columns.names), None)
+    which = _check_ids(columns, id_column)
+    return Read(table, ids_of(table, which), _rows_for(index, _metadata(table, which, (), {})))
+
+
+def _rows_for(index: BaseIndex | None, metadata: pa.Table) -> pa.Table:
+    """Return metadata for an index, without rows of other data than those that it was built from."""
+    if index is None or index.state.schema is None:
+        return metadata
+    data = json.loads(metadata.schema.metadata[ORIGIN]).get("data")
+    if ROW not in metadata.column_names or (data and data == index.state.origin.get("data")):
+        return metadata
+    return metadata.set_column(metadata.column_names.index(ROW), ROW, pa.nulls(len(metadata), pa.int64()))
+
+
+def _encoded(
+    source: Source, vectors: str, index: BaseIndex | None, progress: bool
+) -> tuple[CodeTable, npt.NDArray | None]:
+    """Encode, and say how many rows are of classes that the model did not learn; an index may have no labels."""
     encoded = source.encode_all(vectors, progress=progress)
-    return encoded.table, encoded.vectors, hasher.model_.learns_classes
+    table, learned = encoded.table, set(source.hasher.classes_.tolist())
+    if index is not None and index.state.schema is not None and not index.state.label:
+        table = replace(table, labels=None, class_names=())
+    if source.hasher.model_.learns_classes and learned and table.labels is not None:
+        later = [at for at, name in enumerate(table.class_names) if name not in learned]
+        hot = table.labels[:, later].any(axis=1) if table.labels.ndim == 2 else np.isin(table.labels, later)
+        if hot.any():
+            names = some_names([str(table.class_names[at]) for at in later])
+            said = f"{hot.sum():,} of {len(table.codes):,} rows are of classes that the training never saw ({names})"
+            print(f"{said}: they are found worse (docs/new-classes.md); train again with them", file=sys.stderr)
+    return table, encoded.vectors
+
+
+def _as_in_index(
+    job: EncodingJob, id_column: str | None, state: State, one_file: bool
+) -> tuple[EncodingJob, str | None]:
+    """Return a job, and the column of the ids, with what is not given as the index has it; its columns are ``like``."""
+    origin, there = state.origin, columns_in(job.data) if one_file else []
+    id_column = id_column or origin.get("id_column")
+    wanted = [name for name in state.columns if name not in ("row", "label", "labels")]
+    if unknown := [name for name in job.metadata if name not in (*wanted, "id")]:
+        raise ValueError(f"metadata has {unknown[0]!r}; the index has {', '.join(wanted) or 'none'}: leave it out")
+    metadata = job.metadata or tuple(name for name in wanted if name in there)
+    known: dict[str, Any] = {}
+    if job.embedding_column is None and fnmatch.filter(there, origin.get("embedding_column", "")):  # maybe emb_*
+        known["embedding_column"] = origin["embedding_column"]
+    if job.label_column is None and origin.get("label_column") in there:
+        known["label_column"] = origin["label_column"]
+    if there and origin.get("label_column", there[0]) not in there and job.label_column is job.labels is None:
+        known["label_column"] = NO_COLUMN
+    texts = job.texts or TextOptions()
+    if texts.column is None and origin.get("text_column") in there:
+        known["texts"] = replace(texts, column=origin["text_column"])
+    like = tuple(state.metadata)
+    if state.texts and id_column is not None and id_column not in state.columns:
+        like += (pa.field(id_column, pa.string()),)
+    return replace(job, metadata=metadata, like=like, **known), id_column
+
+
+def _check_kind(state: State, schema: pa.Schema, which: str) -> None:
+    """Raise ``TypeError`` if a column of texts, or rows, are to be ids of an index that has others."""
+    if which not in schema.names:
+        state.check_kind(np.empty(1, np.int64))
+    elif state.schema is not None and not state.texts and not pa.types.is_integer(kind := schema.field(which).type):
+        raise TypeError(f"id_column is {which!r}, a column of {kind}; the ids of the index are integers")
 
 
 def _int8_line(index: BaseIndex, names: npt.NDArray, vectors: npt.NDArray) -> str:
@@ -211,8 +295,6 @@ def _left_out(source: Source, *, named: bool) -> str:
 
 def _check_ids(schema: pa.Schema | None, which: str | None) -> str:
     """Return what the ids are, of codes with this metadata: ``row``, ``next`` or a column."""
-    import pyarrow as pa
-
     columns = {} if schema is None else {field.name: field.type for field in schema}
     which = which or ("id" if "id" in columns else "row")
     if which != "id" and not pa.types.is_integer(kind := columns.get("id", pa.int64())):

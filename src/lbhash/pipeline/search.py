@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,6 +15,7 @@ from lbhash.codes import code_from_hex, pack_outputs
 from lbhash.codes.io import READABLE, check_suffix, read_codes
 from lbhash.data import load_table
 from lbhash.data.images import holds_images, load_images
+from lbhash.data.images.decoding import as_image
 from lbhash.data.images.folders import read_image_files
 from lbhash.data.split import Split
 from lbhash.data.table import Table
@@ -25,6 +26,7 @@ from lbhash.index.factory import metadata_of_codes
 from lbhash.index.results import By, Neighbors
 from lbhash.pipeline.index import ids_of
 from lbhash.utils.files import fetched, write_csv
+from lbhash.utils.formatting import some_names
 from lbhash.utils.labels import label_value
 from lbhash.utils.parquet import write_parquet
 from lbhash.utils.parts import MANIFEST
@@ -53,6 +55,8 @@ def search(
     path: str,
     *,
     model: str | Path | None = None,
+    encoder: str | Path | None = None,
+    backbone: str | Path | None = None,
     data: str | None = None,
     rows: Sequence[str] = (),
     codes: Sequence[str] = (),
@@ -69,9 +73,10 @@ def search(
     """Search an index, or a file of codes, for the codes that are nearest to rows of data, images, texts or codes.
 
     The options are those of ``lbhash search``: ``rows`` of ``data`` (``_parse_rows``), or ``images`` (files, folders,
-    or "-" for standard input) or ``texts``, which ``model`` encodes; or ``codes`` in hexadecimal digits; the ``k``
-    nearest (10), or all within ``radius``; filters, all of which must hold (``lbhash.index.where``); by what to
-    ``rerank`` so many ``candidates`` (100; ``lbhash.index.rerank``); and a file for the neighbors. What a model encodes
+    or "-" for standard input) or ``texts``, which ``model`` encodes, whose ``encoder`` or ``backbone`` may have moved;
+    or ``codes`` in hexadecimal digits; the ``k`` nearest (10), or all within ``radius``; filters, all of which must
+    hold (``lbhash.index.where``); by what to ``rerank`` so many ``candidates`` (100; ``lbhash.index.rerank``); and a
+    file for the neighbors. Images that cannot be read are named and left out, unless none is left. What a model encodes
     is looked for by its real outputs (``lbhash.codes.real``), unless ``hamming``. Return the ``index``, its ``codes``
     and ``bits``, what the ``ranking`` is by, and the ``queries``' neighbors.
     """
@@ -83,7 +88,7 @@ def search(
         queries = Queries(np.stack([code_from_hex(text, index.bits) for text in codes]), none, none, none)
     else:
         assert model is not None
-        hasher = load_hasher(model)
+        hasher = load_hasher(model, encoder=encoder, backbone=backbone)
         index = _open(path, hasher)
         queries = _encode_given(hasher, images, texts) if images or texts else _encode_rows(hasher, data, rows)
     by_bits = hamming or queries.soft is None or radius is not None
@@ -120,7 +125,9 @@ def _encode_rows(hasher: Hasher, data: str | None, asked: Sequence[str]) -> Quer
     if holds_images(data):
         table: Table[Any] = load_images(data)
     else:
-        table = load_table(data, damaged="skip", **hasher.model_.reading_of(data, lambda: hasher.backbone_))
+        table = load_table(
+            data, damaged="skip", need_labels=False, **hasher.model_.reading_of(data, lambda: hasher.backbone_)
+        )
     rows = _parse_rows(asked, len(table), table.damaged)
     split: Split = table.split(np.asarray(rows, np.int64))
     embedded = split.embedded(hasher.backbone_ if split.needs_backbone else None)
@@ -139,10 +146,27 @@ def _encode_given(hasher: Hasher, images: Sequence[str], texts: Sequence[str]) -
             raise ValueError(f"text is {blank[0]!r}; it must have a word")
         names, embeddings = list(texts), hasher.backbone_.embed(texts, query=True)
     else:
-        names = [file for image in images for file in _image_files(image)]
-        files = (sys.stdin.buffer.read() if name == "-" else name for name in names)
-        embeddings = hasher.backbone_.embed(files)
+        names = []
+        files = [file for image in images for file in _image_files(image)]
+        embeddings = hasher.backbone_.embed(_readable(files, names))
     return _queries(hasher, embeddings, [None] * len(names), [None] * len(names), names)
+
+
+def _readable(files: Sequence[str], names: list[str]) -> Iterator[Any]:
+    """Yield the images of files, and put the names of these into ``names``; say at the end which cannot be read."""
+    faults = {}
+    for file in files:
+        try:
+            yield as_image(sys.stdin.buffer.read() if file == "-" else file, f"image {file!r}")
+            names.append(file)
+        except ValueError as error:
+            faults[file] = str(error)
+    if faults:
+        first = next(iter(faults.values()))
+        if not names:
+            raise ValueError(first)
+        said = f"{len(faults):,} of {len(files):,} images cannot be read and are left out"
+        print(f"{said} ({some_names(list(faults))}): {first}", file=sys.stderr)
 
 
 def _image_files(path: str) -> list[str]:

@@ -13,8 +13,8 @@ from lbhash.index.base import THUMBNAIL, State, has_thumbnails
 from lbhash.index.metadata import is_list
 
 
-def exact_columns(given: Mapping[str, Sequence[Any]], state: State, count: int) -> dict[str, Any]:
-    """Return the columns of an index for ``count`` new items, with nulls where none is given.
+def exact_columns(given: Mapping[str, Sequence[Any]], state: State) -> dict[str, Any]:
+    """Return columns of new items for an index.
 
     An integer for a column of texts becomes its digits, and a text becomes a time or a decimal. ``ValueError`` names a
     value that a column cannot hold exactly, or a column that the index does not have.
@@ -27,8 +27,7 @@ def exact_columns(given: Mapping[str, Sequence[Any]], state: State, count: int) 
             raise ValueError(f"metadata.{name}: there is no such column; the index has {', '.join(fields) or 'none'}")
         if name == THUMBNAIL and has_thumbnails(state):
             raise ValueError(f"metadata.{name} is given, and the service makes it; send the image in a form")
-    missing = {name: pa.nulls(count, field.type) for name, field in fields.items() if name not in given}
-    return missing | {name: _column(name, values, fields[name].type) for name, values in given.items()}
+    return {name: _column(name, values, fields[name].type) for name, values in given.items()}
 
 
 def _column(name: str, values: Sequence[Any], kind: pa.DataType) -> pa.Array:

@@ -19,7 +19,7 @@ from pydantic import BaseModel
 
 from lbhash.codes import PackedCodes, code_from_hex, pack_outputs
 from lbhash.data.images.decoding import thumbnail_of
-from lbhash.data.origin import ROW, data_fingerprint, rows_origin
+from lbhash.data.origin import ROW, data_fingerprint
 from lbhash.index import DamagedIndexError, Index, SearchResult, UnknownIdError
 from lbhash.index.base import (
     THUMBNAIL,
@@ -255,7 +255,7 @@ class Engine:
             given.check_count(len(items))
 
         def change(index: Index) -> list[int | str]:
-            metadata = exact_columns(given.metadata, index.state, len(items))
+            metadata = exact_columns(given.metadata, index.state)
             if images and has_thumbnails(index.state):
                 metadata[THUMBNAIL] = thumbnails
             ids = None if given.ids is None else _ids(index, given.ids)
@@ -322,7 +322,8 @@ class Engine:
 
     def without_rows(self, index: BaseIndex) -> str:
         """Return the line that says why no item of an index has a row in the data; empty if items may have one."""
-        origin = rows_origin(index.state.schema)
+        state = index.state
+        origin = state.origin.get("data", "") if ROW in state.columns else None
         if origin in ("", self._origin) or not len(index):
             return ""
         said = "the index has no column 'row'"

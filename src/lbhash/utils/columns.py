@@ -29,6 +29,10 @@ _FORMS: tuple[tuple[re.Pattern[str], Callable[[str], Any]], ...] = (
 )
 
 
+_DATE = r"\d{4}-\d{2}-\d{2}"
+_DATES = {_DATE: pa.date32(), rf"{_DATE}[ T]\d{{2}}:\d{{2}}(:\d{{2}})?": pa.timestamp("s")}
+
+
 def content(kind: pa.DataType) -> str:
     """Return what a column of an Arrow type holds: lists, text, bytes, whole, numbers, Booleans, or "" for others."""
     types = pa.types
@@ -139,8 +143,8 @@ class Columns:
         self.rows += len(batch)
 
     def texts(self, name: str) -> pa.DictionaryArray:
-        """Return a column of texts, also of such as look like numbers."""
-        return compact(joined(self._chunks[name], f"column {name!r}").combine_chunks())
+        """Return a column of texts, also of such as look like numbers; what is empty is missing."""
+        return without_empty(compact(joined(self._chunks[name], f"column {name!r}").combine_chunks()))
 
     def __getitem__(self, name: str) -> pa.ChunkedArray:
         column = joined(self._chunks[name], f"column {name!r}")
@@ -165,10 +169,33 @@ def typed(column: pa.ChunkedArray, decimal: str) -> pa.ChunkedArray:
     small = all(isinstance(one, float) or -(2**63) <= one < 2**63 for one in present)
     if small and (len(present) == len(known) > 0 or any(one % 1 for one in present)):
         return pa.chunked_array([pa.array(values).take(coded.indices)])
-    if "" in held:
-        indices = pc.if_else(pc.equal(coded.indices, held.index("")), None, coded.indices)
-        coded = pa.DictionaryArray.from_arrays(indices, coded.dictionary)
-    return pa.chunked_array([coded])
+    return pa.chunked_array([without_empty(coded)])
+
+
+def without_empty(coded: pa.DictionaryArray) -> pa.DictionaryArray:
+    """Return texts where an empty one, or one of nothing but spaces, is null."""
+    empty = pc.indices_nonzero(pc.equal(pc.utf8_trim_whitespace(coded.dictionary), ""))
+    if not len(empty):
+        return coded
+    indices = pc.if_else(pc.is_in(coded.indices, empty.cast(coded.indices.type)), None, coded.indices)
+    return pa.DictionaryArray.from_arrays(indices, coded.dictionary)
+
+
+def with_dates(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return a column of texts as dates, or as times without a zone, if each of them is one as ISO 8601 writes it."""
+    if not pa.types.is_dictionary(column.type) or not len(known := _distinct(column)):
+        return column
+    for form, kind in _DATES.items():
+        if pc.all(pc.match_substring_regex(known, f"^{form}$")).as_py():
+            try:
+                return column.cast(pa.string()).cast(kind)
+            except pa.ArrowInvalid:  # as 2026-02-30
+                break
+    return column
+
+
+def _distinct(column: pa.ChunkedArray) -> pa.Array:
+    return pc.unique(column.cast(column.type.value_type)).drop_null()
 
 
 def read_label_file(path: str | Path, name: str, column: str | None = None) -> Any:

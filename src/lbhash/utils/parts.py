@@ -94,10 +94,10 @@ class Parts:
             yield found
 
     @contextmanager
-    def locked(self, busy: str, patience: float | None) -> Iterator[None]:
-        """Make the folder, and lock it against other runs (``lbhash.utils.files.exclusive``)."""
+    def locked(self, busy: str) -> Iterator[None]:
+        """Make the folder, and lock it against other runs; ``ValueError``, with ``busy``, if one has it."""
         make_folder(self.folder)
-        with exclusive(self.folder, _LOCK, busy, patience):
+        with exclusive(self.folder, _LOCK, busy, 0):
             yield
 
     def begin(self, name: str, overwrite: bool) -> list[range]:

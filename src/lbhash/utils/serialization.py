@@ -45,7 +45,7 @@ def plain(value: Any, name: str) -> Any:
 def read_versioned(content: str | bytes, form: str, version: int, source: str, advice: str) -> dict[str, Any] | None:
     """Return a JSON object whose ``format`` is ``form``; None if the content is damaged or of another format.
 
-    Another version than ``version`` is a ``ValueError``; its message begins with ``source`` and ends with ``advice``.
+    Another version than ``version`` is the ``ValueError`` of ``other_format``.
     """
     try:
         facts = json.loads(content)
@@ -53,8 +53,15 @@ def read_versioned(content: str | bytes, form: str, version: int, source: str, a
     except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
         return None
     if known and given != version:
-        raise ValueError(f"{source}, of format {given}; this lbhash reads format {version} alone: {advice}")
+        raise other_format(source, given, version, advice)
     return facts if known else None
+
+
+def other_format(source: str, given: int, version: int, advice: str) -> ValueError:
+    """Return the error about a file of another format: ``advice`` for an older one, for a newer one to upgrade."""
+    if given > version:
+        advice = "upgrade lbhash (pip install --upgrade lbhash)"
+    return ValueError(f"{source}, of format {given}; this lbhash reads format {version} alone: {advice}")
 
 
 def json_value(value: Any) -> Any:

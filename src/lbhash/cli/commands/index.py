@@ -48,7 +48,7 @@ def chosen_codes(
         str | None,
         typer.Option(
             help="The column with the ids, integers or texts; 'row', a row's number; or 'next', which counts on. By "
-            "default the column id, else 'row'."
+            "default what the index was built with; of a new one the column id, else 'row'."
         ),
     ] = None,
 ) -> dict[str, Any]:
@@ -87,13 +87,19 @@ def build(
 @index_app.command()
 @with_options(encoded_data)
 @with_options(chosen_codes)
-def add(index: IndexPath, as_json: Json = False, **options: Any) -> None:
-    """Add codes to an index, all of them or none."""
+def add(
+    index: IndexPath,
+    upsert: Annotated[bool, typer.Option("--upsert", help="Replace codes whose id the index has.")] = False,
+    as_json: Json = False,
+    **options: Any,
+) -> None:
+    """Add codes to an index, all of them or none; it knows the columns that it was built with."""
     from lbhash.pipeline import index as indexes
 
     opened = _open(index, progress=not as_json)
-    added = indexes.add(opened, progress=not as_json, **options)
-    _print(opened, index, as_json, "{added:,} codes added; {index} has {codes:,}", added=added)
+    changed = indexes.add(opened, upsert=upsert, progress=not as_json, **options)
+    line = "{added:,} codes added" + ", {replaced:,} replaced" * upsert + "; {index} has {codes:,}"
+    _print(opened, index, as_json, line, **changed)
 
 
 @index_app.command()

@@ -98,6 +98,12 @@ MethodOptions = Annotated[
 RayAddress = Annotated[
     str | None, typer.Option(help="Address of the Ray cluster; if not given, one is started on this machine.")
 ]
+MovedBackbone = Annotated[
+    str | None, typer.Option(help="Where the model's backbone of images is, if it has moved: a folder or Hub id.")
+]
+MovedEncoder = Annotated[
+    str | None, typer.Option(help="Where the model's encoder of texts is, if it has moved: a folder or Hub id.")
+]
 Model = Annotated[Path, typer.Option(help="A folder that 'lbhash train' wrote.")]
 
 
@@ -141,13 +147,8 @@ def encoded_data(
         list[str] | None,
         several("Columns of DATA, one table, that go with the codes, such as price,title; of images path, thumbnail."),
     ] = None,
-    backbone: Annotated[
-        str | None,
-        typer.Option(help="For images: a folder or Hub id of a vision model of transformers; a model knows its own."),
-    ] = None,
-    encoder: Annotated[
-        str | None, typer.Option(help="The folder of the encoder of texts; a model knows its own.")
-    ] = None,
+    backbone: MovedBackbone = None,
+    encoder: MovedEncoder = None,
     text_column: TextColumn = None,
     damaged: Damaged = "refuse",
 ) -> dict[str, Any]:

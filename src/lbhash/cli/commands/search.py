@@ -7,12 +7,22 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from lbhash.cli.commands.options import Json, choice, data_option, print_json, several
+from lbhash.cli.commands.options import (
+    Json,
+    MovedBackbone,
+    MovedEncoder,
+    choice,
+    data_option,
+    print_json,
+    several,
+)
 
 
 def search(
     index: Annotated[str, typer.Argument(help="An index (a folder, or milvus+URL), or a file of codes.")],
     model: Annotated[Path | None, typer.Option(help="A folder that 'lbhash train' wrote; for rows as queries.")] = None,
+    backbone: MovedBackbone = None,
+    encoder: MovedEncoder = None,
     data: Annotated[
         str | None,
         data_option("The file that --row counts in: embeddings or images, 'digits' or 'characters'."),
@@ -53,7 +63,8 @@ def search(
     """Find the codes nearest to rows of data, images, texts or codes."""
     from lbhash.pipeline import search as searches
 
-    query: dict[str, Any] = {"model": model, "data": data, "rows": row or (), "codes": code or ()}
+    query: dict[str, Any] = {"model": model, "encoder": encoder, "backbone": backbone}
+    query |= {"data": data, "rows": row or (), "codes": code or ()}
     query |= {"images": image or (), "texts": text or ()}
     found = searches.search(
         index,

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from lbhash.cli.commands.options import Model, data_option, several
+from lbhash.cli.commands.options import Model, MovedBackbone, MovedEncoder, data_option, several
 
 
 def serve(
@@ -17,12 +17,8 @@ def serve(
     data: Annotated[
         str | None, data_option("'digits', 'characters' or a file with the rows, their images and the queries.")
     ] = None,
-    backbone: Annotated[
-        Path | None,
-        typer.Option(
-            help="What embeds images or texts, a folder or Hub id; without it, what the model was trained with."
-        ),
-    ] = None,
+    backbone: MovedBackbone = None,
+    encoder: MovedEncoder = None,
     host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(metavar="<int>", min=0, max=65535, help="The port; 0 for any free port.")] = 8000,
     no_token: Annotated[bool, typer.Option("--no-token", help="Allow other machines to read without a token.")] = False,
@@ -55,7 +51,7 @@ def serve(
         model=model,
         index=index,
         data=data,
-        backbone=backbone,
+        backbone=encoder if backbone is None else backbone,
         read_token=read_token,
         write_token=os.environ.get("LBHASH_WRITE_TOKEN"),
         hosts=allowed_hosts(host, read_token is not None, allow_host or []),

@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from lbhash.data.images.decoding import as_image, read_file
 from lbhash.utils.fingerprint import fingerprint, sampled
+from lbhash.utils.vectors import key_of
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -38,6 +39,11 @@ class ImageStore(ABC):
     @abstractmethod
     def fingerprint(self) -> str:
         """Return 16 hexadecimal digits that change when an image does."""
+
+    def keys(self) -> list[bytes]:
+        """Return for each image what it is known by in the cache (``key_of``): a hash of its file, or of its pixels."""
+        forward = self.in_order()
+        return [_key(forward, row) for row in range(len(self))]
 
     def sample(self) -> Iterator[bytes]:
         """Yield a sample of the images' bytes, where the fingerprint knows files by size and time of change only."""
@@ -89,6 +95,11 @@ class FileImages(ImageStore):
     def fingerprint(self) -> str:
         """Return the fingerprint of paths, sizes and times of change, as ``make`` has it: no file is read for it."""
         return fingerprint(file_facts(self.folder, file) for file in self.files)
+
+    def keys(self) -> list[bytes]:
+        """Return for each image what it is known by in the cache (``key_of``): a hash of its file, or of its pixels."""
+        forward = self.in_order()
+        return [_key(forward, row) for row in range(len(self))]
 
     def sample(self) -> Iterator[bytes]:
         """Yield parts of some files."""
@@ -170,6 +181,17 @@ class SpooledImages(ImageStore):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self._source, self._rows)  # a process that was not forked makes a copy of its own
+
+
+def _key(store: ImageStore, row: int) -> bytes:
+    try:
+        image: Any = store.stored(row)
+        if isinstance(image, (bytes, bytearray, memoryview)):
+            return key_of(image)
+        seen = as_image(image, store.where(row))
+        return key_of(f"{seen.mode} {seen.size}".encode(), seen.tobytes())
+    except ValueError:  # it is said to be damaged when it is read
+        return b""
 
 
 def file_facts(folder: Path, file: str) -> bytes:

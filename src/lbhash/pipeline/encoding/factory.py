@@ -66,7 +66,8 @@ def _open_embeddings(job: EncodingJob, hasher: Hasher, stream: bool, progress: b
         raise ValueError(f"split is 'all' and {what}; all takes one file, and of several split must be one of them")
     # Labels decide which rows a split has: the columns of the training's data are those of the training.
     texts = TextOptions() if job.texts is None else job.texts
-    reading: dict[str, Any] = {"stream": stream, "damaged": job.damaged, **texts.reading(job.data, hasher)}
+    reading: dict[str, Any] = {"stream": stream, "damaged": job.damaged, "need_labels": False}
+    reading |= texts.reading(job.data, hasher)
     for name in ("embedding_column", "label_column"):
         if getattr(job, name) is not None:
             reading[name] = getattr(job, name)

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from lbhash.pipeline.embeddings import ImageOptions, TextOptions
 from lbhash.utils.files import fetched
 from lbhash.utils.validation import check_int
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 
 @dataclass(frozen=True)
@@ -23,6 +26,7 @@ class EncodingJob:
         images: how images are embedded. If None, by the model's own backbone.
         texts: how texts are embedded. If None, by the model's own encoder, if it has one.
         metadata: columns of the data that go with the codes.
+        like: columns of an index that those must become, also that of the ids.
         batch_size: images in a pass through the backbone. If None, 32.
         precision: of the backbone. If None, 32.
         workers: processes that decode images beside the model. If None, as ``workers_of`` says.
@@ -42,6 +46,7 @@ class EncodingJob:
     images: ImageOptions | None = None
     texts: TextOptions | None = None
     metadata: tuple[str, ...] = ()
+    like: tuple[pa.Field, ...] = ()
     batch_size: int | None = None
     precision: Literal["32", "bf16"] | None = None
     workers: int | None = None

@@ -60,7 +60,7 @@ class Source:
         self.backbone, self.model, self.class_names = backbone, hasher.model_.fingerprint(), class_names
         self._content = split.embeddings if backbone is None else split.images.store
         self.unit = getattr(self._content, "unit", "rows")
-        self._columns = open_columns(job.data, job.metadata, images)
+        self._columns = open_columns(job.data, job.metadata, images, job.like)
 
     def encode(
         self, parts: Sequence[range], advance: Callable[[int], None] = lambda rows: None, vectors: str = ""

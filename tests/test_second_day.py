@@ -1,0 +1,157 @@
+"""What comes after the first day: rows that are added and replaced, by the columns that an index knows."""
+
+from __future__ import annotations
+
+import csv
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from lbhash import Hasher, Index, TrainingArguments
+from lbhash.index.export import export_index
+
+NAMES = ("sku", "title", "category", "price", "in_stock", "since")
+SHOP = [
+    ("A-1", "cup", "cups", "1.5", "yes", "2026-11-01"),
+    ("99123", "plate", "plates", "2", "no", "2026-11-02"),
+    ("A/ü", "bowl", " ", "3.25", "", ""),
+    ("007", "jug", "cups", "4", "yes", "2026-11-03"),
+]
+
+
+@pytest.fixture(scope="module")
+def model(blobs, tmp_path_factory):
+    """A model of two categories."""
+    hasher = Hasher(bits=16, epochs=1, training=TrainingArguments(hidden=16))
+    folder = tmp_path_factory.mktemp("shop") / "model"
+    hasher.fit(blobs.x, np.where(blobs.y < 2, "cups", "plates")).save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture
+def shop(model, blobs, tmp_path, json_of):
+    """A function that writes a CSV of rows of the shop, and an index of the first day's."""
+
+    def write(name, rows, names=NAMES):
+        with (tmp_path / name).open("w", newline="", encoding="utf-8") as opened:
+            writer = csv.writer(opened)
+            writer.writerow([*names, *(f"e{at}" for at in range(12))])
+            writer.writerows([*row, *blobs.x[at].tolist()] for at, row in enumerate(rows))
+        return tmp_path / name, "--model", model
+
+    first = ("--id-column", "sku", "--label-column", "category", "--metadata", "title,category,price,in_stock,since")
+    json_of("index", "build", *write("shop.csv", SHOP), "--out", tmp_path / "i", *first)
+    write.index = tmp_path / "i"
+    return write
+
+
+def test_an_index_knows_its_columns(shop, json_of, succeed):
+    facts = json_of("info", shop.index)
+    assert (facts["ids"], facts["id_column"], facts["label"]) == ("string", "sku", "label")
+    kinds = {"title": "string", "category": "string", "price": "double", "in_stock": "string", "since": "date32[day]"}
+    assert facts["metadata"] == {"row": "int64", "label": "string", **kinds}
+    more = [("99124", "7", "cups", "5", "true", "2026-11-05"), ("008", "pan", "", "", "no", "")]
+    assert json_of("index", "add", shop.index, *shop("new.csv", more))["added"] == 2
+    held = Index.open(shop.index).get(["99124", "008"]).drop_columns(["code", "row"]).to_pylist()
+    assert [one["title"] for one in held] == ["7", "pan"]
+    assert [one["in_stock"] for one in held] == ["true", "no"]
+    assert [one["price"] for one in held] == [5.0, None]
+    assert [one["label"] for one in held] == ["cups", None]
+    _, said = succeed("index", "add", shop.index, *shop("less.csv", [("B", 3)], ("sku", "title")))
+    assert "the rows have no label, category, price, in_stock, since, which the index has: null" in said
+    (less,) = Index.open(shop.index).get(["B"]).to_pylist()
+    assert (less["title"], less["label"], less["price"]) == ("3", None, None)
+
+
+def test_whole_numbers_become_ids_of_an_index_of_texts(shop, json_of, model, write_parquet, blobs):
+    json_of("index", "add", shop.index, *shop("new.csv", [("99125", "pan", "cups", "1", "no", "")]))
+    file = write_parquet(shop.index.parent / "n.parquet", blobs.x[:1], sku=[99126], title=[12])
+    json_of("index", "add", shop.index, file, "--model", model)
+    assert Index.open(shop.index).get(["99125", "99126"])["title"].to_pylist() == ["pan", "12"]
+
+
+def test_a_row_is_replaced_or_left(shop, json_of, refuse):
+    one = ("99123", "plate", "", "2.5", "", "")
+    done = json_of("index", "add", shop.index, *shop("one.csv", [one]), "--upsert")
+    assert (done["added"], done["replaced"], done["codes"]) == (0, 1, 4)
+    (held,) = Index.open(shop.index).get(["99123"]).to_pylist()
+    assert (held["price"], held["label"], held["in_stock"]) == (2.5, None, None)
+    wrong = ("99123", "plate", "", "cheap", "", "")
+    line = "metadata 'price' is 'cheap' in row 0, of type string; the index has double there"
+    for how in ((), ("--upsert",)):
+        assert line in refuse("index", "add", shop.index, *shop("wrong.csv", [wrong]), *how)
+    assert Index.open(shop.index).get(["99123"]).to_pylist() == [held]
+    line = "id-column is 'sku', which is missing in row 1; every code must have an id"
+    assert line in refuse("index", "add", shop.index, *shop("none.csv", [one, ("", *one[1:])]))
+
+
+def test_an_empty_cell_is_null(shop, json_of):
+    row = (shop.index, *shop("q.csv", SHOP)[1:], "--data", shop.index.parent / "q.csv", "--row", 0)
+    for column in ("category", "label", "in_stock", "since"):
+        (found,) = json_of("search", *row, "--where", f"{column} is null")["queries"]
+        assert [one["id"] for one in found["neighbors"]] == ["A/ü"]
+    (found,) = json_of("search", *row, "--where", "since >= '2026-11-02'")["queries"]
+    assert sorted(one["id"] for one in found["neighbors"]) == ["007", "99123"]
+
+
+def test_an_index_knows_the_columns_of_its_embeddings(shop, json_of, blobs, write_parquet, model, tmp_path):
+    rows = {"vec": blobs.x[:4].tolist(), "sku": ["a", "b", "c", "d"]}
+    first = write_parquet(tmp_path / "first.parquet", blobs.x[4:8], **rows)
+    given = ("--model", model, "--id-column", "sku", "--embedding-column", "vec", "--out", tmp_path / "v")
+    json_of("index", "build", first, *given)
+    more = write_parquet(tmp_path / "more.parquet", blobs.x[4:8], **rows | {"sku": [*"efgh"]})
+    json_of("index", "add", tmp_path / "v", more, "--model", model)
+    index = Index.open(tmp_path / "v")
+    assert index.codes_of([*"abcd"]).tolist() == index.codes_of([*"efgh"]).tolist()
+
+
+def test_ids_are_never_cut(shop, succeed, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    name = "AB-0123456789-0123456789"
+    row = (name, "a long title " * 9, "cups", "1", "a long word " * 9, "")
+    succeed("index", "add", shop.index, *shop("new.csv", [row]))
+    out, _ = succeed("search", shop.index, *shop("q.csv", [row])[1:], "--data", shop.index.parent / "q.csv", "--row", 0)
+    assert f" {name} " in out
+    assert "…" not in out
+
+
+def test_dates_are_dates_in_postgres(shop, tmp_path):
+    index = Index.open(shop.index)
+    export_index(index, tmp_path / "shop.sql", "pgvector")
+    assert '"since" date' in (tmp_path / "shop.sql").read_text()
+    times = {
+        "at": pa.array([0], pa.timestamp("us", "UTC")),
+        "on": pa.array([0], pa.timestamp("s")),
+        "no": pa.array([0]),
+    }
+    other = Index(8)
+    other.add(np.zeros((1, 1), np.uint8), metadata=pa.table({**times, "no": [0]}))
+    export_index(other, tmp_path / "other.sql", "postgres")
+    assert '"at" timestamptz, "on" timestamp, "no" bigint' in (tmp_path / "other.sql").read_text()
+
+
+def test_a_class_that_training_never_saw_is_said(shop, succeed):
+    _, said = succeed("index", "add", shop.index, *shop("new.csv", [("N", "fork", "forks", "1", "no", "")]))
+    assert "1 of 1 rows are of classes that the training never saw (forks)" in said
+
+
+def test_what_is_not_exact_is_refused_in_python():
+    index = Index(8)
+    code = np.zeros((1, 1), np.uint8)
+    index.add(code, metadata={"text": ["a"], "number": [1.5], "whole": [1], "flag": [True], "none": [None]})
+    index.add(code, metadata={"text": [99123], "number": [2], "whole": [3.0], "none": [4]})
+    table = index.metadata_of([1]).drop_columns(["id"]).to_pylist()
+    assert table == [{"text": "99123", "number": 2.0, "whole": 3, "flag": None, "none": "4"}]
+    for column, value, kind in (
+        ("text", True, "bool"),
+        ("text", 1.5, "double"),
+        ("number", "2", "string"),
+        ("number", 2**53 + 1, "int64"),
+        ("whole", 1.5, "double"),
+        ("flag", 1, "int64"),
+    ):
+        with pytest.raises(
+            ValueError, match=f"metadata '{column}' is {value!r} in row 0, of type {kind}; the index has"
+        ):
+            index.add(code, metadata={column: [value]})
