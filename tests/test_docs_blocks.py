@@ -33,7 +33,7 @@ from lbhash.service.app import create_app
 ROOT = Path(__file__).parents[1]
 PAGES = ["README.md", "CONTRIBUTING.md", "benchmarks/README.md"]
 PAGES += [str(page.relative_to(ROOT)) for page in sorted((ROOT / "docs").rglob("*.md"))]
-SLOW = {"docs/training.md", "docs/tuning.md", "docs/howto/no-labels.md"}
+SLOW = {"docs/training.md", "docs/tuning.md", "docs/howto/no-labels.md", "docs/howto/second-day.md"}
 """Pages whose blocks take half a minute."""
 
 STUDY = re.compile(r"python (-m benchmarks\.|benchmarks/)|(python -m )?lbhash reproduce ")
@@ -103,6 +103,28 @@ def write_files(folder: Path, text: str, blobs) -> None:
         texts = [f"{verb} the {noun}" for verb in ("book", "cancel", "find") for noun in ("train", "hotel", "table")]
         rows = [f"{text} {when},{text.split()[0]}" for text in texts for when in ("today", "now", "later")]
         (folder / "TEXTS.csv").write_text("\n".join(["text,label", *rows]))
+    if "CATALOG.csv" in text:
+        write_catalog(folder)
+
+
+def write_catalog(folder: Path) -> None:
+    """Write a shop's files of two days: 3,000 sentences of three categories, some cells empty, and a new category."""
+    things = {"chairs": "chair stool armchair", "lamps": "lamp lantern spotlight", "desks": "desk table workbench"}
+    colors, rooms = "red green blue white black grey pink".split(), "office kitchen garden hall".split()
+    parts = [(kind, thing) for kind, names in things.items() for thing in names.split()]
+    rows = []
+    for number in range(3000):
+        kind, thing = parts[number % len(parts)]
+        words = f"a {colors[number % 7]} {thing} for the {rooms[number % 4]}, model {number}"
+        category, price = "" if number % 19 == 0 else kind, "" if number % 23 == 0 else number % 97 + 0.5
+        rows.append(f'AB-{number:04d},"{words}",{category},{price},{"yes" if number % 3 else "no"}')
+    later = ['AB-0001,"a red chair on wheels",chairs,19.5', 'AB-9001,"a wooden train for children",toys,12']
+    head = "sku,text,category,price"
+    (folder / "CATALOG.csv").write_text("\n".join([f"{head},in_stock", *rows]))
+    (folder / "NEXT.csv").write_text("\n".join([head, *later]))
+    (folder / "ROW.csv").write_text("\n".join([head, later[0].replace("red", "green")]))
+    toys = [f'AB-{9000 + number},"a toy {number} for children",toys,,yes' for number in range(40)]
+    (folder / "ALL.csv").write_text("\n".join([f"{head},in_stock", *rows, *toys]))
 
 
 BEFORE = {

@@ -15,7 +15,7 @@ from lbhash.data.dataset import SPLITS
 from lbhash.data.images import FileImages, holds_images, load_images
 from lbhash.data.images.folders import read_image_files
 from lbhash.data.protocols import PROTOCOLS, TRAIN_TEST_PROTOCOLS
-from lbhash.pipeline.columns import ImagePaths
+from lbhash.pipeline.columns import ImageColumns
 
 
 def write_images(path, shades_, struct=True, column="image", row_group_size=None, **columns):
@@ -143,7 +143,7 @@ def test_images_without_labels(tmp_path):
     assert holds_images(tmp_path)
     table = load_images(tmp_path)
     assert (table.store.files, table.labels, shades(table)) == (["a.JFIF", "b.png"], None, [1, 0])
-    assert ImagePaths(table).take(np.array([1, 0])).to_pydict() == {"path": ["b.png", "a.JFIF"]}
+    assert ImageColumns(table, ["path"]).take(np.array([1, 0])).to_pydict() == {"path": ["b.png", "a.JFIF"]}
     with pytest.raises(ValueError, match=r"^protocol is 'digits', which samples by class, and .* has no labels; give"):
         table.split_rows("digits")
     put(tmp_path / "2026" / "d.png", 7)

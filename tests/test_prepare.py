@@ -35,7 +35,7 @@ from lbhash.data.images.imagenet import read_imagenet
 from lbhash.data.images.list_files import read_image_lists
 from lbhash.data.images.nuswide import read_nuswide
 from lbhash.data.protocols import TRAIN_TEST_PROTOCOLS
-from lbhash.pipeline.columns import ImagePaths, open_columns
+from lbhash.pipeline.columns import ImageColumns, open_columns
 from lbhash.pipeline.prepare import prepare
 from lbhash.utils.checksums import check_file
 
@@ -246,7 +246,7 @@ def test_cifar(tmp_path):
     _, rows = table.split_rows("official")
     assert rows["query"].tolist() == np.flatnonzero(table.test_rows).tolist() == list(range(30, 39))
     with pytest.raises(ValueError, match=r"^metadata is path, and the images of ten are not in files of their own"):
-        ImagePaths(table)
+        ImageColumns(table, ["path"])
 
 
 class Evil:

@@ -254,11 +254,7 @@ class Hasher(_Attributes, metaclass=Guessed):
     def from_pretrained(
         cls, directory: str | Path, *, encoder: str | Path | None = None, backbone: str | Path | None = None
     ) -> Hasher:
-        """Load a model folder, or a model of the Hub by its id, or raise ``ValueError``. Nothing is unpickled.
-
-        ``encoder`` (of texts) or ``backbone`` (of images) says where what the model was trained with is now, if it has
-        moved: a folder or a Hub id; another one, by its fingerprint, is refused.
-        """
+        """Load a folder or Hub id, or raise ``ValueError``; ``encoder``, ``backbone``: where the model's is now."""
         model = load_encoder(directory, hub=True)
         moved = _moved(model, encoder, backbone)
         known = {one.name: model.metadata[one.name] for one in arguments(stored=True) if one.name in model.metadata}

@@ -244,7 +244,11 @@ def check_out(out: str | Path, *, resume: bool, overwrite: bool) -> bool:
 
 def _tell_unlabeled(dataset: Dataset, *, guesses: bool) -> None:
     """Say on standard error how many rows have no label, where some have one, and whether the training ``guesses``."""
-    told = {"train": "trained on with guessed ones"} if guesses else {}
+    from lbhash.training.partial import few_labels
+
+    told = {}
+    if guesses:
+        told["train"] = "trained on with guessed ones" if few_labels(dataset.train) else "left out of the training"
     for name, done in (told | {"base": "not evaluated", "query": "not evaluated"}).items():
         split = dataset.split(name)
         missing = len(split) - len(split.labeled())

@@ -126,7 +126,7 @@ def _train(
 def _add_heads(setup: Setup, settings: Settings, classes: int) -> None:
     """Give the model what it has besides its bits."""
     if setup.arguments.head == "joined":
-        join(setup.model, settings, setup.fitted, classes, setup.centers)
+        join(setup.model, settings, setup.known, classes, setup.centers)
     if unseen := setup.arguments.unseen:
         with cpu_settings(settings.threads), threadpool_limits(settings.threads):
             setup.model.neighborhood = neighborhood(setup.model, setup.fitted.embedded(), classes, unseen)

@@ -1,11 +1,12 @@
-"""Training on rows of which some have no label: guessed labels, and the neighbors of the embeddings."""
+"""Training on rows of which some have no label: on the others alone, or with guessed labels if these are few."""
 
 from __future__ import annotations
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from lbhash.data.split import EmbeddingSplit
+from lbhash.data.split import EmbeddingSplit, Split
 from lbhash.losses import Objective
 from lbhash.losses.base import Wrapped
 from lbhash.training.class_posterior import guessed_labels
@@ -14,6 +15,16 @@ from lbhash.utils.labels import has_label
 
 WEIGHT = 0.1
 """Of the neighbors' loss, chosen on held-out rows; with 1 it outweighs what the labels of a tenth of the rows say."""
+
+
+ENOUGH = 0.3
+"""The share of rows with a label from which on the others are left out of the training, chosen on held-out rows."""
+
+
+def few_labels(rows: Split) -> bool:
+    """Return whether so few rows have a label that those of the others are guessed, and not left out."""
+    assert rows.labels is not None
+    return float(has_label(np.asarray(rows.labels)).mean()) < ENOUGH
 
 
 class WithNeighbors(Wrapped):
@@ -35,9 +46,13 @@ class WithNeighbors(Wrapped):
         return self.host_loss(logits, labels, index) + WEIGHT * neighbor_loss(bits, bits, x, self.sharpness)
 
 
-def with_guesses(rows: EmbeddingSplit, classes: int) -> EmbeddingSplit:
-    """Return the rows, those without a label with the class that a logistic regression of the others finds."""
+def trained_rows(rows: EmbeddingSplit, classes: int) -> EmbeddingSplit:
+    """Return the rows that are trained on: those with a label or, if these are few, all with the class that a logistic
+    regression finds.
+    """
     assert rows.labels is not None
+    if not few_labels(rows):
+        return rows.labeled()
     known = has_label(rows.labels)
     guessed = guessed_labels(rows.where(~known), rows.where(known), classes)
     labels = rows.labels.copy()

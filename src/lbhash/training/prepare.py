@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -23,15 +23,12 @@ from lbhash.training.defaults import completed, full_name
 from lbhash.training.distributed import is_main_process
 from lbhash.training.epoch_metrics import check_validation
 from lbhash.training.hardware import cpu_settings, draw_from
-from lbhash.training.partial import WithNeighbors, with_guesses
+from lbhash.training.partial import WithNeighbors, trained_rows
 from lbhash.training.settings import Settings, arguments
 from lbhash.utils.labels import check_numbers, has_label
 from lbhash.utils.serialization import plain
 from lbhash.utils.validation import check_same_rows
 from lbhash.utils.version import __version__
-
-if TYPE_CHECKING:
-    pass
 
 
 @dataclass(frozen=True)
@@ -43,7 +40,8 @@ class Setup:
         model: the head, with the weights that it starts from.
         objective: the loss.
         split: all rows, with labels that are checked.
-        fitted: the rows of ``split`` that are trained on, with a guess where one has no label.
+        fitted: the rows of ``split`` that are trained on; labels that they do not have are guessed.
+        known: those of them that have a label.
         validation: the rows of ``split`` that validate; None if there are none.
         centers: the class centers, ``int8 [C, bits]`` of ±1.
         identity: what tells the run from others, besides the settings that ``train`` knows.
@@ -54,6 +52,7 @@ class Setup:
     objective: Objective
     split: Split
     fitted: Split
+    known: Split
     validation: Split | None
     centers: npt.NDArray[np.int8]
     identity: dict[str, Any]
@@ -88,21 +87,20 @@ def prepare(
     # What can be wrong is found before the confusion, which takes longest.
     check_method(given.method, given.pull, guidance=guidance, options=options)
     start = _start(given, split)
-    partly = check_partly(split, settings.head and given.head)  # None where the default chose it
-    if partly:
-        given = replace(given, head="bits")
+    partly = check_partly(split)
     checked = labeled(split.labeled(), classes)
     split = split if partly else checked
     fitted, validation = split, None
     if share:
         chosen = validation_rows(split.labels, share, given.seed, name="validation", purpose="validation")
         fitted, validation = split.where(~chosen), split.where(chosen)
+    known = fitted.labeled()
     if partly:
         with cpu_settings(given.threads):
-            fitted = with_guesses(fitted.embedded(), classes)
+            fitted = trained_rows(fitted.embedded(), classes)
     centers = _centers(given, fitted, classes, backbone, None if validation is not None else known_confusion)
     dim = split.input_dim(backbone)
-    model, objective = _model(given, fitted, dim, centers, partly=partly)
+    model, objective = _model(given, fitted, dim, centers, neighbors=len(fitted) > len(known))
     identity = {"method": full_name(given.method, given.pull), "dim": dim, "classes": classes}
     identity |= {name: getattr(given, name) for name in ("bits", "hidden", "dropout")}
     identity |= {"pull": given.pull, "centers": str(given.centers)}  # as a checkpoint can store them
@@ -110,7 +108,7 @@ def prepare(
     if start is not None:
         model.head.load_state_dict(HashModel.of(start).head.state_dict())
         identity["start"] = model.metadata["start"] = start.fingerprint()
-    return Setup(given, model, objective, split, fitted, validation, centers, identity)
+    return Setup(given, model, objective, split, fitted, known, validation, centers, identity)
 
 
 def _centers(
@@ -130,7 +128,7 @@ def _centers(
 
 
 def _model(
-    given: Settings, fitted: Split, dim: int, centers: npt.NDArray[np.int8], *, partly: bool
+    given: Settings, fitted: Split, dim: int, centers: npt.NDArray[np.int8], *, neighbors: bool
 ) -> tuple[HashModel, Objective]:
     """Return model and loss with the weights that they start from; a host and its guided form start from equal ones."""
     classes = len(centers)
@@ -142,7 +140,7 @@ def _model(
     with torch.random.fork_rng():
         draw_from(given.seed, 0)
         objective = build_objective(given.method, task, given.pull, guidance=given.guidance, options=given.options)
-        if partly:
+        if neighbors:
             objective = WithNeighbors(objective, fitted.embedded())
         has_classifier = objective.class_scores(task.centers[:1]) is not None
         metadata = model_metadata(given, len(fitted)) | {"options": given.options, "guidance": given.guidance}
@@ -167,12 +165,10 @@ def _start(given: Settings, split: Split) -> Encoder | None:
     return trained
 
 
-def check_partly(split: Split, head: str | None = None) -> bool:
+def check_partly(split: Split) -> bool:
     """Return whether some rows have no label; raise ``ValueError`` if a method that is no coder cannot learn from them.
 
-    Args:
-        split: embeddings, or images that fine-tune a backbone.
-        head: the one that the user asks for; None if it is the default's.
+    The rows are embeddings, or images that fine-tune a backbone.
     """
     if split.labels is None or not (missing := int((~has_label(np.asarray(split.labels))).sum())):
         return False
@@ -182,8 +178,6 @@ def check_partly(split: Split, head: str | None = None) -> bool:
     if split.needs_backbone:
         how = "leave them out, or embed the images first (on the command line, --freeze)"
         raise ValueError(f"{said}, and a backbone is fine-tuned by labeled rows; {how}")
-    if head == "joined":
-        raise ValueError(f"head is 'joined', whose class posterior needs labels, and {said}; take 'bits'")
     return True
 
 

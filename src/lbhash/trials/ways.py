@@ -19,7 +19,6 @@ from lbhash.training.settings import Settings
 from lbhash.trials.questions import Question
 from lbhash.trials.stored import EMBEDDINGS, Positions, Rows, Scores, Stored
 from lbhash.utils.arrays import unit_rows
-from lbhash.utils.labels import has_label
 
 if TYPE_CHECKING:
     from lbhash.models.encoder import Encoder
@@ -92,27 +91,25 @@ def signs(train: EmbeddingSplit) -> Iterator[Store]:
 def network(train: EmbeddingSplit, bits: int, seed: int, epochs: int) -> Iterator[Store]:
     """Yield the default of rows with labels: its bits alone, joined as it is, and for classes that come later.
 
-    The network is the same, so that it is trained once; the seconds of each are those that it alone would take. If
-    some rows have no label, its bits alone are the default.
+    The network is the same, so that it is trained once; the seconds of each are those that it alone would take.
     """
     from lbhash.models.hash_model import HashModel
     from lbhash.training.fit import join
     from lbhash.training.heads import neighborhood
+    from lbhash.training.partial import trained_rows
 
-    classes, labels = count_classes(train), np.asarray(train.labels)
+    classes, known = count_classes(train), train.labeled()
     hasher, began = Hasher(bits, head="bits", seed=seed, epochs=epochs), time.perf_counter()
     fit_split(hasher, train, classes)
     fitted = time.perf_counter() - began
     name, take, centers = name_of(hasher), f"lbhash train DATA --bits {bits}", hasher.centers_
     yield codes(name, bits, f"{take} --head bits", hasher.model_, fitted)
-    if not has_label(labels).all():
-        return
     began, model = time.perf_counter(), HashModel.of(hasher.model_)
-    join(model, Settings(bits, seed=seed, epochs=epochs), train, classes, centers)
+    join(model, Settings(bits, seed=seed, epochs=epochs), known, classes, centers)
     yield codes(f"{name}, joined", bits, take, model.encoder(), fitted + time.perf_counter() - began)
-    if labels.ndim == 1:
+    if np.asarray(known.labels).ndim == 1:
         began, model = time.perf_counter(), HashModel.of(hasher.model_)
-        model.neighborhood = neighborhood(model, train, classes, 0.5)
+        model.neighborhood = neighborhood(model, trained_rows(train, classes), classes, 0.5)
         seconds = fitted + time.perf_counter() - began
         yield codes(f"{name}, unseen 0.5", bits, f"{take} --unseen 0.5", model.encoder(), seconds)
 
