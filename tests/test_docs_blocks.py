@@ -110,7 +110,7 @@ def write_files(folder: Path, text: str, blobs) -> None:
 def write_catalog(folder: Path) -> None:
     """Write a shop's files of two days: 3,000 sentences of three categories, some cells empty, and a new category."""
     things = {"chairs": "chair stool armchair", "lamps": "lamp lantern spotlight", "desks": "desk table workbench"}
-    colors, rooms = "red green blue white black grey pink".split(), "office kitchen garden hall".split()
+    colors, rooms = ["red", "green", "blue", "white", "black", "grey", "pink"], ["office", "kitchen", "garden", "hall"]
     parts = [(kind, thing) for kind, names in things.items() for thing in names.split()]
     rows = []
     for number in range(3000):

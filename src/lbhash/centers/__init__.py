@@ -1,9 +1,9 @@
 """Class centers: ±1 codes, one a class, as far apart as possible in Hamming distance.
 
-Average precision tends to grow with the smallest distance between two centers (D_inter), so the
-constructions are compared by it. ``class_centers`` makes centers, and ``design_centers`` also says how they are made,
-how far apart they are, and whether that is proven to be the largest possible distance (``bounds``). Every kind
-avoids opposite words, a word and its negative, unless others would be nearer.
+Average precision tends to grow with the smallest distance between two centers (D_inter), so the constructions are
+compared by it. ``class_centers`` makes centers. ``design_centers`` also returns their construction, their minimum
+distance, and whether it is proven to be the largest possible (``bounds``). Every kind avoids opposite words, a word and
+its negative, unless other words would be nearer.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ def class_centers(classes: int, bits: int, kind: str = "best", seed: int = 0) ->
     Args:
         classes: number of classes C, from 1 to ``2**bits``.
         bits: length h of a code.
-        kind: one of ``center_kinds()``. "best" has the largest minimum distance that any of them has, then the
-            fewest opposite words, then the largest mean distance, then the best bit balance; "best-ratio" the largest
-            minimum distance, then the smallest maximum distance. Both are cached (the environment variable
-            ``LBHASH_CACHE`` names another folder than the user's cache folder).
-        seed: of the random numbers if a construction uses any ("hadamard" when it fills up, and "random").
+        kind: one of ``center_kinds()``. "best" has the largest minimum distance of all kinds, then the fewest opposite
+            words, then the largest mean distance, then the best bit balance. "best-ratio" has the largest minimum
+            distance, then the smallest maximum distance. Both are cached (the environment variable ``LBHASH_CACHE``
+            names another folder than the user's cache folder).
+        seed: for constructions with random numbers ("random", and "hadamard" when it fills up).
 
     Returns:
         ``int8 [C, bits]`` of -1 and +1, all rows distinct; row c is the center of class c. The same arguments give the

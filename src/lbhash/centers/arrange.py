@@ -1,17 +1,17 @@
 """Arranging class centers so that frequently confused classes are neighbors.
 
 A model takes a cat for a dog more often than for a ship. If the centers of cats and dogs are neighbors, the code of
-such a cat is still nearer to its own class than to most, its own class is found next behind the wrong one, and the two
-classes can share bits, each of which is then easier to learn.
+such a cat is still nearer to its class than to most others, and a search finds its class right after the wrong class.
+The two classes can also share bits, which are then easier to learn.
 
 With a_cd the share of the confusions that are between classes c and d, ā its mean and D̄ the mean distance, the centers
 are moved to minimize
 
     E = mean_cd (D(c, d) − D̄ (1 − κ (a_cd / ā − 1)))²
 
-by simulated annealing (Kirkpatrick, Gelatt, Vecchi, Science 220, 1983). A move exchanges the centers of two classes,
-which alone would be a quadratic assignment (Koopmans, Beckmann, Econometrica 25, 1957), or flips a bit of one if the
-smallest distance D_inter stays large enough.
+by simulated annealing (Kirkpatrick, Gelatt, Vecchi, Science 220, 1983). A move exchanges the centers of two classes, as
+in quadratic assignment (Koopmans, Beckmann, Econometrica 25, 1957), or flips a bit of a center if the smallest distance
+D_inter stays large enough.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def arrange_centers(centers: npt.ArrayLike, confusion: npt.ArrayLike, seed: int 
 
 
 def confused_distance(centers: npt.ArrayLike, confusion: npt.ArrayLike) -> float:
-    """Return the mean distance of confused classes less that of all, in bits; below 0 confused classes are nearer.
+    """Return the mean distance of confused classes minus that of all, in bits; below 0 confused classes are nearer.
 
     The arguments are those of ``arrange_centers``; each pair of classes counts as often as it is confused.
     """

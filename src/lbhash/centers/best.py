@@ -1,7 +1,7 @@
 """The best centers of all constructions: the largest minimum distance, and then few opposites, then another measure.
 
-Theory gives a lower bound of every construction's distance beforehand (``Plan.distance``), so only those with the
-largest are made, or with up to two less, as the counted distance may exceed the bound.
+Theory bounds every construction's distance from below (``Plan.distance``). Only constructions whose bound is the
+largest, or up to two less, are made, as the counted distance may exceed the bound.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def plan_for(kind: str, classes: int, bits: int) -> Plan | None:
 def best_centers(classes: int, bits: int) -> tuple[Centers, str]:
     """Return the centers with the largest minimum distance, and their construction.
 
-    Among equals are taken those with the fewest opposites, then the largest mean distance, then the best balance.
+    Among equals, those with the fewest opposites win, then the largest mean distance, then the best balance.
     """
     found = _farthest(classes, bits)
     if len(found) > 1:
@@ -80,7 +80,7 @@ class Made(NamedTuple):
 
 
 def merit(centers: Centers) -> tuple[int, int, float, float]:
-    """Return what centers are compared by; larger is better."""
+    """Return the key by which centers are compared; larger is better."""
     return minimum_distance(centers), -opposite_pairs(centers), mean_distance(centers), -bit_balance(centers)
 
 

@@ -28,11 +28,11 @@ _SAMPLES = 1000
 
 
 def choose(words: Centers, count: int) -> Centers:
-    """Choose ``count`` of the distinct words ``[n, bits]`` with as few opposites, and then as balanced bits, as can be.
+    """Choose ``count`` of the distinct words ``[n, bits]``, with the fewest opposites, then the most balanced bits.
 
     If every word has its negative, its sign is free: the distances of a code with w and -w are those of the code. Then
-    the best of several random choices of signs is taken: the one with the least |S|², and among equals, as all are for
-    orthogonal words, the one whose worst bit is best balanced. Of other words, some are exchanged while |S|² falls.
+    the best of several random choices of signs is taken: the one with the least |S|², then the one whose worst bit is
+    best balanced (for orthogonal words, all |S|² are equal). Otherwise words are exchanged while |S|² falls.
     """
     if count == len(words):
         return words.copy()

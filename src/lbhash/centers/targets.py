@@ -1,4 +1,4 @@
-"""The class centers that a hasher trains towards: as they are designed, or arranged by the confusion of its rows."""
+"""The class centers that a hasher trains towards: as designed, or arranged by the confusion of its rows."""
 
 from __future__ import annotations
 

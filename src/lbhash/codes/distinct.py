@@ -1,4 +1,4 @@
-"""Unique codes: equal ones, which are most in a trained base, are put together and compared once."""
+"""Unique codes: equal codes, most of a trained base, are grouped and compared once."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ _FEW = 0.8  # the share of distinct codes up to which weights pay
 def unique_rows(rows: Words) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     """Return positions of unique rows, and which of them each row equals: ``rows[unique][inverse]`` is ``rows``.
 
-    As ``np.unique``, in a fraction of the time; rarely, if keys of other rows collide, a row may come more than once,
-    which makes no difference to counts.
+    Like ``np.unique``, in a fraction of the time. If keys of different rows collide, which is rare, a row may come more
+    than once; counts stay right.
     """
     order = np.argsort(row_keys(rows))
     new = changes(rows[order])
@@ -52,7 +52,7 @@ def row_keys(rows: Words) -> npt.NDArray[np.uint64]:
 
 
 def changes(rows: Words) -> npt.NDArray[np.bool_]:
-    """Return which rows differ from the one before."""
+    """Return which rows differ from the row before."""
     new = np.ones(len(rows), bool)
     new[1:] = (rows[1:] != rows[:-1]).any(axis=1)
     return new

@@ -50,8 +50,7 @@ class CodeTable:
             ``uint8 [n, C]`` of 0 and 1, where a row may have several.
         model: fingerprint of the model that made the codes; empty if it is not known.
         extra_columns: the other columns of a Parquet file; None if it has no others.
-        class_names: what each position stands for: text, numbers or Booleans, which files hold. Left out, the positions
-            themselves.
+        class_names: the class of each position: text, numbers or Booleans. By default the positions themselves.
 
     >>> from lbhash import pack
     >>> CodeTable(pack([[-1, 1], [1, 1]]), bits=2, rows=np.arange(2), labels=np.array([0, 1])).codes.tolist()
@@ -134,7 +133,7 @@ def convert_arrow(table: CodeTable) -> pa.Table:
 
 
 def code_metadata(bits: int, model: str) -> dict[str, str]:
-    """Return what the schema of a file of codes says of them."""
+    """Return the metadata for the schema of a file of codes."""
     return {"lbhash": json.dumps({"bits": bits, "model": model, "version": VERSION})}
 
 
@@ -154,7 +153,7 @@ def read_codes(
             ``codes`` and maybe ``labels``; or an ``.npy`` file of codes. Codes in arrays may have any form that
             ``lbhash.codes.as_packed`` accepts.
         name: name of the argument in error messages.
-        bits: length of a code, for arrays from which it does not follow.
+        bits: length of a code, for arrays that do not determine it.
         labels: an ``.npy`` file with the labels, or a table with a column of them, for files without labels.
 
     Raises:

@@ -2,7 +2,7 @@
 
 A code of h bits is b in {-1, +1}^h. It is stored packed, as ``np.packbits`` does: a row of ``ceil(h / 8)`` bytes, the
 first bit as the highest of the first byte, with +1 as 1 and -1 as 0. The bits that pad the last byte are its lowest,
-and 0. So codes are sentence-transformers' ``ubinary``, and the bits of databases, as they are.
+and 0. So codes equal sentence-transformers' ``ubinary`` and the bits of databases.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def check_bits(bits: int, name: str = "bits") -> int:
 
 
 def check_codes(codes: npt.ArrayLike, name: str = "codes") -> PackedCodes:
-    """Return packed codes as a C-contiguous array ``uint8 [n, bytes]``, or raise an error if they are none."""
+    """Return packed codes as a C-contiguous array ``uint8 [n, bytes]``, or raise an error."""
     array = as_array(codes, name)
     if array.dtype != np.uint8:
         raise TypeError(
@@ -103,8 +103,8 @@ def pack(values: npt.ArrayLike) -> PackedCodes:
         The codes, ``uint8 [n, ceil(bits / 8)]``.
 
     Raises:
-        TypeError, ValueError: the values have another shape, hold NaN, or are fractions that are all 0 or 1, which may
-            mean either.
+        TypeError, ValueError: the values have another shape, hold NaN, or are floats that are all 0 or 1, which is
+            ambiguous.
 
     >>> pack([[1, -1, -1, 1], [-1, 0, 0, 0]]).tolist(), pack([[1, 0, 0, 1]]).tolist()
     ([[144], [112]], [[144]])
@@ -132,7 +132,7 @@ def as_packed(array: npt.ArrayLike, bits: int | None = None, name: str = "codes"
     Args:
         array: packed codes, ``uint8 [n, bytes]``; or one column for each bit, of -1 and +1 (a 0 among them is positive,
             since bin(0) = +1) or of 0 and 1. An array of ``uint8`` that holds only 0 and 1 has one column for each bit.
-        bits: the length of a code. If None, it follows from the array. It tells the two forms of ``uint8`` apart.
+        bits: the length of a code. If None, it follows from the array. It distinguishes the two forms of ``uint8``.
         name: name of the argument in error messages; it is an error if the array has none of these forms.
 
     >>> codes, bits = as_packed([[1, -1, -1, 1]])
@@ -166,10 +166,10 @@ def as_packed_alike(bits: int | None = None, **codes: npt.ArrayLike) -> tuple[li
 
     Args:
         bits: the length of a code. If None, it follows from the arrays.
-        codes: arrays by the names that errors call them, each in a form of ``as_packed``. ``uint8`` is packed,
-            unless ``bits`` or another array says that they have a column for each bit, or they cannot be packed, with
-            more than 128 columns. From 8 columns on, if all hold only 0 and 1, they are taken for bits, too, which is
-            said on standard error; the Hamming distances are those of packed codes, and only the length is another.
+        codes: arrays by their names in errors, each in a form of ``as_packed``. ``uint8`` arrays are packed, unless
+            ``bits`` or another array says that they have a column for each bit, or they have more than 128 columns.
+            Arrays of 8 columns or more that all hold only 0 and 1 are also taken for bits, and a line on standard error
+            says so. Their Hamming distances are those of packed codes; only the length differs.
 
     >>> as_packed_alike(a=[[1, -1, -1, 1]], b=np.array([[True, False, True, False]]))
     ([array([[144]], dtype=uint8), array([[160]], dtype=uint8)], 4)
@@ -226,7 +226,7 @@ def convert(codes: npt.ArrayLike, bits: int, form: str) -> Any:
     """Return packed codes ``uint8 [n, ceil(bits / 8)]`` in another form that programs take.
 
     Args:
-        codes: which are sentence-transformers' ``ubinary`` as they are.
+        codes: packed; they equal sentence-transformers' ``ubinary``.
         bits: the length of a code.
         form: ``bits``, a list of strings of 0 and 1, one character a bit; ``binary``, ``int8 [n, bytes]``, each byte
             minus 128; or ``hex``, a list of strings, two digits a byte.

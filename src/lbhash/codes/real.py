@@ -1,8 +1,8 @@
-"""Codes and queries in real outputs: a bit in which a code differs counts as much as the query's output is large.
+"""Codes and real-valued queries: a bit that differs counts the size of the query's output.
 
-The distance of a code b from outputs ℓ is the sum of abs(ℓ) over the bits in which b is not the sign of ℓ, which is
-(Σ abs(ℓ) − ⟨ℓ, b⟩) / 2: it ranks as the product ⟨ℓ, b⟩ does, is never negative, and is the Hamming distance if all
-outputs are ±1. (A. Gordo et al., "Asymmetric distances for binary embeddings", IEEE TPAMI 36, 2014.)
+The distance of a code b from outputs ℓ is the sum of abs(ℓ) over the bits in which b is not the sign of ℓ. It equals (Σ
+abs(ℓ) − ⟨ℓ, b⟩) / 2, ranks like the product ⟨ℓ, b⟩, is never negative, and is the Hamming distance if all outputs are
+±1. (A. Gordo et al., "Asymmetric distances for binary embeddings", IEEE TPAMI 36, 2014.)
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ class Found(NamedTuple):
     ids: Positions
 
     def select(self, queries: Any) -> Found:
-        """Return what some of the queries found."""
+        """Return the results of some of the queries."""
         return Found(self.distances[queries], self.ids[queries])
 
     def among(self, queries: npt.NDArray[np.bool_], others: Found) -> Found:
-        """Return these, which are of the queries for which ``queries`` is true, and those of the others."""
+        """Return results of all queries: these where ``queries`` is true, ``others`` elsewhere."""
         shape = len(queries), self.ids.shape[1]
         whole = Found(np.empty(shape), np.empty(shape, np.int64))
         for part, mine, rest in zip(whole, self, others, strict=True):
@@ -68,7 +68,7 @@ class Asked:
 
     @cached_property
     def weights(self) -> Floats:
-        """What each bit counts, ``float64 [n, 8 · bytes]``; padding counts nothing."""
+        """The weight of each bit, ``float64 [n, 8 · bytes]``; padding weighs 0."""
         found = np.zeros(self.padded.shape)
         found[:, : self.outputs.shape[1]] = np.abs(self.outputs)
         return found
@@ -138,7 +138,7 @@ def first_places(distances: npt.NDArray[Any], k: int) -> Positions:
 
 
 def outputs_bits(outputs: Any) -> int | None:
-    """Return the length of a code that outputs ``[n, bits]`` tell; None without any."""
+    """Return the code length of outputs ``[n, bits]``; None without outputs."""
     return None if np.ndim(outputs) != 2 else int(np.shape(outputs)[1])
 
 

@@ -1,1 +1,1 @@
-"""Comparison of the ways to store one's own rows: the library's codes beside what one would take instead."""
+"""Comparison of ways to store rows: the library's codes and the alternatives."""

@@ -1,4 +1,4 @@
-"""The lines that build and search a way to store rows: commands of the library, or Python with what one takes."""
+"""The lines that build and search a way to store rows: commands of lbhash, or Python with another library."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ _BEST = "found = np.take_along_axis(found, np.argsort(-again, axis=1)[:, :10], 1
 def recipe(way: Way) -> str:
     """Return the lines that build and search a way: commands if they begin with ``lbhash``, otherwise Python.
 
-    They read ``DATA`` and ``QUERIES``, files as the commands take them, or ``rows.npy`` and ``queries.npy``, and what
-    learns from labels ``labels.npy``; Python leaves the positions of the nearest rows in ``found``.
+    Commands read the files ``DATA`` and ``QUERIES``. Python reads ``rows.npy`` and ``queries.npy``, also ``labels.npy``
+    if the way learns from labels, and leaves the positions of the nearest rows in ``found``.
     """
     if not way.recipe:
         return (_COMMANDS_AGAIN if way.rerank else _COMMANDS).format(way=way)

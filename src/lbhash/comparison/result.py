@@ -1,4 +1,4 @@
-"""What a comparison found: its lines, what it recommends, and the table, pictures and page of both."""
+"""The result of a comparison: its lines, its recommendations, and their table, pictures and page."""
 
 from __future__ import annotations
 
@@ -45,12 +45,12 @@ _NAMED = 3  # ways that are as good, by their names
 
 @dataclass(frozen=True, eq=False)
 class Line(Way):
-    """What a way answers, alone or after a second stage.
+    """The figures of a way, alone or after a second stage.
 
     Attributes:
         search: milliseconds a query, of 50 at once.
-        chosen: the figures of each question, and those of "nearest" among a third of the rows as "third", of the
-            queries that recommend, ``float64 [splits, queries]``; of one split if the way was far behind in it.
+        chosen: the figures of each question by the queries that recommend, ``float64 [splits, queries]``, or of one
+            split if the way was far behind in it. "third" has those of "nearest" among a third of the rows.
         shown: the same of the other queries.
     """
 
@@ -64,7 +64,7 @@ class Line(Way):
 
 
 class Verdict(NamedTuple):
-    """What answers a question: the ``pick``, the ``best`` by its mean, and what is ``alike``, the lightest first."""
+    """The ways for a question: the ``pick``, the ``best`` by its mean, and those ``alike``, the lightest first."""
 
     pick: Line
     best: Line
@@ -73,12 +73,12 @@ class Verdict(NamedTuple):
 
 @dataclass(frozen=True)
 class Comparison:
-    """What ``compare`` found; ``str`` is the recommendations, and a notebook shows the table.
+    """The result of ``compare``; ``str`` gives the recommendations, and a notebook shows the table.
 
     Attributes:
         lines: all ways.
         about: the data, the settings and the seed.
-        count: how many rows there will be.
+        count: the expected number of rows.
 
     >>> Comparison(lines=(), about={"seed": 0}, count=1).questions  # of no way
     []
@@ -184,7 +184,7 @@ class Comparison:
         return f"{said}."
 
     def memory(self) -> list[str]:
-        """Return what each recommended way takes for ``count`` rows, without ids and metadata, which all need."""
+        """Return the memory of each recommended way for ``count`` rows, without ids and metadata."""
         ways = {one.title: one for one in (self.exact, *(verdict.pick for verdict in self.verdicts.values()))}
         return [
             f"{title}: {amount(one.memory * self.count)} in memory"
@@ -197,7 +197,7 @@ class Comparison:
         return {one.pick.title: recipe(one.pick) for one in self.verdicts.values()}
 
     def frontier(self) -> list[Line]:
-        """Return the ways that no lighter one beats, by any question; the lightest first."""
+        """Return the ways that, for some question, no lighter way equals; the lightest first."""
         kept = {EMBEDDINGS}
         for question in self.questions:
             best = -1.0

@@ -1,4 +1,4 @@
-"""``compare``: what the rows of one's own data could be stored as, and what each way answers."""
+"""``compare``: the ways to store rows of your data, and the figures of each."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def compare(
         y: labels ``[n]``, or multi-hot ``[n, C]``; None if there are none.
         bits: lengths of the codes.
         out: a folder for the results.
-        settings: those of ``compare_dataset``, which says what is measured and what is refused.
+        settings: other arguments of ``compare_dataset``, which describes the figures and the errors.
 
     >>> from sklearn.datasets import load_digits
     >>> found = compare(load_digits().data[:200], bits=[8])
@@ -104,20 +104,20 @@ def compare_dataset(
     """Store rows in many ways, and measure the quality, the bytes and the time of each.
 
     Four questions are asked of each way, in three splits of the rows. Does it find new rows of the query's class, if
-    the class was trained on (mAP)? If the class was not trained on (mAP, after a second fit on half of the classes)?
-    In a mixture, where a fifth of rows and queries are of classes that were not trained on? Does it find the ten rows
+    the class was trained on (mAP)? If the class was not trained on (mAP, after a second fit on half of the classes)? In
+    a mixture, where a fifth of rows and queries are of classes that were not trained on? Does it find the ten rows
     whose embeddings are nearest, among all rows (recall)? Queries were not trained on. Each way is asked alone, and
     with 100 and 200 candidates ranked again by vectors on disk. Half of the queries choose the recommendation, and the
     figures are those of the other half. Ways that are far behind in the first split are not measured in the others;
-    their figures are moved by what the embeddings have more in all splits than in the first.
+    their figures are shifted by the embeddings' change from the first split to all splits.
 
     Args:
-        dataset: embeddings, with labels or without. If the data say themselves which rows train and which are queries,
-            these do and are; otherwise they are drawn. Of each split at most 20,000 rows train, 20,000 are stored, or
-            2,000 new ones for a question about classes, and 300 are queries.
+        dataset: embeddings, with or without labels. Training rows and queries are those of the data's own splits;
+            without splits they are drawn. A split has at most 20,000 training rows, 20,000 stored rows (2,000 new rows
+            for questions about classes) and 300 queries.
         bits: lengths of the codes.
-        out: a folder for the results: each is written as it comes, and a comparison that was interrupted goes on.
-        count: how many rows there will be; by default those of the data set.
+        out: a folder for the results. Each is written at once, and an interrupted comparison resumes.
+        count: the expected number of rows; by default that of the data set.
         seed: of everything.
         epochs: of the networks.
         workers: processes that fit at the same time, with a thread each. A script that asks for more than one must

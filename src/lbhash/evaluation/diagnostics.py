@@ -1,4 +1,4 @@
-"""Diagnostics of the ratio: the cases in which it misleads, each said in a line with its figures."""
+"""Diagnostics of the ratio: the cases in which it misleads, each in one line with its figures."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def diagnose_rows(labels: Numbers, classes: int, percentile: float) -> list[Diag
 
 
 def diagnose_values(ratios: Sequence[float]) -> list[Diagnostic]:
-    """Return why these ratios of trials may mislead a choice among them: several have the largest."""
+    """Return why the ratios of trials may mislead: several trials have the largest."""
     best = max(ratios, default=0.0)
     equal = sum(ratio == best for ratio in ratios)
     if equal < 2 or best == 0:
@@ -72,7 +72,7 @@ def diagnose_values(ratios: Sequence[float]) -> list[Diagnostic]:
 def diagnose_codes(
     codes: PackedCodes, labels: Numbers, found: Bound, percentile: float, distinct: int
 ) -> Iterator[Diagnostic]:
-    """Yield why the ratio of these codes, of which ``distinct`` are different, may mislead."""
+    """Yield why the ratio of these codes may mislead; ``distinct`` is the number of different codes."""
     present = int(found.present.sum())
     if distinct == 1:
         yield Diagnostic("equal", f"all {len(codes):,} codes are equal; the ratio is 0 / 0 and says nothing")

@@ -1,7 +1,7 @@
 """The score of validation rows' codes, by the lower bound and by their mean average precision.
 
-The ratio is that of the codes against the centers of these same codes (``lbhash.evaluation.lower_bound``), not against
-those that were designed: it then holds for methods without designed centers, and sees classes that fell together.
+The ratio uses the centers of these codes (``lbhash.evaluation.lower_bound``), not the designed centers. So it also
+works for methods without designed centers, and shows classes whose codes fell together.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Score:
         return quotient(self.inter_min, self.intra_max)
 
     def by(self, criterion: By) -> float:
-        """Return the value of a criterion, of which a search wants the largest; it is finite."""
+        """Return the finite value of a criterion; a search wants the largest."""
         if criterion == "map":
             assert self.map is not None
             return self.map
@@ -83,8 +83,8 @@ def score_codes(
 ) -> Score:
     """Score the packed codes of at least two validation rows by the ratio at percentiles of D_intra and D_inter.
 
-    The mAP takes n² comparisons; k of mAP@k is ``top_k``, or if None or too large, all other rows. Labels are
-    positions among the classes; the other arguments and the errors are those of ``bound``.
+    The mAP takes n² comparisons. It is mAP@``top_k``, or over all other rows if ``top_k`` is None or too large. Labels
+    are positions among the classes; the other arguments and the errors are those of ``bound``.
     """
     array, checked = check_codes(codes), check_numbers(labels, classes)
     started = time.perf_counter()
@@ -106,8 +106,8 @@ def score_codes(
 def bounded_ratio(inter: float, intra: float) -> float:
     """Return ``inter / max(intra, 1)``; 0 with fewer than two classes, or if all codes are equal.
 
-    A D_intra below one bit counts as one bit: the ratio is then at most h, and of settings that put most codes onto
-    their centers those win whose centers are farther apart.
+    A D_intra below one bit counts as one bit, so the ratio is at most h. If several settings put most codes onto their
+    centers, the one with the more distant centers wins.
     """
     return inter / max(intra, 1.0) if inter > 0 else 0.0
 

@@ -2,9 +2,9 @@
 
 The center of a class is the code with the least total Hamming distance to the codes of the class. That is the bit-wise
 majority, since each bit adds to the total by itself; a tie gives +1. D_inter is the distance between the centers of two
-classes, and D_intra that from a code to the center of its own class. Codes tend to get better as classes move apart and
-as codes move onto their centers. If every D_inter is above four times every D_intra, the average precision is 1; below
-that the ratio alone bounds nothing, against the paper's theorem (docs/evaluation.md has the proof and the
+classes, and D_intra the distance from a code to the center of its class. Codes tend to get better as classes move apart
+and as codes move onto their centers. If every D_inter is above four times every D_intra, the average precision is 1.
+Below that, contrary to the paper's theorem, the ratio alone bounds nothing (docs/evaluation.md has the proof and the
 counterexample).
 """
 
@@ -64,7 +64,7 @@ class Bound:
     def at_percentile(self, intra: float = 99.9, inter: float = 0.1) -> Bound:
         """Return the bound at these percentiles (0 to 100) of D_intra and D_inter in place of maximum and minimum.
 
-        The defaults are the paper's, which leaves out one in a thousand codes and one in a thousand pairs of classes.
+        The defaults are the paper's: they leave out one in a thousand codes and one in a thousand pairs of classes.
         """
         intra, inter = check_float(intra, "intra", 0, 100), check_float(inter, "inter", 0, 100)
         return replace(
@@ -104,13 +104,13 @@ def bound(
 
     Args:
         codes: packed, ``uint8 [n, bytes]``, or a column for each bit (``lbhash.codes.as_packed_alike``).
-        labels: class numbers or names ``[n]``, or multi-label; a row counts in every class whose label it has, and one
-            whose label is missing in none, which is said on standard error.
-        percentile: from 0 to 100; this percentile of D_intra over all codes, as ``np.percentile`` defines it, replaces
-            the maximum, which one stray code decides. ``at_percentile`` has the paper's for both distances.
+        labels: class numbers or names ``[n]``, or multi-label. A row counts in every class whose label it has. A row
+            without a label counts in no class, and a line on standard error says so.
+        percentile: from 0 to 100; this percentile (``np.percentile``) of D_intra over all codes replaces the maximum,
+            which one stray code decides. ``at_percentile`` has the paper's percentiles of both distances.
         inter_percentile: from 0 to 100; this percentile of D_inter over the pairs of classes replaces the minimum.
-        classes: the number of classes, of labels that are class numbers; by default 1 + the largest. Other labels, and
-            negative numbers, have the classes that occur, in their order.
+        classes: the number of classes, if labels are class numbers; by default 1 + the largest. With other labels or
+            negative numbers, the classes are those that occur, in their order.
         bits: the length h of a code; by default 8 * bytes, or the number of columns. Bits that pad the last byte are 0
             in every code and in every center, so they add nothing to a distance.
 

@@ -1,4 +1,4 @@
-"""Evaluation without labels: what codes keep of the neighbors that their embeddings have by cosine."""
+"""Evaluation without labels: how many of the embeddings' nearest neighbors by cosine the codes keep."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ _CHUNK = 1 << 16  # base rows at a time
 
 @dataclass(frozen=True)
 class NeighborReport:
-    """What codes keep of the nearest neighbors in the embeddings.
+    """How many of the embeddings' nearest neighbors the codes keep.
 
     The base is ranked by the real outputs of the queries if these were given, else by Hamming distance.
 
     Attributes:
-        k: the numbers of neighbors that were asked for.
+        k: the numbers of neighbors.
         recall: for each of them, the share of the k nearest by cosine that is among the first k codes.
         map: for each of them, the mAP over the whole base with the k nearest by cosine as relevant.
         rerank: numbers of candidates.
-        reranked: for each number of neighbors, and of candidates, the recall after so many nearest codes are ranked
-            again by their cosine.
+        reranked: for each number of neighbors and of candidates, the recall after the nearest codes are re-ranked by
+            cosine.
         candidates: for each number of neighbors the fewest candidates that bring this recall to ``ENOUGH``.
-        queries, base, bits: how many codes there were, and of what length.
+        queries, base, bits: the numbers of codes, and their length.
         by_bits: the same by Hamming distance, if the other figures are by the queries' real outputs; else None.
     """
 
@@ -82,7 +82,7 @@ def evaluate_neighbors(
 ) -> NeighborReport:
     """Return recall@k and mAP with the k nearest by cosine as relevant, in expectation over tied codes.
 
-    Recall after a second stage is that of candidates which are ranked again by the cosines of these embeddings.
+    A second stage ranks candidates again by the cosines of these embeddings.
 
     Args:
         query_codes: packed, ``uint8 [n, bytes]``, or a column for each bit (``lbhash.codes.as_packed_alike``).
@@ -165,11 +165,11 @@ def _by_outputs(
 def neighbor_rankings(
     query: PackedCodes, base: PackedCodes, nearest: npt.NDArray[np.int64], k: Sequence[int], bits: int
 ) -> list[Ranking]:
-    """Return the ranking of the base for each query by code, once for each number of neighbors that are relevant.
+    """Return the rankings of the base by code, one for each number of relevant neighbors.
 
     ``nearest`` has the positions of the base rows that are nearest to each query, ``int64 [queries, max(k)]``, the
-    nearest first. The first c of a ranking are what a second stage of c candidates gets, which orders them by cosine:
-    ``recall_at(ranking, c)`` is the recall after it.
+    nearest first. A second stage of c candidates orders the first c of a ranking by cosine, so ``recall_at(ranking,
+    c)`` is the recall after it.
     """
     total = distance_counts(query, base, bits)
     pairs = zip(query, nearest, strict=True)

@@ -1,4 +1,4 @@
-"""A base in parts, in one place or several: what is counted of each part is summed."""
+"""A base in parts, in one place or several: the counts of the parts add up."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Part(NamedTuple):
             yield self.codes[some], positions(self.labels[some], classes)
 
     def compressed(self, classes: Classes) -> Iterator[Compressed]:
-        """Return what ``compress`` makes of each chunk."""
+        """Return the result of ``compress`` for each chunk."""
         return (compress(as_words(codes), labels) for codes, labels in self.chunks(classes))
 
 
@@ -45,7 +45,7 @@ def positions(labels: Numbers, classes: Classes) -> Numbers:
 
 
 def in_turn(parts: Sequence[Part]) -> Share:
-    """Return the share of parts that are looked at in this process, one after the other."""
+    """Return a ``Share`` that handles the parts in this process, one after the other."""
     return lambda function: [function(part) for part in parts]
 
 

@@ -1,4 +1,4 @@
-"""The report: everything that is measured of a set of codes, in one call."""
+"""The report: all figures of a set of codes, in one call."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ Order = Literal["expected", "stable"]
 
 
 class ClassFigures(NamedTuple):
-    """How each class is found that a scored query has, in the order of the classes; all ``[C]``."""
+    """Figures of each class that a scored query has, in the order of the classes; all ``[C]``."""
 
     label: npt.NDArray
     """The class, in the type of the labels: numbers, Booleans, or objects that are text."""
@@ -72,11 +72,11 @@ class ByBits(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Report:
-    """What ``evaluate`` measures.
+    """The figures of ``evaluate``.
 
-    Every mean is over the same queries: those with a relevant base code, or with ``empty`` "zero" all of them. Figures
-    by rank are for the order of ties that ``ties`` names. Base codes are ranked by the real outputs of the queries if
-    these were given, else by Hamming distance. Figures within a radius and the bound are always of bits.
+    Every mean is over the queries with a relevant base code, or with ``empty`` "zero" over all queries. Figures by rank
+    are for the order of ties that ``ties`` names. Base codes are ranked by the real outputs of the queries if these
+    were given, else by Hamming distance. Figures within a radius and the bound are always of bits.
 
     >>> found = evaluate([[1, 1, 1]], ["cat"], [[1, 1, 1], [1, 1, -1]], ["cat", "dog"])
     >>> found.map, found.to_pandas().shape[1] > 10
@@ -155,7 +155,7 @@ class Report:
     """The most labels that a query and a base code share; 1 for single-label data."""
 
     def summary(self) -> list[tuple[str, str]]:
-        """Return the lines that people read first: what is measured, and the figure."""
+        """Return the lines that people read first, as names and figures."""
         at = "" if self.top_k == self.base else f"@{self.top_k:,}"
         rank = f"the first {self.ranks[-1]:,}"
         within = f"{self.precision_within_radius:.4f}, {self.recall_within_radius:.4f}"
@@ -263,28 +263,28 @@ def evaluate(
         query_codes: packed, ``uint8 [queries, bytes]``; or a column for each bit, of ±1, of 0 and 1 or of Booleans
             (``lbhash.codes.as_packed_alike``).
         query_labels: class numbers or names ``[queries]``, or multi-label (``lbhash.utils.labels.read_labels``). Codes
-            without a label are left out, which is said on standard error.
+            without a label are left out, and a line on standard error says so.
         base_codes: as the query codes, in memory or memory-mapped.
-        base_labels: as the query labels, with as many classes if they are multi-hot.
+        base_labels: like the query labels, with the same number of classes if they are multi-hot.
         top_k: the length of the ranked list for mAP@k, NDCG, ACG and WAP, from 1 to the size of the base (the default).
-        k: how many base codes vote in recognition; by default 100, or as many as a class of the base has (the median)
-            if that is fewer, since the votes of other classes would decide.
+        k: the number of base codes that vote in recognition. By default 100, or the median size of the base's classes
+            if it is smaller, since other classes would then decide the vote.
         ranks: the K of precision, recall and F1; by default 1, 10, 100 and 1,000, as far as the base reaches.
         radius: Hamming radius of the look-up, from 0 to the length of a code.
-        ties: "expected" over random orders of tied codes; or "stable", in the order of the base, for comparison with
-            what other programs print (it sorts, which takes a hundred times as long). It takes no ``query_outputs``.
+        ties: "expected", over random orders of tied codes; or "stable", in the order of the base, to compare with other
+            programs. "stable" sorts, which takes a hundred times as long, and takes no ``query_outputs``.
         normalize: the number that average precision is divided by; see
             ``lbhash.evaluation.metrics.average_precision``.
         empty: queries without a relevant base code are left out of the means ("skip") or count as 0 in them ("zero").
         probe: whether to fit a linear probe to the base codes (seconds to a minute).
-        bits: the length h of a code; by default the number of columns, of outputs too, or 8 * bytes.
+        bits: the length h of a code; by default the number of columns of codes or outputs, or 8 * bytes.
         query_outputs: the real outputs of the queries, ``[queries, bits]`` (``Hasher.outputs``): the base is ranked by
-            these, as searches rank it, and ``by_bits`` has the mAP by Hamming distance.
+            them, as in searches, and ``by_bits`` has the mAP by Hamming distance.
 
     Raises:
         TypeError, ValueError: an argument is not as above; the widths or lengths do not fit together; there are no
             queries, no base codes, or no query to which a base code is relevant; or there are more queries than base
-            codes, and the arguments have no names.
+            codes, and the arguments are not given by name.
 
     >>> codes = [[1, 1, 1], [1, 1, -1], [-1, -1, -1]]
     >>> evaluate([[1, 1, 1]], ["cat"], codes, ["cat", "dog", "cat"]).map
@@ -328,11 +328,11 @@ def evaluate_parts(
 ) -> Report:
     """Evaluate codes against a base in parts, with the report of ``evaluate`` to the last digit.
 
-    ``parts`` are pairs of base codes and labels, the codes in memory or memory-mapped. By
-    default this process counts the parts one after the other. ``share`` lets others count them: it takes the checked
-    parts and returns a function, which calls a given function on each part and returns the results
-    (``lbhash.pipeline.cluster.sharing``). ``ties="stable"`` and ``probe`` need the base in one part. All other options
-    and the errors are those of ``evaluate``.
+    ``parts`` are pairs of base codes and labels, the codes in memory or memory-mapped. By default this process counts
+    the parts one after the other. To count them elsewhere, give ``share``. It takes the checked parts, and returns a
+    function that calls a given function on each part and returns the results (``lbhash.pipeline.cluster.sharing``).
+    ``ties="stable"`` and ``probe`` need the base in one part. All other options and the errors are those of
+    ``evaluate``.
     """
     (queries, wanted), known, base, names, length = _check(query_codes, query_labels, parts, bits)
     size, of = sum(len(part.codes) for part in base), "the size of the base"

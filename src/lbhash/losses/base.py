@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 @dataclass(frozen=True)
 class Task:
-    """What an objective may know before training begins.
+    """The facts that an objective has before training begins.
 
     >>> Task(bits=8, classes=2, labels=torch.tensor([0, 1, 1]), centers=torch.ones(2, 8)).multi_label
     False
@@ -114,7 +114,7 @@ class Objective(nn.Module):
 
 
 class Wrapped(Objective):
-    """An objective around a host method, which hears of the epochs and classifies."""
+    """An objective around a host method, which passes on epochs and class scores."""
 
     def __init__(self, host: Objective) -> None:
         super().__init__()
@@ -138,7 +138,7 @@ class Wrapped(Objective):
 
 
 def check_loss(loss: Any, objective: nn.Module, logits: Tensor) -> Tensor:
-    """Return a loss; raise ``TypeError`` or ``ValueError`` unless it is a scalar that can be learned from."""
+    """Return a loss; raise ``TypeError`` or ``ValueError`` unless it is a scalar with a gradient."""
     name = type(objective).__name__
     if not isinstance(loss, Tensor) or loss.ndim:
         what = f"a tensor of shape {list(loss.shape)}" if isinstance(loss, Tensor) else repr(loss)

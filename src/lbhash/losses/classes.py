@@ -1,4 +1,4 @@
-"""Classes: what a row should be, and how near it is to each, as the methods of classes and centers use them."""
+"""Classes: a row's target, and its nearness to each class, for the methods of classes and centers."""
 
 from __future__ import annotations
 
@@ -27,21 +27,21 @@ def cross_entropy(scores: Tensor, y: Tensor) -> Tensor:
 
 
 def class_loss(scores: Tensor, labels: Tensor) -> Tensor:
-    """Return the mean cross-entropy a row by scores ``[n, C]``; of several labels a row, summed over the classes."""
+    """Return the mean cross-entropy by scores ``[n, C]``; with several labels a row, summed over the classes."""
     if labels.ndim == 1:
         return F.cross_entropy(scores, labels)
     return F.binary_cross_entropy_with_logits(scores, labels.to(scores.dtype), reduction="sum") / len(labels)
 
 
 def tie_break(task: Task) -> Tensor:
-    """Return a random code, ``float [bits]`` of ±1, that decides where as many centers say +1 as −1."""
+    """Return a random code, ``float [bits]`` of ±1, that decides bits where +1 and −1 are equally frequent."""
     return 2.0 * torch.randint(0, 2, (task.bits,), generator=task.generator()) - 1
 
 
 def majority(labels: Tensor, centers: Tensor, tie_break: Tensor) -> Tensor:
     """Return each row's target, ``float [n, bits]`` of ±1: the center of its label, or the majority of its labels'.
 
-    That of a row without a label has no meaning.
+    The target of a row without a label has no meaning.
     """
     if labels.ndim == 1:
         return centers[labels]

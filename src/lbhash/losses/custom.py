@@ -1,4 +1,4 @@
-"""Methods of one's own: how a class is found by its name, and what it must look like."""
+"""Custom methods: find a class by its name, and check it."""
 
 from __future__ import annotations
 

@@ -16,10 +16,10 @@ class DBDH(Objective):
 
     L = mean_ij [log(1 + exp θ_ij) − s_ij θ_ij] + α mean_k |mean_i u_ik|,  θ = ½⟨u_i, u_j⟩,  u = ℓ clipped to [−1, 1]
 
-    The gradient passes straight through the clip; that of a plain clip is 0 outside ±1, where many outputs would stay.
-    i runs over the batch, j over the latest outputs of the whole training set. s_ij is 1 for rows that share a label,
-    else 0. A bit is balanced if it is +1 for half of the rows, so the last mean is over the rows, bit by bit; the
-    public re-implementation (DeepHash-pytorch) takes it over the bits of a row instead.
+    The gradient passes straight through the clip. A plain clip has gradient 0 outside ±1, where many outputs would
+    stay. i runs over the batch, j over the latest outputs of the whole training set. s_ij is 1 for rows that share a
+    label, else 0. A bit is balanced if it is +1 for half of the rows, so the last mean is over the rows, bit by bit;
+    the public re-implementation (DeepHash-pytorch) takes it over the bits of a row instead.
 
     Args:
         alpha: α, the weight of the balance.

@@ -55,7 +55,7 @@ class DCH(Objective):
         self.lam = check_float(lam, "lam", 0)
 
     def forward(self, logits: Tensor, labels: Tensor, index: Tensor) -> Tensor:
-        """Return the loss of a batch, a scalar; that of a batch of one row is its quantization only."""
+        """Return the loss of a batch, a scalar; for one row only the quantization."""
         half = logits.shape[1] / 2
         direction = F.normalize(logits, dim=1, eps=1e-3)  # eps bounds the gradient of a row of zeros
         d = (half * (1 - direction @ direction.T)).clamp(min=self.least_distance)

@@ -55,7 +55,7 @@ class DFH(Objective):
         self.vectors = nn.Parameter(torch.randn(task.classes, task.bits))
 
     def forward(self, logits: Tensor, labels: Tensor, index: Tensor) -> Tensor:
-        """Return the loss of a batch, a scalar; that of a batch of one row has no pair."""
+        """Return the loss of a batch, a scalar; a batch of one row has no pair."""
         v, h = self.vectors, logits.shape[1]
         y = one_hot(labels, len(v)).to(v.dtype)
         theta = logits @ logits.T / 2

@@ -41,7 +41,7 @@ class DHN(Objective):
         self.lam = check_float(lam, "lam", 0)
 
     def forward(self, logits: Tensor, labels: Tensor, index: Tensor) -> Tensor:
-        """Return the loss of a batch, a scalar; that of a batch of one row is its quantization only."""
+        """Return the loss of a batch, a scalar; for one row only the quantization."""
         u = logits.tanh()
         x = 1 - u.abs()
         log_cosh = x + F.softplus(-2 * x) - math.log(2)

@@ -17,8 +17,8 @@ class DPSH(Objective):
     L = mean over pairs i ≠ j of [log(1 + exp θ_ij) − s_ij θ_ij] + η mean (b − ℓ)²,  θ_ij = ½⟨ℓ_i, ℓ_j⟩,  b = bin(ℓ)
 
     i and j run over the batch; s_ij is 1 for rows that share a label, else 0. The paper pairs the batch with the latest
-    outputs of all training rows. With Adam's steps that swings: dissimilar rows, which are most, flee together from a
-    mean that is an epoch old.
+    outputs of all training rows. With Adam that oscillates: dissimilar rows, the majority, flee together from a mean
+    that is an epoch old.
 
     Args:
         eta: η, the weight of the quantization. (The authors' 10, of sums over 5,000 rows, is 0.1 here at 50 bits.)
@@ -37,6 +37,6 @@ class DPSH(Objective):
         self.eta = check_float(eta, "eta", 0)
 
     def forward(self, logits: Tensor, labels: Tensor, index: Tensor) -> Tensor:
-        """Return the loss of a batch, a scalar; that of a batch of one row is its quantization only."""
+        """Return the loss of a batch, a scalar; for one row only the quantization."""
         pairs = pair_mean(likelihood_loss(logits @ logits.T / 2, similar(labels, labels)))
         return pairs + self.eta * quantization(logits)

@@ -50,7 +50,7 @@ class DSH(Objective):
         self.margin = 2.0 * task.bits if margin is None else check_float(margin, "margin", above=0)
 
     def forward(self, logits: Tensor, labels: Tensor, index: Tensor) -> Tensor:
-        """Return the loss of a batch, a scalar; that of a batch of one row is its quantization only."""
+        """Return the loss of a batch, a scalar; for one row only the quantization."""
         inner = logits @ logits.T
         norms = inner.diagonal()
         d = norms[:, None] + norms - 2 * inner

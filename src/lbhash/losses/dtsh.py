@@ -50,7 +50,7 @@ class DTSH(Objective):
         self.eta = check_float(eta, "eta", 0)
 
     def forward(self, logits: Tensor, labels: Tensor, index: Tensor) -> Tensor:
-        """Return the loss of a batch, a scalar; that of a batch without a triplet is its quantization only."""
+        """Return the loss of a batch, a scalar; without a triplet only the quantization."""
         theta, s = logits @ logits.T / 2, similar(labels, labels)
         others = other_rows(labels)
         i, p = (s & others).nonzero(as_tuple=True)

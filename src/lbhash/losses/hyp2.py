@@ -14,7 +14,7 @@ from lbhash.utils.validation import check_float
 
 
 class HyP2(Objective):
-    """Cosines with learned proxies of the classes, and those of rows of several labels that share none.
+    """Cosines with learned class proxies, and cosines of rows with several labels that share none.
 
     u = tanh ℓ,  L = mean_{k ∈ y_i} (1 − cos(u_i, p_k)) + mean_{k ∉ y_i} max(cos(u_i, p_k) − ζ, 0)
                    + β mean_{(i, j)} max(cos(u_i, u_j) − ζ, 0)
@@ -23,8 +23,8 @@ class HyP2(Objective):
 
     Args:
         beta: β, the weight of the pairs.
-        zeta: ζ, the cosine from which on others repel each other. If None, that of the two nearest class centers; the
-            authors take the best known linear code's from a table.
+        zeta: ζ, the cosine above which others repel each other. If None, the cosine of the two nearest class centers;
+            the authors use that of the best known linear code, from a table.
     """
 
     recommended: ClassVar = {

@@ -51,7 +51,7 @@ class IDHN(Objective):
         self.gamma = check_float(gamma, "gamma", 0)
 
     def forward(self, logits: Tensor, labels: Tensor, index: Tensor) -> Tensor:
-        """Return the loss of a batch, a scalar; that of a batch of one row is its quantization only."""
+        """Return the loss of a batch, a scalar; for one row only the quantization."""
         h, y = logits.shape[1], one_hot(labels, self.classes)
         u, direction = F.softsign(logits), F.normalize(y, dim=1)
         inner, s = u @ u.T, direction @ direction.T

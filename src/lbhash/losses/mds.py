@@ -15,15 +15,15 @@ from lbhash.utils.validation import check_float, check_int
 
 
 class MDS(Objective):
-    """A softmax over the centers, each class by itself a binary question, and later similar rows together.
+    """A softmax over the centers with a binary loss for each class; later, similar rows are pulled together.
 
     u = tanh ℓ,  p_i = softmax_k(√h cos(u_i, c_k)),  L = −mean_ik [y_ik log p_ik + (1 − y_ik) log(1 − p_ik)]
         + λ mean (|u| − 1)² + β mean over (i, j) of log(1 + exp ½(1 − cos(u_i, v_j)))
 
     The last term is there from epoch ``start`` on. i runs over the batch, j over the rows of the training set that
     share a label with i and have been seen; v_j is row j's moving average of u, in which the latest weighs a tenth. h
-    are the bits. The authors' second network, which follows the first, is here that average of outputs. Their centers
-    are a choice of their own (``centers``).
+    are the bits. This average replaces the authors' second network, which follows the first. The setting ``centers``
+    chooses the centers.
 
     Args:
         lam: λ, the weight of the quantization.

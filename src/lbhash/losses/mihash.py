@@ -37,7 +37,7 @@ class MIHash(Objective):
         self.bins = check_int(bins, "bins", 1)
 
     def forward(self, logits: Tensor, labels: Tensor, index: Tensor) -> Tensor:
-        """Return the loss of a batch, a scalar; that of a batch of one row is 0."""
+        """Return the loss of a batch, a scalar; 0 for one row."""
         u, others = (logits / 2).tanh(), other_rows(labels)
         s = similar(labels, labels)
         near, far = soft_histograms(u, self.bins, s & others), soft_histograms(u, self.bins, ~s & others)

@@ -16,7 +16,7 @@ class OrthoHash(Objective):
 
     z_ik = cos(ℓ_i, c_k),  L = mean_i −Σ_k (y_ik/|y_i|) log softmax_k(s·z'_ik)
 
-    z' is z but at the row's own labels, where it is z − m ("cosine"), or cos(arccos z + m) ("angular"). A row without
+    z' is z, except at the row's labels: there it is z − m ("cosine") or cos(arccos z + m) ("angular"). A row without
     any label does not enter. The authors' network ends in batch normalization, which the head here does not have.
 
     Args:

@@ -23,7 +23,7 @@ def straight_through(values: Tensor, logits: Tensor) -> Tensor:
 
 
 def other_rows(rows: Tensor) -> Tensor:
-    """Return which pairs of a batch are of two rows, ``bool [n, n]``: all i ≠ j."""
+    """Return which pairs of a batch are of different rows, ``bool [n, n]``: all i ≠ j."""
     return ~torch.eye(len(rows), dtype=torch.bool, device=rows.device)
 
 
@@ -84,7 +84,7 @@ def soft_histograms(u: Tensor, bins: int, chosen: Tensor) -> Tensor:
 class Memory(torch.nn.Module):
     """The latest outputs of the whole training set, which DBDH and DSDH pair the batch with (MDS has moving averages).
 
-    The outputs of a row that has not been seen yet are 0, and so is its θ, so that it pulls nothing.
+    A row that has not been seen yet has outputs 0 and θ 0, so it pulls nothing.
     """
 
     outputs: Tensor

@@ -1,4 +1,4 @@
-"""What pulls the codes of any host method onto the class centers: the paper's guidance, or each bit by itself."""
+"""Pulls of any host method's codes onto the class centers: the paper's guidance, or bit by bit."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ BALANCED = "balanced"
 
 
 class BitsPull(Wrapped):
-    """Host method X, and a pull onto the class centers that takes every bit by itself, as CSQ's does.
+    """Host method X, and a pull onto the class centers bit by bit, like CSQ's loss.
 
     L = L_X + w·L_b,   L_b = mean_i Σ_k −log P(c_ik | ℓ_i),   P(+1 | ℓ_ik) = (tanh ℓ_ik + 1)/2
 
-    It is the guidance with a posterior whose bits are independent, which has nothing to learn. With several labels a
-    row, c_i is the majority of their centers (``classes.majority``); a row without any is not pulled.
+    It is the guidance with a posterior of independent bits, which has nothing to learn. With several labels a row, c_i
+    is the majority of their centers (``classes.majority``); a row without labels is not pulled.
 
     Args:
         weight: w.
@@ -45,22 +45,21 @@ class BitsPull(Wrapped):
 class SurrogatePull(Wrapped):
     """X_D: host method X with the guidance ("A Lower Bound of Hash Codes' Performance", NeurIPS 2022, Algorithm 1).
 
-    L = L_X + w·L_θ,   L_θ = Σ_blocks −log P(center of the class | ℓ), which moves the model only;
-    and at the same time the surrogate P learns, L_π = Σ_blocks −log P(code seen | ℓ), which moves P only. A row
-    with several labels is pulled to the center of each, and one without any to none.
+    L = L_X + w·L_θ,   L_θ = Σ_blocks −log P(center of the class | ℓ), which moves the model only; and at the same time
+    the surrogate P learns, L_π = Σ_blocks −log P(code seen | ℓ), which moves P only. A row with several labels is
+    pulled to the center of each label; a row without labels is not pulled.
 
     With ``noise`` σ the surrogate learns the posterior of the noisy code bin(ℓ + σ·ε), ε ~ N(0, 1), instead of the code
-    itself. That posterior is a function of ℓ, so that P is as sure as the outputs are large, and pulls hardest at bits
-    that are surely wrong.
+    itself. That posterior is a function of ℓ, so P is surer for larger outputs, and pulls hardest at bits that are
+    surely wrong.
 
-    ``forward`` returns the sum of all three losses. Their gradients part inside ``Surrogate.losses``, so that one
-    backward pass and one optimizer over model and surrogate make both updates of the algorithm.
+    ``forward`` returns the sum of all three losses. ``Surrogate.losses`` separates their gradients, so one backward
+    pass and one optimizer over model and surrogate make both updates of the algorithm.
 
     Args:
         mode: ``"add"`` the guidance to the host's loss, or ``"replace"`` that loss (the paper's ablation).
-        weight: w; the paper's is 1. "balanced" is the host's own (``Objective.guidance_weight``), 0.003 for CSQ and 1
-            for the others: with 1 the guidance is so much larger than CSQ's loss that it alone decides
-            (docs/guidance.md).
+        weight: w; the paper's is 1. "balanced" is the host's weight (``Objective.guidance_weight``), 0.003 for CSQ and
+            1 for the others: at 1 the guidance outweighs CSQ's loss so far that it alone decides (docs/guidance.md).
         noise: σ, in the unit of ℓ; the paper has none, and it did not help (docs/guidance.md).
     """
 

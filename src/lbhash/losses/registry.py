@@ -115,7 +115,7 @@ PAPER: Mapping[str, Any] = {"batch_size": 64, "lr": 1e-3, "schedule": "step", "d
 
 
 def recommended(method: Any, pull: str, bits: int) -> dict[str, Any]:
-    """Return what the recipe "tuned" sets for codes of a method with this pull; it may set nothing."""
+    """Return the settings of the recipe "tuned" for a method with this pull; it may have none."""
     found: dict[str, Any] = {}
     for name in ("recommended", "recommended_long") if bits >= LONG else ("recommended",):
         given = _by_pull(method, name).get(pull, {})
@@ -137,7 +137,7 @@ def _by_pull(method: Any, name: str) -> Mapping[str, Any]:
 
 
 def settings_at(found: Mapping[str, Any], bits: int) -> dict[str, Any]:
-    """Return settings for codes of a length: what is a function of it, at any depth, as its value."""
+    """Return settings for one code length: functions of the length, at any depth, are replaced by their values."""
 
     def value(entry: Any) -> Any:
         return settings_at(entry, bits) if isinstance(entry, Mapping) else entry(bits) if callable(entry) else entry
@@ -153,7 +153,7 @@ def method_name(method: Any) -> str:
 
 
 def stored_method(method: Any) -> str:
-    """Return what finds a method again: its name, or ``module:Class`` of a custom class that can be imported."""
+    """Return the name to find a method by: its own, or ``module:Class`` of a custom class that can be imported."""
     if isinstance(method, str):
         return _host_name(method)
     module, name = method.__module__, method.__name__

@@ -24,7 +24,7 @@ class TALR(Objective):
     similar one. (The authors' code counts the query itself in I_i, where the best NDCG is below 1.)
 
     Args:
-        measure: "ap", or "ndcg", which knows that rows may be more or less similar.
+        measure: "ap", or "ndcg", which counts the labels that rows share.
         gamma: γ, the slope of the tanh. (The authors' 2 σ(γ ℓ) − 1 is tanh(γ ℓ / 2): their 1 of CIFAR-10 and NUS-WIDE
             is 0.5 here, and their 10 of ImageNet is 5.)
         bins: parts of the range of distances. If None, half of the bits, 1 at least, as the authors' from 32 bits on.

@@ -2,7 +2,7 @@
 
 ``Hasher`` is constructed from these, ``train`` takes them, ``lbhash train`` has an option for each, and a model's
 configuration stores them. Nothing heavy is imported here, so that ``lbhash train --help`` is quick. ``defaults.py``
-says what is taken where a setting is None.
+chooses a value for settings that are None.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ Pull = Literal["surrogate", "bits", "none"]
 def _setting(default: Any, text: str, check: Callable[..., Any] | None = None, **more: bool) -> Any:
     """A field: its default, its help, its check, and what else is known of it.
 
-    ``images`` marks what only a backbone that is fine-tuned has, ``stored=False`` what the model's metadata need not
-    say, and ``python`` what the command line has no option for.
+    ``images`` marks settings of a fine-tuned backbone, ``stored=False`` those that the model's metadata omit, and
+    ``python`` those without an option on the command line.
     """
     return field(default=default, metadata={"help": text, "check": check, **more})
 
@@ -77,7 +77,7 @@ PULL_MARKS: dict[str | None, str] = {"surrogate": "_d", "bits": "+bits"}
 """What a pull adds to the name of a method: csq is ``csq_d`` with the paper's guidance."""
 
 METHOD, LABEL_FREE = "csq", "sne"
-"""The methods of rows with and without labels, where none is named. Of many rows without, several are compared."""
+"""The default methods with and without labels. Without labels and with many rows, several are compared."""
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -98,25 +98,26 @@ class Main:
     seed: int = _whole(0, "The same seed on the same machine gives the same codes, bit for bit.", 0)
     recipe: Recipe | None = _choice(
         None,
-        "Settings that you do not give: 'paper', or 'tuned', the method's own, found on held-out rows ('lbhash "
-        "methods' prints them). By default 'tuned' for embeddings if the method has its own, else 'paper'.",
+        "Settings that you leave out: 'paper', or 'tuned', found for the method on held-out rows ('lbhash methods' "
+        "prints them). By default 'tuned' for embeddings if the method has tuned settings, else 'paper'.",
         Recipe,
     )
     head: Head | None = _choice(
         None,
-        "'bits': the signs of a network's outputs. 'joined': with a linear model's class posterior added, if held-out "
-        "rows are found better so; the default, unless method, unseen, backbone or the recipe 'paper' is given.",
+        "'bits': the signs of a network's outputs. 'joined': adds a linear model's class posterior, if that finds "
+        "held-out rows better; the default, unless method, unseen, backbone or the recipe 'paper' is given.",
         Head,
     )
     pull: Pull | None = _choice(
         None,
         "A second loss, which pulls codes to the class centers: 'surrogate' (the paper's guidance), 'bits' (a "
-        "cross-entropy of each) or 'none'. By default 'none' for embeddings and a method with centers, such as csq.",
+        "cross-entropy of each bit) or 'none'. By default 'none' for embeddings and a method with centers, such as "
+        "csq.",
         Pull,
     )
     unseen: float = _number(
         0.0,
-        "For classes that come later: the share of the embeddings' own neighborhoods in the codes, from 0 to 1.",
+        "For classes that come later: the share of the embeddings' neighborhoods in the codes, from 0 to 1.",
         least=0,
         most=1,
     )
@@ -176,7 +177,7 @@ class TrainingArguments:
         ScheduleName,
     )
     backbone_lr: float | None = _number(
-        None, "Learning rate of a backbone that is fine-tuned; without it, a tenth of lr.", above=0, images=True
+        None, "Learning rate of a fine-tuned backbone; without it, a tenth of lr.", above=0, images=True
     )
     precision: Precision = _choice(
         "32",
@@ -185,8 +186,8 @@ class TrainingArguments:
     )
     monitor: Monitor | None = _choice(
         None,
-        "Keep the weights of the epoch that is best by the validation rows' ratio or mAP, or by the training loss; "
-        "without it, those of the last epoch.",
+        "Keep the weights of the best epoch, by the validation rows' ratio or mAP, or by the training loss; without "
+        "it, of the last epoch.",
         Monitor,
     )
     patience: int | None = _whole(
@@ -194,7 +195,7 @@ class TrainingArguments:
     )
     validation: float | None = _number(
         None,
-        "Share of each class's training rows that is not trained on; without it, 0.1 if the monitor needs it, else 0.",
+        "Share of each class's training rows to hold out; without it, 0.1 if the monitor needs it, else 0.",
         least=0,
         below=1,
         python=True,
@@ -207,7 +208,7 @@ class TrainingArguments:
     )
     image_size: int | None = _whole(
         None,
-        "Side of the square images that the backbone sees; without it, as its preprocessing has it.",
+        "Side of the square images that the backbone sees; without it, that of its preprocessing.",
         1,
         images=True,
     )
@@ -216,7 +217,7 @@ class TrainingArguments:
     )
     batch_norm: BatchNorm = _choice(
         "freeze",
-        "Batch normalization of the backbone: keep its own statistics, or learn them from large batches.",
+        "Batch normalization of the backbone: keep its statistics, or learn them from large batches.",
         BatchNorm,
         images=True,
         python=True,
@@ -291,7 +292,7 @@ def side_by_side(hasher: HasherArguments) -> Settings:
 
 
 def param_name(setting: str) -> str:
-    """Return what a setting is called by ``Hasher.set_params``: ``training__lr`` of ``lr``."""
+    """Return the name of a setting for ``Hasher.set_params``: ``training__lr`` for ``lr``."""
     return f"training__{setting}" if setting in OF_TRAINING else setting
 
 

@@ -1,5 +1,5 @@
-"""Trials: a way to store rows is fitted, asked questions and measured, once for all that compares.
+"""Trials: a way to store rows is fitted, asked questions and measured, in one place for all comparisons.
 
-``questions.py`` says which rows are stored and asked, and with which figures; ``ways.py`` how rows are stored, which
-``stored.py`` describes; ``trial.py`` fits, asks and measures, and goes on after an interruption.
+``questions.py`` has the stored rows, the queries and the figures. ``ways.py`` stores rows, in the form of
+``stored.py``. ``trial.py`` fits, asks and measures, and resumes after an interruption.
 """

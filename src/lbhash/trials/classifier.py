@@ -54,11 +54,11 @@ Floats = npt.NDArray[np.float32]
 
 
 def posterior(train: EmbeddingSplit, seed: int, counts: Sequence[int] = COUNTS) -> Iterator[Store]:
-    """Yield the class posterior of a logistic regression, of which so many first classes of a row are stored.
+    """Yield ways to store the first classes of a row's posterior by a logistic regression, one for each of ``counts``.
 
-    A row is ranked by the probability that it shares a class with the query, whose posterior is known in full. Of one
-    label a row that is Σ q(c) p(c), where the classes that are not stored share what is left of p; of several it is
-    1 − Π (1 − q(c) p(c)) over the stored classes.
+    A row is ranked by the probability that it shares a class with the query, whose full posterior is known. With one
+    label a row, that is Σ q(c) p(c), where the classes that are not stored share the rest of p. With several labels, it
+    is 1 − Π (1 − q(c) p(c)) over the stored classes.
     """
     classes, began = count_classes(train), time.perf_counter()
     hasher = Hasher(8, method="logistic", seed=seed)
@@ -115,7 +115,7 @@ def probabilities(model: Encoder, rows: EmbeddingSplit) -> Floats:
 
 
 def kept(probabilities: Floats, count: int, *, several: bool) -> Floats:
-    """Return what is known of class probabilities ``[n, C]`` if the first ``count`` of each row are stored."""
+    """Return class probabilities ``[n, C]`` as they are known if the first ``count`` of each row are stored."""
     first = np.argsort(-probabilities, axis=1, kind="stable")[:, :count]
     values = np.rint(np.take_along_axis(probabilities, first, 1) * LEVELS) / np.float32(LEVELS)
     found = np.zeros_like(probabilities)

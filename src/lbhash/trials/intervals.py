@@ -18,8 +18,8 @@ DRAWS = 10_000
 class Interval:
     """A mean ± half the width of its 95 % confidence interval by Student's t, of ``count`` values.
 
-    Both are of the finite values: the mean is infinite if there is none, and ``half``, t₀.₉₇₅(n − 1) · s / √n with
-    standard deviation s, is ``None`` for a single one. ``infinite`` is how many values are infinite.
+    Both use the finite values; without any, the mean is infinite. ``half`` is t₀.₉₇₅(n − 1) · s / √n with standard
+    deviation s, or ``None`` for a single value. ``infinite`` counts the infinite values.
     """
 
     mean: float

@@ -1,4 +1,4 @@
-"""A question: which rows are stored and asked, and the figures of each query."""
+"""A question: the stored rows, the queries, and the figures of each query."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _PAIRS = 10_000_000  # of a query and a base row, at a time
 
 @dataclass(frozen=True)
 class Question:
-    """New rows that are stored, others that are asked, and what is measured.
+    """Stored rows, queries, and the figures to measure.
 
     Attributes:
         name: of the question.
@@ -37,7 +37,7 @@ class Question:
         figures: ``map``, the average precision of rows that share a label; ``recall``, the share of the ten nearest by
             cosine among the first ten; ``within``, the same among the rows of a query's own class; and ``transfer``,
             whether a linear classifier that is fitted to the codes of the base knows the query's class.
-        top_k: average precision is that of the first so many, or of the whole base if None or if there are fewer.
+        top_k: average precision looks at so many first rows; at the whole base if None or if it is smaller.
         stages: second stages, after each of which every way is measured again.
         timed: how many queries are asked at once, to time a search.
     """
@@ -81,7 +81,7 @@ class Question:
     def answers(self, stored: Stored) -> dict[str, Values]:
         """Return each figure of each query, ``float64 [queries]``; NaN where it is not defined.
 
-        Of the figures that need labels there are none without them.
+        Without labels, the figures that need labels are missing.
         """
         found: dict[str, list[Values]] = {}
         most = None if self.top_k is None else min(self.top_k, len(self.base))

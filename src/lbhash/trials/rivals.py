@@ -62,7 +62,7 @@ SHARES = (2, 4, 8)
 
 
 def of_any_bits(train: EmbeddingSplit) -> Iterator[Store]:
-    """Yield the ways that have sizes of their own: FAISS's, usearch's, sentence-transformers', and fewer dimensions."""
+    """Yield the ways of fixed size: FAISS, usearch, sentence-transformers, and fewer dimensions."""
     lists, dim = max(1, int(np.sqrt(len(train) // 39))), train.dim  # 39 rows a centroid, as FAISS advises
     rotated = [(f"FAISS RaBitQ{more and f', {more} bits'}", f"RR{dim},RaBitQ{more}") for more in ("", "2", "4")]
     for name, factory in (
@@ -80,7 +80,7 @@ def of_any_bits(train: EmbeddingSplit) -> Iterator[Store]:
 
 
 def of_bits(train: EmbeddingSplit, bits: int, seed: int) -> Iterator[Store]:
-    """Yield the ways that have so many bits: FAISS's product quantization, and the signs of principal components."""
+    """Yield the ways of a given number of bits: FAISS's product quantization, and the signs of principal components."""
     yield from product_quantization(train, bits, seed)
     if bits <= min(train.dim, len(train) - 1):
         yield from principal_bits(train, bits)
@@ -155,7 +155,7 @@ def usearch_int8(_: EmbeddingSplit) -> Iterator[Store]:
 
 
 def sign_bits(_: EmbeddingSplit) -> Iterator[Store]:
-    """Yield a bit for each number, whether it is above 0, by Hamming distance, as sentence-transformers makes them."""
+    """Yield a bit for each number, 1 above 0, ranked by Hamming distance, as in sentence-transformers."""
     take = "quantize_embeddings(rows, 'ubinary')"
 
     def store(question: Question) -> Iterator[Stored]:

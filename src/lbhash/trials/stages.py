@@ -1,4 +1,4 @@
-"""The second stage of a search: vectors on disk rank again what a way has found, in the same way for all."""
+"""The second stage of a search: vectors on disk re-rank a way's candidates, by the same rule for all ways."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from lbhash.trials.stored import EMBEDDINGS, Floats, Kept, Positions, Rows, Scor
 def after_stages(stored: Stored, question: Question) -> Iterator[Stored]:
     """Yield what is stored after each of the question's second stages.
 
-    The score of a candidate is 1 − cosine, and of a way that learns classes 4 times ``Stored.apart`` more, as that of
-    ``Index.search`` is with ``rerank="embeddings"``. All other rows come behind the candidates as the way ranks them.
+    The score of a candidate is 1 − cosine. A way that learns classes adds 4 times ``Stored.apart``, as ``Index.search``
+    does with ``rerank="embeddings"``. All other rows follow the candidates in the way's order.
     """
     if not question.stages or stored.name == EMBEDDINGS:
         return

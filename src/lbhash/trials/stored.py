@@ -1,4 +1,4 @@
-"""What a way and a second stage store of the rows of a question, what it weighs and takes, and how they are ranked."""
+"""The rows of a question as a way and a second stage store them: their bytes, their cost and their ranking."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ EMBEDDINGS = "embeddings"
 
 @dataclass(frozen=True)
 class Stage:
-    """So many ``candidates`` are ranked again by stored ``vectors``: "embeddings", or "int8" with a byte a number."""
+    """A second stage re-ranks ``candidates`` by stored ``vectors``: "embeddings", or "int8" with a byte a number."""
 
     vectors: str
     candidates: int
@@ -34,10 +34,10 @@ class Stage:
 
 @dataclass(frozen=True)
 class Kept:
-    """What a second stage keeps of a base: ``rows`` ``[base, dim]``, times ``scales``, of some ``lengths``.
+    """The base as a second stage keeps it: ``rows`` ``[base, dim]``, their ``scales`` and ``lengths``.
 
-    It is what an index keeps: float16, or int8 by the scales, and of embeddings in uint8 these. Beside it are its
-    ``cosines`` with all queries.
+    An index keeps the same: float16, int8 by the scales, or embeddings that are uint8 already. ``cosines`` are those
+    with all queries.
     """
 
     rows: npt.NDArray[Any]
@@ -60,19 +60,19 @@ class Kept:
 
 @dataclass(frozen=True)
 class Way:
-    """A way to store rows, and what it weighs and takes.
+    """A way to store rows, its bytes and its cost.
 
     Attributes:
         name: of the way.
         bits: the length of a code, if the way has several.
         memory: bytes a row that a search keeps in memory.
         labels: whether the way learns from labels.
-        take: what gives a user the same: a command, or FAISS's name of it.
+        take: a command that gives the same, or FAISS's name of it.
         fit: seconds to fit it.
         encode: seconds to encode the base.
         recipe: lines of Python that find ``{candidates}`` rows for ``queries`` among ``rows``, both of length 1; "" if
             ``take`` is a command.
-        vectors: what a second stage ranks candidates by, "int8" or "embeddings"; "" without one.
+        vectors: the second stage ranks candidates by these, "int8" or "embeddings"; "" without one.
         rerank: how many candidates it ranks.
         disk: bytes a row that it reads from disk.
     """
@@ -108,11 +108,11 @@ class Stored(Way):
     Attributes:
         scores: of some queries and all base rows, ``[queries, base]``; lower is nearer.
         find: the nearest base rows of some queries, ``int64 [queries, count]``, as a user would ask for them.
-        apart: of some queries and base rows of each, ``int64 [queries, count]``, a number from 0 to 1, how far the way
-            takes them to be of two classes; a second stage weighs it beside the cosine. None if it learns no classes.
+        apart: for some queries and base rows of each, ``int64 [queries, count]``: a number from 0 to 1, larger if the
+            way takes both to be of different classes. A second stage adds it to the cosine. None if the way learns no
+            classes.
         codes: of the queries and the base, and their bits; None if they are no codes.
-        by: what a query is to the search: itself, or of a network or coder the real ``outputs`` whose signs are its
-            code.
+        by: the form of a query: ``itself``, or a network's or coder's real ``outputs``, whose signs are its code.
     """
 
     scores: Callable[[Rows], Scores]

@@ -1,4 +1,4 @@
-"""A trial: fit a way, ask it questions, and measure each answer; what is done is kept, and not done again."""
+"""A trial: fit a way, ask it questions, and measure each answer. Finished trials are kept, not repeated."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from lbhash.utils.parallel import read_run, run_missing, write_run
 
 @dataclass(frozen=True)
 class Measured(Way):
-    """What a way answered to a question.
+    """A way's answer to a question.
 
     Attributes:
         question: its name.
@@ -76,11 +76,11 @@ def run_trials(
     *,
     progress: bool = False,
 ) -> dict[str, list[Measured]]:
-    """Run trials, and return what each measured, by its name.
+    """Run trials, and return the measurements of each by its name.
 
     Args:
         trials: by their names.
-        folder: keeps a file of each as it comes; those that it has are not run again.
+        folder: gets a file of each finished trial; trials that have a file are not run again.
         workers: processes that run at the same time, with a thread each.
         progress: show a bar on standard error.
     """
@@ -90,9 +90,9 @@ def run_trials(
 
 
 def kept_folder(out: Path, about: Mapping[str, Any], what: str) -> Path:
-    """Return the folder ``out/runs`` of what is kept; raise ``ValueError`` if that is of another ``what``.
+    """Return the folder ``out/runs`` of kept trials; raise ``ValueError`` if it belongs to another ``what``.
 
-    ``about`` tells one from others, and stands in the folder's ``about.json``.
+    ``about`` identifies the trials; the folder's ``about.json`` holds it.
     """
     check_folder(out, "out")
     folder, file = out / "runs", out / "runs" / "about.json"
@@ -109,7 +109,7 @@ def kept_folder(out: Path, about: Mapping[str, Any], what: str) -> Path:
 
 
 def execute(trial: Trial) -> list[dict[str, Any]]:
-    """Run a trial, and return what it measured as JSON holds it."""
+    """Run a trial, and return its measurements as JSON holds them."""
     return [_to_json(one) for one in trial.run()]
 
 

@@ -73,7 +73,7 @@ def embeddings(_: EmbeddingSplit) -> Iterator[Store]:
 
 
 def signs(train: EmbeddingSplit) -> Iterator[Store]:
-    """Yield a bit for each number of the embeddings. Queries are real numbers, as those of codes are."""
+    """Yield a bit for each number of the embeddings. Queries are real-valued, as for codes."""
     take, began = "whether each number is above its median", time.perf_counter()
     median = np.median(unit_rows(train.take(slice(None))), axis=0)
     fitted = time.perf_counter() - began
@@ -89,9 +89,10 @@ def signs(train: EmbeddingSplit) -> Iterator[Store]:
 
 
 def network(train: EmbeddingSplit, bits: int, seed: int, epochs: int) -> Iterator[Store]:
-    """Yield the default of rows with labels: its bits alone, joined as it is, and for classes that come later.
+    """Yield three variants of the default for rows with labels: bits only, the joined head, ``unseen=0.5``.
 
-    The network is the same, so that it is trained once; the seconds of each are those that it alone would take.
+    They share one network, which is trained once; the seconds of each are those that it alone would take. With several
+    labels a row, there is no ``unseen=0.5``.
     """
     from lbhash.models.hash_model import HashModel
     from lbhash.training.fit import join
@@ -115,7 +116,7 @@ def network(train: EmbeddingSplit, bits: int, seed: int, epochs: int) -> Iterato
 
 
 def hashed(train: EmbeddingSplit, hasher: Hasher, **more: Any) -> Iterator[Store]:
-    """Yield the codes of a hasher that is fitted now; what else is given goes to ``codes``."""
+    """Fit a hasher and yield its codes; ``more`` goes to ``codes``."""
     from lbhash.training.coders import learns_classes
 
     take = f"lbhash train DATA --bits {hasher.bits} --method {hasher.method}"
@@ -127,7 +128,7 @@ def hashed(train: EmbeddingSplit, hasher: Hasher, **more: Any) -> Iterator[Store
 
 
 def codes(name: str, bits: int, take: str, model: Encoder, fitted: float, *, by: Sequence[str] = ("outputs",)) -> Store:
-    """Return what stores the codes of a model, which took so many seconds.
+    """Return a function that stores the codes of a model, whose fit took ``fitted`` seconds.
 
     Queries are their real ``outputs``, or their own codes if ``by`` names ``"itself"``.
     """

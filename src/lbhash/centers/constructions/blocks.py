@@ -1,7 +1,7 @@
 """Codes side by side: lengths and distances add, and there are as many words as the smallest code has.
 
-To find the blocks that, side by side, reach the largest distance for a length is a knapsack problem, solved by dynamic
-programming over the length. A sum that is a little too long serves too: dropping a bit costs at most one of distance.
+Finding the blocks that reach the largest distance for a length is a knapsack problem, solved by dynamic programming
+over the length. A sum that is slightly too long serves too: dropping a bit costs at most one of distance.
 
 Source: MacWilliams and Sloane (1977), section 2.3 (Levenshtein's construction) and section 1.9 (puncturing).
 """

@@ -21,10 +21,10 @@ from lbhash.centers.distance import Centers
 def hadamard_centers(classes: int, bits: int, seed: int = 0) -> Centers:
     """Return rows of H, and of -H for more classes than H has rows; n is the smallest power of two >= ``bits``.
 
-    For ``bits`` = n they are CSQ's: the rows in their order, then their negatives. Only two classes differ, which get a
-    row and its negative, twice as far apart. For other lengths, where CSQ takes random words, n - ``bits`` columns are
-    dropped, which costs at most as much distance, and the rows are chosen farthest-first. More than 2n classes are
-    filled up with random words far from those present; only these depend on the seed.
+    For ``bits`` = n they are CSQ's: the rows in their order, then their negatives. Two classes are an exception: they
+    get a row and its negative, twice as far apart. For other lengths, where CSQ takes random words, n - ``bits``
+    columns are dropped, which costs at most as much distance, and the rows are chosen farthest-first. More than 2n
+    classes are filled up with random words far from those present; only these depend on the seed.
 
     The first column of H is constant, so CSQ's words waste a bit. Any two rows are n / 2 apart with either sign, so
     other signs would balance the bits at the same distance. Here they stay CSQ's, to compare with; "levenshtein" and

@@ -42,9 +42,9 @@ def span(generator: Generator) -> PackedCodes:
 def choose_by_weight(weights: Weights, bits: int, count: int) -> tuple[Weights, tuple[int, int]]:
     """Choose ``count`` words of a linear code, or fewer, by the weights of all its words as in ``span``.
 
-    Of several choices, the one with the largest minimum distance is taken, and among equals the one with the fewest
-    opposite pairs: farthest-first, negatives last; farthest-first; and the first words that are that far from all
-    before them. Of a code that is too large to search, the first words are taken.
+    Three choices are tried: farthest-first with negatives last; farthest-first; and the first words that are as far
+    from all words before them. The largest minimum distance wins, then the fewest opposite pairs. If a code is too
+    large to search, its first words are taken.
 
     Returns:
         The positions of the words; their minimum distance, and minus the number of opposite pairs.

@@ -1,4 +1,4 @@
-"""``lbhash compare``: what one's own data could be stored as, and what to take."""
+"""``lbhash compare``: the ways to store your data, and which to take."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ def compare(
     data: Data,
     bits: Annotated[list[str] | None, several("Lengths of the codes; 16,32,64,128 if not given.")] = None,
     out: Annotated[
-        Path | None, typer.Option(help="Folder of the results; a comparison that was interrupted goes on there.")
+        Path | None, typer.Option(help="Folder of the results; an interrupted comparison resumes there.")
     ] = None,
     count: Annotated[
-        float | None, typer.Option(help="How many rows there will be, such as 10e6; those of DATA if not given.")
+        float | None, typer.Option(help="The expected number of rows, such as 10e6; that of DATA if not given.")
     ] = None,
     metadata: Annotated[
         list[str] | None,
-        several("Columns of DATA, one table, that will go with the rows, such as price,title: their memory is told."),
+        several("Columns of DATA, one table, to store with the rows, such as price,title: prints their memory."),
     ] = None,
     epochs: Annotated[int, typer.Option(help="Epochs of each network.")] = 30,
     seed: Annotated[int, typer.Option(help="Seed of everything.")] = 0,
     as_json: Json = False,
     **source: Any,
 ) -> None:
-    """Compare codes of your data with what you could store instead, and say what to take."""
+    """Compare codes of your data with the alternatives, and recommend one."""
     from lbhash.cli.tables import print_table
     from lbhash.comparison.result import amount
     from lbhash.comparison.study import compare_dataset
@@ -60,6 +60,4 @@ def compare(
     if metadata:
         typer.echo(f"{', '.join(metadata)}: {beside:.0f} bytes a row, {amount(beside * found.count)} in memory")
     if out is not None:
-        typer.echo(
-            f"all {len(found.lines)} ways, and the page with what builds and searches those to take, are in {out}"
-        )
+        typer.echo(f"all {len(found.lines)} ways, and a page with the lines for the recommended ways, are in {out}")

@@ -25,9 +25,7 @@ from lbhash.cli.panels import MACHINE
 def encode(
     data: Data,
     model: Model,
-    out: Annotated[
-        str, typer.Option(help="The file of codes, .parquet or .npz; or a folder, which is written part by part.")
-    ],
+    out: Annotated[str, typer.Option(help="The file of codes, .parquet or .npz; or a folder of parts.")],
     split: Annotated[SplitName, choice("Which rows: all of one file, or those of a split.")] = "all",
     batch_size: Annotated[
         int | None,
@@ -37,7 +35,9 @@ def encode(
     ] = None,
     workers: Annotated[
         int | None,
-        typer.Option(help="Folders only: processes that decode images; if not given, the cores less one, none on two."),
+        typer.Option(
+            help="Folders only: processes that decode images; if not given, one less than the cores, or none on two."
+        ),
     ] = None,
     precision: Annotated[
         Literal["32", "bf16"] | None,
@@ -56,8 +56,8 @@ def encode(
 ) -> None:
     """Encode embeddings, or images, into packed codes.
 
-    A folder takes any number of rows, images too, in the same memory.
-    The same command again goes on where it stopped.
+    A folder takes any number of rows or images in the same memory.
+    Repeat an interrupted command to resume it.
     """
     from lbhash.pipeline.encode import encode as run
     from lbhash.pipeline.encoding.job import EncodingJob

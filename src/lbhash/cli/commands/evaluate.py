@@ -49,34 +49,32 @@ def evaluate(
     neighbors: Annotated[
         list[Path] | None,
         typer.Option(
-            help="A file of the embeddings that were encoded, for codes without labels: evaluate what they keep of "
-            "the nearest neighbors by cosine, --rank of them. Twice, for queries and base from a file each.",
+            help="For codes without labels, a file of their embeddings: measure how many of the --rank nearest "
+            "neighbors by cosine the codes keep. Give it twice if queries and base have a file each.",
             **_NEIGHBORS,
         ),
     ] = None,
     rerank: Annotated[
         list[str] | None,
-        several("Numbers of nearest codes that are ranked again by cosine, such as 50,100,200.", **_NEIGHBORS),
+        several("Numbers of nearest codes to rank again by cosine, such as 50,100,200.", **_NEIGHBORS),
     ] = None,
     protocol: Annotated[
         Literal["unseen"] | None,
-        choice("Evaluate methods and no codes: train them on some of the classes of --data, ask about all.", **_UNSEEN),
+        choice("Evaluate methods, not codes: train them on some classes of --data, and test them on all.", **_UNSEEN),
     ] = None,
     data: Annotated[str | None, data_option("Embeddings with labels, as 'lbhash train' takes them.", **_UNSEEN)] = None,
     method: Annotated[
         list[str] | None,
-        several("Methods to train, such as csq,itq; by default the one of train, and itq.", **_UNSEEN),
+        several("Methods to train, such as csq,itq; by default that of 'lbhash train', and itq.", **_UNSEEN),
     ] = None,
-    draws: Annotated[int, typer.Option(help="How often classes are drawn and methods trained anew.", **_UNSEEN)] = 3,
-    share: Annotated[
-        float, typer.Option(help="The share of the classes that is left out of the training.", **_UNSEEN)
-    ] = 0.5,
+    draws: Annotated[int, typer.Option(help="How often to draw classes and train the methods.", **_UNSEEN)] = 3,
+    share: Annotated[float, typer.Option(help="The share of the classes to leave out of training.", **_UNSEEN)] = 0.5,
     epochs: Annotated[int | None, typer.Option(help="Epochs of each training.", **_UNSEEN)] = None,
     head: Annotated[str | None, typer.Option(help="As for 'lbhash train'.", **_UNSEEN)] = None,
     unseen: Annotated[float | None, typer.Option(help="As for 'lbhash train'.", **_UNSEEN)] = None,
     as_json: Json = False,
 ) -> None:
-    """Say how good codes are: mAP with its range over ties, precision, recall, recognition."""
+    """Evaluate codes: mAP with its range over ties, precision, recall, recognition."""
     from lbhash.cli import tables
 
     if protocol:

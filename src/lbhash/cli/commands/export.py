@@ -16,8 +16,8 @@ def export(
     backbone: Annotated[
         str | None,
         typer.Option(
-            help="A vision model, a folder or Hub id, to export before the head; by default the model's own folder "
-            "'backbone', if it has one. Without a backbone, the file takes embeddings."
+            help="A vision model (folder or Hub id) to export with the head; by default the model's folder 'backbone', "
+            "if there is one. Without a backbone, the file takes embeddings."
         ),
     ] = None,
     opset: Annotated[int | None, typer.Option(help="Version of ONNX's operators; 18 by default.")] = None,

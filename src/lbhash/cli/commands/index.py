@@ -33,7 +33,7 @@ def chosen_codes(
     data: Annotated[
         str | None,
         data_option(
-            "What the model encodes, as in training: a file of embeddings or images, a folder, or a name.",
+            "Data to encode, as in training: a file of embeddings or images, a folder, or a name.",
             typer.Argument,
         ),
     ] = None,
@@ -42,17 +42,17 @@ def chosen_codes(
         SplitName | None, choice("Which rows of DATA: by default all, or base if the data have splits.")
     ] = None,
     codes: Annotated[
-        Path | None, typer.Option(help="Codes, .parquet, .npz, .npy or a folder, in the place of DATA and --model.")
+        Path | None, typer.Option(help="Codes (.parquet, .npz, .npy or a folder) instead of DATA and --model.")
     ] = None,
     id_column: Annotated[
         str | None,
         typer.Option(
-            help="The column with the ids, integers or texts; 'row', a row's number; or 'next', which counts on. By "
-            "default what the index was built with; of a new one the column id, else 'row'."
+            help="The column of ids (integers or texts), 'row' for row numbers, or 'next' to count on. By default the "
+            "index's own; for a new index the column id, else 'row'."
         ),
     ] = None,
 ) -> dict[str, Any]:
-    """Return the options that say which codes go into an index."""
+    """Return the options that choose the codes of an index."""
     return {"model": model, "data": data, "split": split, "codes": codes, "id_column": id_column}
 
 
@@ -61,15 +61,15 @@ def chosen_codes(
 @with_options(chosen_codes)
 def build(
     out: Annotated[str, typer.Option(help="The folder of the index, or milvus+URL; it must not hold an index yet.")],
-    kind: Annotated[Literal["flat", "ivf"], choice("flat is exact; ivf is quicker, and may miss some.")] = "flat",
+    kind: Annotated[Literal["flat", "ivf"], choice("flat is exact; ivf is quicker, and may miss some codes.")] = "flat",
     option: Annotated[
         list[str] | None, typer.Option(help="NAME=NUMBER, an option of the kind, such as nprobe=32.")
     ] = None,
     vectors: Annotated[
         Literal["outputs", "embeddings", "int8"] | None,
         choice(
-            "Store these with the codes, for 'lbhash search --rerank': two bytes a number; int8 is embeddings in one, "
-            "with a scale for each dimension.",
+            "Store vectors for 'lbhash search --rerank', two bytes a number; int8 stores embeddings in one byte a "
+            "number, with a scale for each dimension.",
             "--vectors",
         ),
     ] = None,
@@ -77,7 +77,7 @@ def build(
     as_json: Json = False,
     **options: Any,
 ) -> None:
-    """Build an index from a file of codes, or from what a model makes of a data set."""
+    """Build an index from a file of codes, or from a model and data."""
     from lbhash.pipeline import index as indexes
 
     options |= {"options": method_options(option or []), "vectors": vectors or "", "overwrite": overwrite}
@@ -144,7 +144,7 @@ def export(
     out: Annotated[Path, typer.Option(help="The file: .parquet, .sql (its name is the table's), .npz or .ndjson.")],
     to: Annotated[
         str,
-        typer.Option(metavar="FORMAT", help="Who loads it, such as pgvector; parquet is a file of codes."),
+        typer.Option(metavar="FORMAT", help="The program that loads it, such as pgvector; parquet is a file of codes."),
     ] = "parquet",
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the file OUT.")] = False,
     as_json: Json = False,
@@ -168,7 +168,7 @@ def _open(path: str, progress: bool = False) -> BaseIndex:
 
 
 def _print(index: BaseIndex, path: str, as_json: bool, line: str = "", **facts: Any) -> None:
-    """Print an index: these facts and its size, by a line, or if there is no line all that it says of itself."""
+    """Print these facts and the size of an index by a line; without a line, its ``info``."""
     facts |= {"codes": len(index), "generation": index.generation} if line else index.info()
     facts["index"] = path
     if as_json:

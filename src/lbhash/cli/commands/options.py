@@ -78,8 +78,7 @@ LabelColumn = Annotated[
 Labels = Annotated[
     str | None,
     typer.Option(
-        help="Labels in a file of their own: an .npy, or a table with a --label-column. By default NAME_labels.npy "
-        "beside NAME.npy."
+        help="A file of labels: an .npy, or a table with a --label-column. By default NAME_labels.npy beside NAME.npy."
     ),
 ]
 BaseFile = Annotated[str | None, typer.Option(help="A file of the base rows; DATA then holds the training rows.")]
@@ -114,7 +113,7 @@ def new_data(
     embedding_column: EmbeddingColumn = None,
     label_column: LabelColumn = None,
     protocol: Annotated[
-        str | None, typer.Option(help="How to split the rows; without it, the file's own flags do.")
+        str | None, typer.Option(help="How to split the rows; without it, by the file's flags.")
     ] = None,
     split_seed: Annotated[int, typer.Option(metavar="<int>", help="Seed of the split.", min=0)] = 0,
     backbone: Annotated[
@@ -126,7 +125,7 @@ def new_data(
     text_column: TextColumn = None,
     damaged: Damaged = "refuse",
 ) -> dict[str, Any]:
-    """Return the options that say what a new model learns from, as arguments of ``open_embedded``."""
+    """Return the options of a new model's data, as arguments of ``open_embedded``."""
     files: dict[str, Any] = {"base": base, "query": query, "labels": labels}
     files |= {"embedding_column": embedding_column, "label_column": label_column}
     files |= {"protocol": protocol, "split_seed": split_seed, "damaged": damaged}
@@ -145,14 +144,16 @@ def encoded_data(
     ] = None,
     metadata: Annotated[
         list[str] | None,
-        several("Columns of DATA, one table, that go with the codes, such as price,title; of images path, thumbnail."),
+        several(
+            "Columns of DATA, one table, to store with the codes, such as price,title; for images path, thumbnail."
+        ),
     ] = None,
     backbone: MovedBackbone = None,
     encoder: MovedEncoder = None,
     text_column: TextColumn = None,
     damaged: Damaged = "refuse",
 ) -> dict[str, Any]:
-    """Return the options that say what a trained model encodes, as arguments of ``EncodingJob``."""
+    """Return the options of the data to encode, as arguments of ``EncodingJob``."""
     files: dict[str, Any] = {"base": base, "query": query, "labels": labels, "metadata": tuple(metadata or ())}
     files |= {"embedding_column": embedding_column, "label_column": label_column}
     if damaged != "refuse":
@@ -180,7 +181,7 @@ def _image_options(backbone: str | None, damaged: Literal["refuse", "skip"]) -> 
 
 
 def with_options(group: Callable[..., dict[str, Any]]) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Give a command, which takes what ``group`` returns as ``**``, the options of ``group``."""
+    """Add the options of ``group`` to a command, which takes the result of ``group`` as ``**``."""
 
     def decorated(command: Callable[..., None]) -> Callable[..., None]:
         signature, more = (inspect.signature(function, eval_str=True) for function in (command, group))
@@ -199,7 +200,7 @@ def with_options(group: Callable[..., dict[str, Any]]) -> Callable[[Callable[...
 
 
 def with_settings(*without: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Give a command, which takes ``**settings``, an option for each training setting but those that are named."""
+    """Add an option for each training setting, except those named, to a command that takes ``**settings``."""
     hints = get_type_hints(Settings) | {"augment": bool}
     hints |= dict.fromkeys(("method", "backbone", "start"), str | None)
 
@@ -220,7 +221,7 @@ def with_settings(*without: str) -> Callable[[Callable[..., None]], Callable[...
 
 
 def integers(words: Sequence[str], name: str, example: str) -> list[int]:
-    """Return the integers of an option of several; ``ValueError`` with an example if one is none."""
+    """Return the integers of an option of several; ``ValueError`` with an example for any other value."""
     try:
         return [int(word) for word in words]
     except ValueError:
@@ -234,7 +235,7 @@ def print_json(value: dict[str, Any]) -> None:
 
 
 def method_options(given: list[str]) -> dict[str, Any] | None:
-    """Return the options of the method that NAME=VALUE say: a value is JSON or, where it is none, a string."""
+    """Return the options of the method, NAME=VALUE each: a value is JSON, or else a string."""
     found: dict[str, Any] = {}
     for one in given:
         name, separator, value = one.partition("=")

@@ -23,7 +23,7 @@ def reproduce(
         Path,
         typer.Option(help="Folder for NAME.md, .csv, .png and the trainings."),
     ] = Path("runs/reproduce"),
-    seeds: Annotated[int, typer.Option(help="How often to repeat what is random.")] = 5,
+    seeds: Annotated[int, typer.Option(help="How often to repeat random experiments.")] = 5,
     seed: Annotated[int, typer.Option(help="Seed of the first repetition; the others follow it.")] = 0,
     data: Annotated[
         list[str] | None,
@@ -41,7 +41,7 @@ def reproduce(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Make a table and a figure of the paper again, or all of them."""
+    """Repeat a table and a figure of the paper, or all of them."""
     from lbhash.reproduce import Settings, run_experiment
     from lbhash.reproduce.runs.sources import Source
 

@@ -40,23 +40,24 @@ def search(
     k: Annotated[
         int | None, typer.Option("-k", help="How many neighbors; 10 if not given.", show_default=False)
     ] = None,
-    radius: Annotated[int | None, typer.Option(help="All codes within this distance, in the place of -k.")] = None,
+    radius: Annotated[int | None, typer.Option(help="All codes within this distance, instead of -k.")] = None,
     where: Annotated[
         list[str] | None,
         typer.Option(help="Only codes like 'label = 3', '20 <= price < 50', 'color in (red, blue)' or 'size is null'."),
     ] = None,
     rerank: Annotated[
         Literal["outputs", "embeddings"] | None,
-        choice("Rank candidates again, by vectors that 'index build --vectors' stored."),
+        choice("Rank candidates again, by the vectors of 'index build --vectors'."),
     ] = None,
     candidates: Annotated[
-        int | None, typer.Option(help="How many to rank again; 100 if not given.", show_default=False)
+        int | None, typer.Option(help="How many candidates to rank again; 100 if not given.", show_default=False)
     ] = None,
     hamming: Annotated[
         bool, typer.Option("--hamming", help="Rank by the bits that differ, not by the real outputs of the queries.")
     ] = False,
     out: Annotated[
-        Path | None, typer.Option(help="Write the neighbors as .parquet or .csv, where a formula gets an apostrophe.")
+        Path | None,
+        typer.Option(help="Write the neighbors as .parquet or .csv (formulas in a .csv get an apostrophe)."),
     ] = None,
     as_json: Json = False,
 ) -> None:

@@ -34,10 +34,10 @@ def serve(
         bool, typer.Option("--writable", help="Let requests add codes to the index and remove them.")
     ] = False,
     json_log: Annotated[
-        bool, typer.Option("--json-log", help="Write the log as JSON lines, with one for every request.")
+        bool, typer.Option("--json-log", help="Write the log as JSON lines, one for each request.")
     ] = False,
     ssl_certfile: Annotated[Path | None, typer.Option(help="A certificate (PEM), to serve by HTTPS.")] = None,
-    ssl_keyfile: Annotated[Path | None, typer.Option(help="Its key, if it is in a file of its own.")] = None,
+    ssl_keyfile: Annotated[Path | None, typer.Option(help="The certificate's key, if it is in another file.")] = None,
 ) -> None:
     """Search over HTTP, with a web page.
 

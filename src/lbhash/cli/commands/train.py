@@ -31,18 +31,18 @@ def train(
     data: Data,
     out: Annotated[Path, typer.Option(help="Folder of the model; it must not hold one yet.")],
     freeze: Annotated[
-        bool, typer.Option("--freeze", help="Leave the backbone as it is: embed once, train the head alone.")
+        bool, typer.Option("--freeze", help="Keep the backbone's weights: embed once, train only the head.")
     ] = False,
     guidance_weight: Annotated[
         str | None,
-        typer.Option(help="Weight of the pull: a number (the paper's is 1), or 'balanced' for the method's own."),
+        typer.Option(help="Weight of the pull: a number (the paper's is 1), or 'balanced' for the method's weight."),
     ] = None,
     option: MethodOptions = None,
     top_k: TopK = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on from OUT's checkpoint.")] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Resume from OUT's checkpoint.")] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the model in OUT.")] = False,
     no_baselines: Annotated[
-        bool, typer.Option("--no-baselines", help="Do not measure what else could be stored of a row.")
+        bool, typer.Option("--no-baselines", help="Do not measure the alternatives to codes.")
     ] = False,
     as_json: Json = False,
     **options: Any,
@@ -98,7 +98,7 @@ def train(
 
 
 def guidance_options(weight: str | None) -> dict[str, float | str] | None:
-    """Return the options of the pull; raise ``ValueError`` for a weight that is none."""
+    """Return the options of the pull; raise ``ValueError`` for any other weight."""
     from lbhash.losses.pulls import BALANCED
 
     if weight is None:

@@ -31,7 +31,9 @@ def tune(
     data: Data,
     out: Annotated[
         Path,
-        typer.Option(help="Folder of the trials, the best settings and their model; a search goes on there."),
+        typer.Option(
+            help="Folder of the trials, the best settings and their model; an interrupted search resumes there."
+        ),
     ],
     method: Annotated[str, typer.Option(help="The host method (see 'lbhash methods').")] = "csq",
     pull: Annotated[Pull | None, choice("As for 'lbhash train'.")] = None,
@@ -46,9 +48,11 @@ def tune(
     held_out: Annotated[float, typer.Option(help="Share of each class's training rows used for validation.")] = 0.2,
     epochs: Annotated[int, typer.Option(help="Passes over the training rows.")] = 30,
     recipe: Annotated[Recipe | None, choice("Settings that are not searched: as for 'lbhash train'.")] = None,
-    prune: Annotated[bool, typer.Option(help="End a trial that is below the median of the trials before.")] = True,
+    prune: Annotated[bool, typer.Option(help="End a trial that is below the median of earlier trials.")] = True,
     seed: Annotated[int, typer.Option(help="Seed of the search: the same seed gives the same trials.")] = 0,
-    space: Annotated[Path | None, typer.Option(help="A JSON file of what to search instead of the default.")] = None,
+    space: Annotated[
+        Path | None, typer.Option(help="A JSON file of the space to search, instead of the default.")
+    ] = None,
     device: Annotated[str, typer.Option(help="auto, cpu, gpu …")] = "auto",
     as_json: Json = False,
     **source: Any,

@@ -20,9 +20,9 @@ def average_precision(
 ) -> Floats:
     """Return the average precision of each query over the first R = ``top_k`` places of its ranking, AP@R.
 
-    ``AP@R = (1/Z) * sum over the ranks i <= R of relevant codes of (relevant codes up to i) / i``. Z is the number of
-    relevant codes among the first R for "retrieved" (AP is 0 if there are none), which is what the evaluation code
-    of HashNet and of DeepHash-pytorch (``CalcTopMap``) computes; or min(R, all relevant codes) for "all".
+    ``AP@R = (1/Z) * sum over the ranks i <= R of relevant codes of (relevant codes up to i) / i``. For "retrieved", Z
+    is the number of relevant codes among the first R (AP is 0 if there are none), as in the evaluation code of HashNet
+    and of DeepHash-pytorch (``CalcTopMap``). For "all", Z is min(R, all relevant codes).
 
     With ties, take a group of n tied codes, r of them relevant, after N codes of which R0 are relevant. In a random
     order its k-th place holds a relevant code with probability r/n, and then (k-1)(r-1)/(n-1) relevant ones of the
@@ -34,8 +34,8 @@ def average_precision(
     each x is weighted on its own. (McSherry and Najork, "Computing Information Retrieval Performance Measures
     Efficiently in the Presence of Tied Scores", ECIR 2008, give the case without a cut.)
 
-    ``ties`` may also ask for the "best" or "worst" value that an order of tied codes gives. The result is from 0 to 1,
-    and NaN for a query to which no base code is relevant.
+    ``ties`` may also be "best" or "worst", the extremes over the orders of tied codes. The result is from 0 to 1, and
+    NaN for a query to which no base code is relevant.
 
     >>> from lbhash.evaluation.ranking.histogram import RankHistogram
     >>> from lbhash import pack

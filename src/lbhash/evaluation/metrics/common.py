@@ -1,4 +1,4 @@
-"""What the metrics share: named choices, the check of a rank, means over queries."""
+"""Shared by the metrics: named choices, the check of a rank, means over queries."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def mean_over_queries(values: Floats, empty: Empty = "skip") -> float:
 
 
 def check_rank(ranking: Ranking, rank: int | None, name: str = "k") -> int:
-    """Return a rank, by default the last; raise ``TypeError`` or ``ValueError`` unless it is one of the base."""
+    """Return a rank, by default the last; raise ``TypeError`` or ``ValueError`` unless the base has it."""
     check_filled(range(ranking.base), "hist", "query and one base code")
     return ranking.base if rank is None else check_int(rank, name, 1, ranking.base, "the size of the base")
 

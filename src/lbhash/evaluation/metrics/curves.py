@@ -56,7 +56,7 @@ def curve_ranks(base: int) -> npt.NDArray[np.int64]:
 
 
 def mean_curve(at: npt.NDArray[np.int64], precision: Floats, recall: Floats, empty: Empty = "skip") -> Curve:
-    """Return the mean of queries' curves, ``[queries, points]``; NaN in recall marks one without a relevant code."""
+    """Return the mean of queries' curves, ``[queries, points]``; a NaN recall marks no relevant code."""
     empty = check_choice(empty, "empty", EMPTY)
     none = np.asarray(np.isnan(recall).any(axis=1))
     both = np.stack([precision, recall])

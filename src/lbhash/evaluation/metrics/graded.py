@@ -1,8 +1,8 @@
 """Metrics for grades of relevance: how many labels a base code shares with the query, not only whether it does.
 
-Their sums are linear in the gains of the codes at each rank, so their expectation over random orders of tied codes is
-that of a list in which every code of a group has the group's mean gain. WAP is not, and has a formula of its own.
-Where codes are relevant or not, ACG is precision and WAP is average precision.
+NDCG and ACG are linear in the gains at each rank. So their expectation over random orders of tied codes is the value of
+a list in which every code has its group's mean gain. WAP is not linear, and has its own formula. If codes are only
+relevant or irrelevant, ACG is precision and WAP is average precision.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ _BLOCK = 1 << 18  # ranks whose discounts are in memory at a time
 def ndcg_at(hist: Ranking, k: int | None = None, gain: Gain = "exponential") -> Floats:
     """Return the normalized discounted cumulative gain of the first k places, NDCG@k, expected.
 
-    ``DCG@k = sum over the ranks i <= k of gain(grade_i) / log2(i + 1)``, over that of the base in descending order of
-    grade. The gain is ``2^grade - 1`` for "exponential" (Burges et al., "Learning to rank using gradient descent",
-    ICML 2005; the papers on multi-label hashing since Zhao et al., CVPR 2015), or the grade itself for "linear"
-    (Järvelin and Kekäläinen, "Cumulated gain-based evaluation of IR techniques", TOIS 2002). NDCG is from 0 to 1, and
-    NaN for a query to which no base code is relevant.
+    ``DCG@k = sum over the ranks i <= k of gain(grade_i) / log2(i + 1)``, divided by the DCG@k of the base in descending
+    order of grade. The gain is ``2^grade - 1`` for "exponential" (Burges et al., "Learning to rank using gradient
+    descent", ICML 2005; the papers on multi-label hashing since Zhao et al., CVPR 2015), or the grade itself for
+    "linear" (Järvelin and Kekäläinen, "Cumulated gain-based evaluation of IR techniques", TOIS 2002). NDCG is from 0 to
+    1, and NaN for a query to which no base code is relevant.
     """
     k = check_rank(hist, k)
     gain = check_choice(gain, "gain", get_args(Gain))

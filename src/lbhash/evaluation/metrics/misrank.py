@@ -1,4 +1,4 @@
-"""The paper's mis-rank, and the lowest average precision that it leaves possible.
+"""The paper's mis-rank, and the lowest average precision that it permits.
 
 The mis-rank m of a relevant base code is the number of irrelevant ones ranked before it. At rank i its precision is
 (i - m) / i, so average precision over a whole list is the mean of ``(i - m) / i`` over the ranks of relevant codes.
@@ -34,7 +34,7 @@ def mean_misrank(hist: Ranking) -> Floats:
 def largest_misrank(hist: Ranking) -> npt.NDArray[np.int64]:
     """Return the largest mis-rank of a query's relevant base codes in the worst order of ties, ``int64 [queries]``.
 
-    That is how many irrelevant codes lie within the distance of its farthest relevant one; 0 if none is relevant.
+    It is the number of irrelevant codes within the distance of the farthest relevant code; 0 if none is relevant.
     """
     relevant = hist.relevant
     wrong = np.cumsum(hist.total - relevant, axis=1)
@@ -52,8 +52,8 @@ def lowest_average_precision(relevant: npt.ArrayLike, misrank: npt.ArrayLike, he
 
     The paper's appendix has the sum ``min d(q, fp) - 1 + sum over i = min d(q, fp) ... K of i / (max d(q, tp) - min
     d(q, fp) + i)``. That is the same if d counts places in the list: the first irrelevant code fp is at place f + 1,
-    and the first relevant code behind the irrelevant ones, tp, at place f + 1 + m. It is printed without the division
-    by K: for m = 0 it would be K and not 1. Hamming distances are no places, as many codes share one.
+    and the first relevant code behind the irrelevant ones, tp, at place f + 1 + m. It lacks the division by K: for m =
+    0 it is K, not 1. Hamming distances are not places, as many codes share one distance.
 
     Args:
         relevant: K.
@@ -78,8 +78,8 @@ def lowest_average_precision(relevant: npt.ArrayLike, misrank: npt.ArrayLike, he
 def average_precision_floor(hist: Ranking) -> Floats:
     """Return the value that each query's AP over the whole base cannot fall below.
 
-    It follows from its largest mis-rank, and from the number of relevant codes that are nearer than any irrelevant one.
-    The AP in the worst order of ties is at least that. It is NaN for a query to which no base code is relevant.
+    It follows from the query's largest mis-rank, and from the number of relevant codes nearer than any irrelevant code.
+    The AP in the worst order of ties is at least this value. It is NaN for a query to which no base code is relevant.
     """
     relevant = hist.relevant
     wrong = np.cumsum(hist.total - relevant, axis=1)

@@ -1,6 +1,6 @@
 """Precision, recall and F1: of the first k places of a ranking, and of a look-up within a Hamming radius.
 
-Those of the first k places are expected over random orders of tied codes; to a look-up ties make no difference.
+Figures of the first k places are expectations over random orders of tied codes. Ties do not affect a look-up.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def recall_at(hist: Ranking, k: int) -> Floats:
 def f1_at(hist: Ranking, k: int) -> Floats:
     """Return F1 of the first k places, the harmonic mean of precision x/k and recall x/r: ``2x / (k + r)``.
 
-    It is linear in x, the relevant codes found, so its expectation is that of x put into it. It is NaN for a query to
+    F1 is linear in x, the relevant codes found, so its expectation is F1 at the expected x. It is NaN for a query to
     which no base code is relevant.
     """
     every = all_relevant(hist)

@@ -257,7 +257,7 @@ def check_lengths(codes: PackedCodes, labels: Any, which: str) -> None:
 
 
 def check_grades(grades: npt.ArrayLike, queries: int, base: int) -> npt.NDArray[np.uint16]:
-    """Return the result of a relevance function as ``uint16 [queries, base]``; raise unless it is what it may be."""
+    """Return the result of a relevance function as ``uint16 [queries, base]``; raise an error for anything else."""
     array = as_array(grades, "relevance")
     if array.dtype.kind not in "biu" or array.shape != (queries, base):
         shape = f"{array.dtype} {list(array.shape)}"

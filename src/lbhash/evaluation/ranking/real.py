@@ -15,7 +15,7 @@ from lbhash.utils.labels import Numbers, shared_labels
 
 
 class Distinct(NamedTuple):
-    """A base whose rows of one code and one label, of which trained codes have many, are looked at once."""
+    """A base in which rows of equal code and label, frequent after training, are compared once."""
 
     codes: PackedCodes
     labels: Numbers
@@ -24,7 +24,7 @@ class Distinct(NamedTuple):
 
 
 def distinct_rows(parts: Sequence[tuple[PackedCodes, Numbers]]) -> Distinct:
-    """Return the distinct rows of a base in parts, of which codes and labels are checked."""
+    """Return the distinct rows of a base in parts, whose codes and labels are checked."""
     codes, labels = (np.concatenate([np.asarray(part[one]) for part in parts]) for one in (0, 1))
     both = np.hstack([codes, np.ascontiguousarray(labels.reshape(len(labels), -1)).view(np.uint8)])
     _, first, sizes = np.unique(both, axis=0, return_index=True, return_counts=True)

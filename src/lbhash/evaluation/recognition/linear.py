@@ -1,4 +1,4 @@
-"""Recognition by a linear classifier: one that is fitted to codes, or the method's own."""
+"""Recognition by a linear classifier: fitted to codes, or the method's."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def linear_probe_predict(
 
 
 def classifier_predict(codes: npt.ArrayLike, weights: npt.ArrayLike) -> npt.NDArray[np.int64]:
-    """Predict the class of each code by a method's own classifier: the argmax of W b, of equal scores the lowest class.
+    """Predict the class of each code by a method's classifier: the argmax of W b; of equal scores, the lowest class.
 
     GreedyHash and DSDH learn one beside the codes, and a model folder holds it (``HashModel.classifier.weight``). The
     codes are packed, and W is ``float [classes, bits]``.

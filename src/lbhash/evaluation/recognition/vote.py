@@ -33,13 +33,13 @@ def knn_predict(
     *,
     query_outputs: npt.ArrayLike | None = None,
 ) -> npt.NDArray[Any]:
-    """Predict the class of each query: that with most votes among the k nearest base codes.
+    """Predict the class of each query: the class with most votes among the k nearest base codes.
 
-    These are the nearest in Hamming distance, or by the real outputs of the queries, ``[n, bits]``, if given.
+    They are the nearest by Hamming distance, or by the real outputs of the queries, ``[n, bits]``, if given.
 
-    If the codes at the k-th distance are more than the places left, each of them counts as ``places / codes`` of a
-    vote: its average if as many were sampled at random. Of classes with equal votes the lowest wins. Votes are counted
-    in integers, so equal is equal. Codes are packed, ``uint8 [n, bytes]``, and each has one label.
+    If more codes lie at the k-th distance than places are left, each counts ``places / codes`` of a vote: its average
+    over random samples. Among classes with equal votes the lowest wins. Votes are counted in integers, so equal is
+    equal. Codes are packed, ``uint8 [n, bytes]``, and each has one label.
 
     >>> from lbhash.codes import pack
     >>> knn_predict(pack([[1, 1, 1]]), pack([[1, 1, -1], [1, 1, 1], [-1, -1, -1]]), [5, 5, 2], k=3).tolist()
