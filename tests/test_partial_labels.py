@@ -20,7 +20,7 @@ from lbhash.hasher import fit_split
 from lbhash.losses import Objective
 from lbhash.training.class_posterior import GUESSING
 from lbhash.training.coders.sne import neighbor_loss
-from lbhash.training.partial import WEIGHT, WithNeighbors, with_guesses
+from lbhash.training.partial import WEIGHT, WithNeighbors, trained_rows
 from lbhash.training.settings import grouped
 from lbhash.tuning.tuner import search
 from lbhash.utils.labels import UNLABELED, Labels, has_label, read_labels
@@ -127,7 +127,7 @@ def test_a_split_without_any_label_among_others(blobs, write_parquet, tmp_path):
 
 def test_guesses_are_those_of_a_logistic_regression(blobs, some):
     split = EmbeddingSplit(blobs.x, np.arange(160), some)
-    found = with_guesses(split, 4)
+    found = trained_rows(split, 4)
     known = has_label(some)
     np.testing.assert_array_equal(found.labels[known], some[known])
     np.testing.assert_array_equal(found.rows, split.rows)
@@ -168,6 +168,23 @@ def test_fit_takes_missing_labels_of_every_kind(blobs, some, method):
     assert 0 < fitted.score(blobs.query_x, blobs.query_y) <= 1
 
 
+@pytest.mark.parametrize("head", [None, "joined"])
+def test_the_joined_head_works_beside_missing_labels(blobs, some, head):
+    split = EmbeddingSplit(blobs.x, np.arange(160), some)
+    model = fit_split(Hasher(**grouped(**SMALL, head=head)), split, 4).model_
+    alone = fit_split(Hasher(**grouped(**SMALL, head=head)), split.labeled(), 4).model_
+    assert model.metadata["posterior"] == alone.metadata["posterior"]  # it learns from rows with labels alone
+
+
+def test_where_most_rows_have_a_label_the_others_are_left_out(blobs):
+    labels = np.where(np.arange(160) % 4 == 0, UNLABELED, blobs.y)
+    split = EmbeddingSplit(blobs.x, np.arange(160), labels)
+    found, alone = (fit_split(Hasher(**grouped(**SMALL, seed=1)), rows, 4) for rows in (split, split.labeled()))
+    np.testing.assert_array_equal(found.outputs(blobs.query_x), alone.outputs(blobs.query_x))
+    assert len(found.train_codes_) == 160
+    np.testing.assert_array_equal(found.train_labels_, labels)
+
+
 def test_a_stopped_run_resumes_bit_for_bit(blobs, some, tmp_path):
     split = EmbeddingSplit(blobs.x, np.arange(160), some)
     settings = {**SMALL, "monitor": "ratio", "batch_size": 16}
@@ -191,9 +208,6 @@ def test_what_is_refused(blobs, some):
         (
             lambda: fit_split(Hasher(bits=8, method="ridge"), split, 4)
         ): f"{said}, which only a host method that is fitted",
-        (
-            lambda: fit_split(Hasher(**grouped(**SMALL, head="joined")), split, 4)
-        ): "head is 'joined', whose class posterior needs",
         (lambda: search(Hasher(**grouped(**SMALL)), split, 4)): f"{said}, which a search needs; leave them out",
     }.items():
         with pytest.raises(ValueError, match=f"^{line}"):
@@ -223,6 +237,13 @@ def test_a_method_without_labels_guesses_none(succeed, file, tmp_path):
     _, errors = succeed("train", file, "--out", tmp_path / "model", "--bits", 8, "--method", "itq")
     assert "guessed" not in errors
     assert "1 of 40 query rows have no label: they are not evaluated" in errors
+
+
+def test_train_says_what_it_does_with_missing_labels(succeed, blobs, write_parquet, tmp_path):
+    labels = pa.array(blobs.y, mask=np.arange(160) % 4 == 0)
+    file = write_parquet(tmp_path / "most.parquet", blobs.x, label=labels)
+    _, errors = succeed("train", file, "--out", tmp_path / "model", "--bits", 8, "--epochs", 1, "--hidden", 0)
+    assert "train rows have no label: they are left out of the training" in errors
 
 
 def test_train_encode_evaluate_and_index(succeed, json_of, file, tmp_path):

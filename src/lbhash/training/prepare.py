@@ -23,7 +23,7 @@ from lbhash.training.defaults import completed, full_name
 from lbhash.training.distributed import is_main_process
 from lbhash.training.epoch_metrics import check_validation
 from lbhash.training.hardware import cpu_settings, draw_from
-from lbhash.training.partial import WithNeighbors, trained_rows
+from lbhash.training.partial import WithNeighbors, few_labels, trained_rows
 from lbhash.training.settings import Settings, arguments
 from lbhash.utils.labels import check_numbers, has_label
 from lbhash.utils.serialization import plain
@@ -79,7 +79,9 @@ def prepare(
     Raises:
         TypeError, ValueError: a setting is not as it must be, or the labels do not fit the rows.
     """
-    given = completed(settings.checked(), len(split), images=backbone is not None)
+    partly = check_partly(split)
+    rows = len(split) if not partly or few_labels(split) else len(split.labeled())
+    given = completed(settings.checked(), rows, images=backbone is not None)
     options, guidance = plain(given.options, "options"), plain(given.guidance, "guidance")
     given = replace(given, options=options, guidance=guidance)
     assert given.pull is not None
@@ -87,7 +89,6 @@ def prepare(
     # What can be wrong is found before the confusion, which takes longest.
     check_method(given.method, given.pull, guidance=guidance, options=options)
     start = _start(given, split)
-    partly = check_partly(split)
     checked = labeled(split.labeled(), classes)
     split = split if partly else checked
     fitted, validation = split, None
