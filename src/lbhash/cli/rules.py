@@ -89,6 +89,10 @@ RULES: dict[str, tuple[Rule, ...]] = {
     ),
     "index build": _CODES,
     "index add": _CODES,
+    "export": (
+        Rule("encoder", "takes only", "as_json", "its folder gets the file"),
+        Rule("encoder", "or", "model out", "an export takes a model, or an encoder of texts"),
+    ),
     "prepare": (
         Rule("images", "needs", "kind=nuswide kind=lists", "it is the folder of paths in lists"),
         Rule("class_list", "needs", "kind=imagenet", "it lists classes of ImageNet"),

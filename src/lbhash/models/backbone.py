@@ -273,10 +273,17 @@ def _without_notes(config: dict[str, Any]) -> dict[str, Any]:
 @contextmanager
 def loading(kind: str, name: str) -> Iterator[None]:
     """Turn what libraries raise while they load a model, without a word, into a ``ValueError`` of one line."""
+    with unloadable(kind, name), quiet():
+        yield
+
+
+@contextmanager
+def unloadable(kind: str, name: str) -> Iterator[None]:
+    """Turn what is raised where a model is loaded into a ``ValueError`` of one line."""
     from safetensors import SafetensorError
 
     what = "which" if Path(name).exists() else "which is no folder, and as a model of the Hub"
-    with refusing(f"{kind} is {name!r}, {what} could not be loaded", *_LOAD_ERRORS, SafetensorError), quiet():
+    with refusing(f"{kind} is {name!r}, {what} could not be loaded", *_LOAD_ERRORS, SafetensorError):
         yield
 
 

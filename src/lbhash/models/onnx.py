@@ -97,14 +97,11 @@ def export_model(
     if vision is not None:
         check_backbone(loaded, vision)
     network = CodeNetwork(HashModel.of(loaded), None if vision is None else vision.model).eval()
-    size = sum(tensor.numel() * tensor.element_size() for tensor in network.state_dict().values())
-    if size > MAX_BYTES:
-        found = f"the weights of model and backbone have {size:,} bytes"
-        raise ValueError(f"{found}; an ONNX file holds {MAX_BYTES:,} at most")
+    check_size(network, "the weights of model and backbone")
     batches = _embedding_batches(loaded) if vision is None else _image_batches(vision)
     with replacing(file) as temporary:  # first, so that a file that cannot be written fails at once
         proto = _exported(network, batches, opset)
-        _describe(proto, _metadata(loaded, vision))
+        describe(proto, _metadata(loaded, vision))
         temporary.write_bytes(proto.SerializeToString())
         compared = _compare(loaded, network, batches, temporary)
         size = temporary.stat().st_size
@@ -119,26 +116,44 @@ def export_model(
     }
 
 
+def check_size(network: nn.Module, what: str) -> None:
+    """Raise ``ValueError`` if a network's weights are too many for an ONNX file."""
+    size = sum(tensor.numel() * tensor.element_size() for tensor in network.state_dict().values())
+    if size > MAX_BYTES:
+        raise ValueError(f"{what} have {size:,} bytes; an ONNX file holds {MAX_BYTES:,} at most")
+
+
 def _exported(network: CodeNetwork, batches: list[Tensor], opset: int) -> Any:
     """Return the network as an ``onnx.ModelProto``."""
     free = {0: "n"}
     if len({batch.shape[1:] for batch in batches}) > 1:
         free |= {2: "height", 3: "width"}
     name = "embeddings" if network.backbone is None else "pixel_values"
+    what = "the model" if network.backbone is None else f"the backbone, a {type(network.backbone).__name__},"
+    sizes = " for images of any size, as its preprocessing leaves them" if len(free) > 1 else ""
+    fault = f"{what} could not be exported to ONNX{sizes}"
+    return as_proto(network, {name: batches[1]}, ["codes", "logits"], free, opset, fault)
+
+
+def as_proto(
+    network: nn.Module, inputs: dict[str, Tensor], outputs: list[str], free: dict[int, str], opset: int, fault: str
+) -> Any:
+    """Return a network as an ``onnx.ModelProto`` whose inputs, and outputs, have these names.
+
+    ``free`` names the axes of every input whose length is not fixed. Raises ``ValueError``, which begins with
+    ``fault``, if PyTorch cannot export it.
+    """
+    options: dict[str, Any] = {"input_names": [*inputs], "output_names": outputs, "dynamo": True, "verbose": False}
+    shapes: Any = tuple(dict(free) for _ in inputs)
+    if len(inputs) > 1:
+        shapes = (shapes,)  # of one argument, *inputs
     try:
         with _quiet():
-            names: dict[str, Any] = {
-                "input_names": [name],
-                "output_names": ["codes", "logits"],
-                "dynamic_shapes": (free,),
-            }
             program = torch.onnx.export(
-                network, (batches[1],), opset_version=opset, dynamo=True, verbose=False, **names
+                network, tuple(inputs.values()), opset_version=opset, dynamic_shapes=shapes, **options
             )
     except torch.onnx.OnnxExporterError as error:
-        what = "the model" if network.backbone is None else f"the backbone, a {type(network.backbone).__name__},"
-        sizes = " for images of any size, as its preprocessing leaves them" if len(free) > 1 else ""
-        raise ValueError(f"{what} could not be exported to ONNX{sizes}: {_line(error.__cause__ or error)}") from None
+        raise ValueError(f"{fault}: {line_of(error.__cause__ or error)}") from None
     assert program is not None
     proto = program.model_proto
     written = next(entry.version for entry in proto.opset_import if not entry.domain)
@@ -147,7 +162,7 @@ def _exported(network: CodeNetwork, batches: list[Tensor], opset: int) -> Any:
     return proto
 
 
-def _describe(proto: Any, metadata: dict[str, str]) -> None:
+def describe(proto: Any, metadata: dict[str, str]) -> None:
     """Add the metadata to the file, and remove the exporter's notes about the paths of the code."""
     import onnx
 
@@ -215,7 +230,7 @@ def _compare(model: Encoder, network: CodeNetwork, batches: list[Tensor], file: 
         name = session.get_inputs()[0].name
         found = [session.run(["codes", "logits"], {name: batch.numpy()}) for batch in batches]
     except Exception as error:  # onnxruntime has a dozen classes of errors
-        raise ValueError(f"the exported model fails under onnxruntime {version}: {_line(error)}") from None
+        raise ValueError(f"the exported model fails under onnxruntime {version}: {line_of(error)}") from None
     codes, logits = (np.concatenate(outputs) for outputs in zip(*found, strict=True))
     with torch.inference_mode():
         if network.backbone is not None:
@@ -246,6 +261,6 @@ def _quiet() -> Iterator[None]:
         yield
 
 
-def _line(error: BaseException) -> str:
+def line_of(error: BaseException) -> str:
     """Return the first line of an exception's message."""
     return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)

@@ -1,4 +1,7 @@
-"""Encoders of texts: pretrained models of ``sentence-transformers`` that turn a text into an embedding."""
+"""Encoders of texts: pretrained models of ``sentence-transformers`` that turn a text into an embedding.
+
+From their ONNX file, if ``lbhash export --encoder`` checked it, they start without PyTorch and sentence-transformers.
+"""
 
 from __future__ import annotations
 
@@ -12,18 +15,21 @@ import numpy as np
 import numpy.typing as npt
 
 from lbhash.data.texts import SORTED
-from lbhash.models.backbone import HUB_ID, device_of, fingerprint_of, hub_folder, loading
+from lbhash.models.backbone import HUB_ID, device_of, fingerprint_of, hub_folder, loading, unloadable
+from lbhash.models.texts_onnx import OnnxModel, can_run, find_onnx
 from lbhash.utils.files import folder_with
 from lbhash.utils.progress import counted
-from lbhash.utils.system import check_packages
+from lbhash.utils.system import check_packages, has_gpu, is_installed
 from lbhash.utils.validation import check_int
+
+_PACKAGES = ("sentence_transformers", "transformers")
 
 
 class TextEncoder:
-    """A model of ``sentence-transformers``, which is used as it is, with its own prompts and its own longest text."""
+    """A model of ``sentence-transformers``, or its ONNX file, with its own prompts and its own longest text."""
 
-    def __init__(self, model: Any, name: str, revision: str | None = None) -> None:
-        self.model, self.name, self.revision = model, name, revision
+    def __init__(self, model: Any, name: str, revision: str | None = None, *, device: str = "auto") -> None:
+        self.model, self.name, self.revision, self.device = model, name, revision, device
 
     @classmethod
     def from_pretrained(
@@ -31,17 +37,16 @@ class TextEncoder:
     ) -> TextEncoder:
         """Load a model from a Hub id, of a revision or the newest, or from a folder.
 
-        Nothing is unpickled, and no code of the repository is run. A GPU is taken if there is one, unless device is
-        "cpu". Raises ``ValueError`` if the model cannot be loaded.
+        The ONNX file of the folder is taken if ``lbhash export --encoder`` checked it, unless device is a GPU. Nothing
+        is unpickled, and no code of the repository is run. A GPU is taken if there is one, unless device is "cpu".
+        Raises ``ValueError`` if the model cannot be loaded.
         """
         name = check_encoder_name(name_or_folder)
-        from sentence_transformers import SentenceTransformer
-
-        with loading("encoder", name):
+        with unloadable("encoder", name):
             folder = hub_folder(name, revision)
-            options: Any = {"trust_remote_code": False, "model_kwargs": {"use_safetensors": True}}
-            model = SentenceTransformer(str(folder), device=device_of(device), local_files_only=True, **options)
-        return cls(model.float().eval(), name, None if folder == Path(name) else folder.name)
+        known = None if folder == Path(name) else folder.name
+        found = find_onnx(folder, name) if device in ("auto", "cpu") else None
+        return cls(found or load_by_torch(folder, name, device), name, known, device=device)
 
     def embed(
         self, texts: Iterable[str], at_once: int = SORTED, *, query: bool = False, progress: bool = False
@@ -64,14 +69,29 @@ class TextEncoder:
     ) -> Iterator[npt.NDArray[np.float32]]:
         """Yield the embeddings of ``embed``, ``float32 [up to at_once, dim]`` at a time."""
         check_int(at_once, "at_once", 1)
-        encode = self.model.encode_query if query else self.model.encode_document
         numbered = (_text(text, at) for at, text in enumerate(texts))
         while batch := list(islice(numbered, at_once)):
-            yield encode(batch, show_progress_bar=False).astype(np.float32, copy=False)
+            yield self._encode(batch, query)
+
+    def _encode(self, batch: list[str], query: bool) -> npt.NDArray[np.float32]:
+        model = self._on_gpu if len(batch) >= SORTED and isinstance(self.model, OnnxModel) else self.model
+        if isinstance(model, OnnxModel):
+            return model.encode(batch, query=query)
+        encode = model.encode_query if query else model.encode_document
+        return encode(batch, show_progress_bar=False).astype(np.float32, copy=False)
+
+    @cached_property
+    def _on_gpu(self) -> Any:
+        """The PyTorch model of an ONNX file, for many texts on a machine with a GPU; else the file's own."""
+        folder = self.model.folder
+        can = has_gpu() and all(map(is_installed, _PACKAGES)) and any(folder.rglob("*.safetensors"))
+        return load_by_torch(folder, self.name, self.device) if can and self.device != "cpu" else self.model
 
     @cached_property
     def dim(self) -> int:
         """Return the length of an embedding."""
+        if isinstance(self.model, OnnxModel):
+            return self.model.dim
         return int(self.model.encode(["a"], show_progress_bar=False).shape[1])
 
     def fingerprint(self) -> str:
@@ -85,15 +105,29 @@ class TextEncoder:
 
     @cached_property
     def _fingerprint(self) -> str:
+        if isinstance(self.model, OnnxModel):
+            return self.model.fingerprint
         modules = [(type(one).__name__, getattr(one, "pooling_mode", None)) for one in self.model]
         prompts = {name: prompt for name, prompt in self.model.prompts.items() if prompt}
         return fingerprint_of(self.model, {"modules": modules, "prompts": prompts, "most": self.model.max_seq_length})
 
 
+def load_by_torch(folder: Path, name: str, device: str) -> Any:
+    """Load the PyTorch model of a folder; raises ``ValueError``, which calls it ``name``, if that is not possible."""
+    check_packages(f"encoder {name!r}, which 'lbhash export --encoder' gave no ONNX file,", "text", *_PACKAGES)
+    from sentence_transformers import SentenceTransformer
+
+    with loading("encoder", name):
+        options: Any = {"trust_remote_code": False, "model_kwargs": {"use_safetensors": True}}
+        model = SentenceTransformer(str(folder), device=device_of(device), local_files_only=True, **options)
+    return model.float().eval()
+
+
 def check_encoder_name(name_or_folder: str | Path) -> str:
     """Return the name as text; raises ``ValueError`` if it cannot name an encoder, without loading anything."""
     name = str(name_or_folder)
-    check_packages("an encoder of texts", "text", "sentence_transformers", "transformers")
+    if not can_run():
+        check_packages("an encoder of texts", "text", *_PACKAGES)
     if Path(name).exists() or not HUB_ID.fullmatch(name):
         file = "config.json" if Path(name, "config.json").is_file() else "modules.json"
         folder_with(name, "encoder", "a folder of sentence-transformers, or a Hub id 'user/name'", file)

@@ -17,7 +17,7 @@ WEIGHT = 0.1
 """Of the neighbors' loss, chosen on held-out rows; with 1 it outweighs what the labels of a tenth of the rows say."""
 
 
-ENOUGH = 0.5
+ENOUGH = 0.7
 """The share of rows with a label from which on the others are left out of the training, chosen on held-out rows."""
 
 

@@ -30,12 +30,22 @@ def peak_memory() -> int | None:
     return peak if sys.platform == "darwin" else 1024 * peak
 
 
-def check_packages(user: str, extra: str, *packages: str) -> None:
-    """Raise ``ValueError`` with the command that installs an extra of lbhash if one of its packages is missing."""
+def has_gpu() -> bool:
+    """Return whether the system has a driver of NVIDIA, which is known without PyTorch; Windows does not tell."""
+    return Path("/proc/driver/nvidia/version").exists() or Path("/dev/nvidiactl").exists()
+
+
+def is_installed(package: str) -> bool:
+    """Return whether a package is there, without importing it."""
     from importlib.util import find_spec
 
+    return find_spec(package) is not None
+
+
+def check_packages(user: str, extra: str, *packages: str) -> None:
+    """Raise ``ValueError`` with the command that installs an extra of lbhash if one of its packages is missing."""
     for package in packages:
-        if find_spec(package) is None:
+        if not is_installed(package):
             raise ValueError(f"{user} needs the package {package}: pip install 'lbhash[{extra}]'")
 
 
