@@ -16,6 +16,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import yaml
 
 ROOT = Path(__file__).parents[1]
 
@@ -24,6 +25,15 @@ def run(*command, **more):
     done = subprocess.run([*map(str, command)], capture_output=True, text=True, check=False, **more)
     assert done.returncode == 0, done.stderr[-2000:]
     return done.stdout
+
+
+def test_workflows_and_hooks_run_what_is_there():
+    targets = set(re.findall(r"^(\w[\w-]*):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
+    files = [*(ROOT / ".github" / "workflows").iterdir(), ROOT / ".pre-commit-config.yaml"]
+    texts = [file.read_text(encoding="utf-8") for file in files]
+    assert all(yaml.safe_load(text) for text in texts)
+    assert {"lint", "docs", "dist"} <= set(re.findall(r"make (\w+)", " ".join(texts))) <= targets
+    assert (ROOT / ".ci" / "run").exists()
 
 
 @pytest.mark.slow
