@@ -209,7 +209,7 @@ def test_images_without_a_label_are_refused_before_any_is_decoded(place, command
     assert command(*TRAIN, *given) == (2, "", line)  # no bar, and nothing about guesses
     assert not (tmp_path / "model").exists()
     _, err = succeed(*TRAIN, *given, "--freeze")
-    assert "8 of 32 train rows have no label: they are trained on with guessed ones" in err
+    assert "8 of 32 train rows have no label: they are left out of the training" in err
 
 
 def test_cores_are_shared_by_processes(monkeypatch):

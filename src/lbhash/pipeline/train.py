@@ -246,13 +246,12 @@ def _tell_unlabeled(dataset: Dataset, *, guesses: bool) -> None:
     """Say on standard error how many rows have no label, where some have one, and whether the training ``guesses``."""
     from lbhash.training.partial import few_labels
 
-    told = {}
-    if guesses:
-        told["train"] = "trained on with guessed ones" if few_labels(dataset.train) else "left out of the training"
-    for name, done in (told | {"base": "not evaluated", "query": "not evaluated"}).items():
+    for name in ("train", "base", "query") if guesses else ("base", "query"):
         split = dataset.split(name)
         missing = len(split) - len(split.labeled())
         if missing:
+            trained = "trained on with guessed ones" if few_labels(split) else "left out of the training"
+            done = trained if name == "train" else "not evaluated"
             print(f"{missing:,} of {len(split):,} {name} rows have no label: they are {done}", file=sys.stderr)
 
 
