@@ -205,7 +205,7 @@ def test_too_few_rows_for_a_protocol(folder, write_parquet):
 
 @pytest.mark.parametrize(
     ("name", "rows", "dim", "classes", "sizes"),
-    [("digits", 1797, 64, 10, (800, 1597, 200)), ("characters", 8000, 784, 100, (4000, 7200, 800))],
+    [("digits", 1797, 64, 10, (800, 1597, 200)), ("characters", 3200, 784, 40, (1600, 2880, 320))],
 )
 def test_data_sets_that_need_no_file(name, rows, dim, classes, sizes):
     dataset, other = load_dataset(name, seed=3), load_dataset(name, seed=4)

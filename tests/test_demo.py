@@ -96,7 +96,8 @@ def test_it_shows_characters_and_says_what_comes_next(tmp_path, capsys):
     assert "--split" not in said  # all rows of a file are the collection
     for name in NAMES:
         assert re.search(rf"^ *{name} +0\.\d", said, re.MULTILINE)
-    assert "100 classes" in said
+    assert "40 classes" in said
+    assert re.search(r"the pixels themselves, by their cosine: 0\.\d{3}, in 784 bytes", said)
     assert "seed 1" in said
     index, dataset = Index.open(tmp_path / "index", mode="a"), load_dataset("characters", seed=1)
     base = new_rows(dataset)
@@ -107,7 +108,7 @@ def test_it_shows_characters_and_says_what_comes_next(tmp_path, capsys):
 def test_a_page_escapes_what_it_is_given():
     values = {"columns": ["<b>"], "runs": [("<i>", "c < d", ["a & b"])], "searched": "<i>", "best": "", "confused": []}
     values |= {"curves": png_url(b"x"), "map": "", "best_unseen": "", "commands": ["x > y"], "searches": []}
-    values |= {"weakest": []}
+    values |= {"weakest": [], "pixels": "0.5"}
     counts = dict.fromkeys(("train", "base", "queries", "bits", "bytes", "numbers", "classes", "votes", "epochs"), 1)
     page = render("lbhash.cli", "demo.html", title="<u>", seed=6, **counts, **values)
     assert "&lt;b&gt;" in page

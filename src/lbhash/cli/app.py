@@ -79,7 +79,7 @@ def root(
 def demo(
     out: Annotated[Path, typer.Option(help="Folder for the report, the model and the index.")] = Path("demo"),
     data: Annotated[
-        Literal["characters", "digits"], choice("100 printed characters, or 10 handwritten digits.")
+        Literal["characters", "digits"], choice("40 printed characters, or 10 handwritten digits.")
     ] = "characters",
     seed: Annotated[int, typer.Option(help="Seed of everything.")] = 0,
     epochs: Annotated[int, typer.Option(metavar="<int>", min=1, help="Epochs of each training.")] = 30,

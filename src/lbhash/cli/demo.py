@@ -24,6 +24,8 @@ from lbhash.index.factory import build_index
 from lbhash.pipeline.unseen import evaluate_unseen
 from lbhash.training.coders import coder_of
 from lbhash.training.settings import grouped
+from lbhash.trials.questions import Question
+from lbhash.trials.ways import embeddings
 from lbhash.utils.labels import class_array
 from lbhash.utils.system import usable_cores
 from lbhash.utils.terminal import Console
@@ -65,6 +67,10 @@ def run_demo(out: str | Path, data: Data = "characters", seed: int = 0, epochs: 
         runs.append(_run(name, about, hasher, dataset))
     hasher, searched = runs[-1].hasher, runs[-1].name
     print_table(COLUMNS, [run.cells() for run in runs], title=f"{TITLES[data]}, {bits} bits, mAP in new rows")
+    pixels = pixels_map(dataset)
+    console.print(
+        f"the pixels themselves, by their cosine: {pixels:.3f}, in {dataset.train.input_dim()} bytes", style="dim"
+    )
     console.print(
         "mAP: by real-valued queries, as searches rank; by bits: by the number of bits that differ", style="dim"
     )
@@ -96,7 +102,8 @@ def run_demo(out: str | Path, data: Data = "characters", seed: int = 0, epochs: 
         "lbhash search index --model model --data FILE.parquet --row 0 -k 10",
     )
     report = folder / "report.html"
-    write_report(report, TITLES[data], COLUMNS, runs, dataset, found, commands=(serve, *own), seed=seed, epochs=epochs)
+    told: dict[str, Any] = {"commands": (serve, *own), "seed": seed, "epochs": epochs, "pixels": pixels}
+    write_report(report, TITLES[data], COLUMNS, runs, dataset, found, **told)
     page = folder / "comparison" / "comparison.html"
     console.print(f"\nThe report is {report}, and the comparison {page}; open them in a browser.", soft_wrap=True)
     console.print("To search the codes yourself, run this and open http://127.0.0.1:8000:\n", soft_wrap=True)
@@ -106,6 +113,13 @@ def run_demo(out: str | Path, data: Data = "characters", seed: int = 0, epochs: 
     )
     for line in own:
         console.print(Text(f"  {line}"), soft_wrap=True)
+
+
+def pixels_map(dataset: Dataset) -> float:
+    """Return the mAP of the pictures themselves, ranked by the cosine of their pixels."""
+    question = Question("pixels", dataset.base, dataset.query, ("map",))
+    (pixels,) = (stored for store in embeddings(dataset.train) for stored in store(question))
+    return float(question.answers(pixels)["map"].mean())
 
 
 def search_examples(run: Run, index: BaseIndex, dataset: Dataset) -> list[Neighborhood]:

@@ -88,12 +88,17 @@ def write_report(
     commands: Sequence[str],
     seed: int,
     epochs: int,
+    pixels: float,
 ) -> None:
-    """Write the report of all runs as one HTML file; the search ``found`` and the map are of the last one."""
+    """Write the report of all runs as one HTML file; the search ``found`` and the map are of the last one.
+
+    ``pixels`` is the mAP of the pictures themselves.
+    """
     last, report = runs[-1], runs[-1].report
     confused = confusions(last, dataset)
     distances = report.bound.inter_matrix()
     values: dict[str, Any] = {"title": title, "columns": columns, "commands": commands, "seed": seed, "epochs": epochs}
+    values["pixels"] = f"{pixels:.3f}"
     values |= {"train": len(dataset.train), "base": len(dataset.base), "queries": len(dataset.query)}
     values |= {"classes": dataset.classes, "bits": report.bits, "bytes": last.base.shape[1], "votes": VOTES}
     values |= {"numbers": dataset.train.input_dim(), "searched": last.name, "confused": confused}

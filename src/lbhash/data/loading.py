@@ -147,7 +147,7 @@ def load_table(data: str | Path, labels: str | Path | None = None, **reading: An
     and ``labels``: ``int64 [n]``, multi-hot ``[n, C]``, or None.
 
     >>> load_table("characters").embeddings.shape
-    (8000, 784)
+    (3200, 784)
     """
     data = known_name(data)
     if is_frame(data) or str(data) not in DATASETS:
