@@ -25,8 +25,8 @@ class SearchResult:
     Attributes:
         distances: what ordered them, ``float32 [n, k]``, smaller is nearer: the Hamming distance in bits; if real
             outputs ℓ were asked with, the sum of abs(ℓ) over the bits that differ; or what re-ranking orders by.
-        ids: ``[n, k]``, of ``int64``, or objects of the type ``str``. Among equal distances integers increase, and
-            texts come in the order in which they were added.
+        ids: ``[n, k]``, of ``int64``, or objects of the type ``str``. Among equal distances integers increase;
+            the order of texts is fixed, but not theirs.
         hamming: the Hamming distances in bits, ``int32 [n, k]``.
 
     >>> found = SearchResult(np.zeros((1, 2), np.float32), np.array([[3, 5]]), np.zeros((1, 2), np.int32))
