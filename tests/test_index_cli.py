@@ -73,7 +73,7 @@ def test_changes(inside, refuse, json_of):
     here = (inside / "i",)
     done = json_of("index", "add", *here, "--model", "model", "digits", "--split", "query")
     assert (done["added"], done["codes"], done["generation"]) == (200, 1797, 2)
-    line = "which the index already has; upsert, or give another (the ids are rows of the file; --id-column 'next'"
+    line = "ids holds 0, which the index already has; the ids are rows of the data: --id-column 'next' counts on"
     assert line in refuse("index", "add", *here, "--codes", "base.parquet")
     done = json_of("index", "add", *here, "--codes", "base.parquet", "--id-column", "next")
     assert done["codes"] == 1797 + 1597

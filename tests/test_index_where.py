@@ -26,6 +26,7 @@ CODE = np.zeros((1, 1), np.uint8)
         ("50 > price >= -2e1", [("price", "<", ["50"]), ("price", ">=", ["-2e1"])]),
         ("color in (red, 'dark, blue',a b)", [("color", "in", ["red", "dark, blue", "a b"])]),
         ("color NOT  IN(red)", [("color", "not in", ["red"])]),
+        ("size = 'null' and b = null island", [("size", "in", ["null"]), ("b", "in", ["null island"])]),
         ("size is null AND size IS NOT NULL", [("size", "is null", []), ("size", "is not null", [])]),
         ("label=Shoes, size != 3", [("label", "in", ["Shoes"]), ("size", "not in", ["3"])]),
         ('label="Shoes, size 3"', [("label", "in", ["Shoes, size 3"])]),
@@ -69,7 +70,19 @@ def test_or_and_parentheses():
         ),
         *("a in (b or c)", "a like", "a = I like it", f"{'(' * 17}a=1{')' * 17}", "(" * 5000),
         *("", "label", "label=", "label=3,5", "label=Shoes, size 3", "a = salt and pepper", "a=1,", "a = b = c", "and"),
-        *("1 < a > 2", "a in ()", "a in (b", "a = (b)", "a = 'b", "a ! b", "'a' b = 1", "is null", "a < > b"),
+        *(
+            "a = null",
+            "a in (b, NULL)",
+            "1 < a > 2",
+            "a in ()",
+            "a in (b",
+            "a = (b)",
+            "a = 'b",
+            "a ! b",
+            "'a' b = 1",
+            "is null",
+            "a < > b",
+        ),
     ],
 )
 def test_what_cannot_be_read_is_refused(text):

@@ -82,8 +82,39 @@ def test_a_row_is_replaced_or_left(shop, json_of, refuse):
     for how in ((), ("--upsert",)):
         assert line in refuse("index", "add", shop.index, *shop("wrong.csv", [wrong]), *how)
     assert Index.open(shop.index).get(["99123"]).to_pylist() == [held]
+    line = "metadata 'price' is '2,50' in row 1, of type string"  # '2.5' of row 0 is no price only because of it
+    assert line in refuse("index", "add", shop.index, *shop("two.csv", [one, ("C", "cup", "", "2,50", "", "")]))
     line = "id-column is 'sku', which is missing in row 1; every code must have an id"
     assert line in refuse("index", "add", shop.index, *shop("none.csv", [one, ("", *one[1:])]))
+
+
+def test_rows_of_other_data_replace_none(model, blobs, write_parquet, tmp_path, refuse, json_of):
+    first, second = (
+        write_parquet(tmp_path / f"{name}.parquet", x) for name, x in {"a": blobs.x[:6], "b": blobs.x[6:9]}.items()
+    )
+    json_of("index", "build", first, "--model", model, "--out", tmp_path / "r")
+    add = ("index", "add", tmp_path / "r", second, "--model", model)
+    assert "the ids are rows of the data: --id-column 'next' counts on" in refuse(*add)
+    assert "the ids are rows of other data than the index has" in refuse(*add, "--upsert")
+    assert json_of(*add, "--id-column", "next")["added"] == 3
+    again = json_of("index", "add", tmp_path / "r", first, "--model", model, "--upsert")
+    assert (again["added"], again["replaced"], again["codes"]) == (0, 6, 9)
+
+
+def test_an_index_has_the_labels_that_the_model_learned(blobs, write_parquet, tmp_path, json_of):
+    file = write_parquet(tmp_path / "c.parquet", blobs.x, kind=[f"kind {one}" for one in blobs.y])
+    given = ("--label-column", "kind", "--bits", 8, "--epochs", 1, "--hidden", 0)
+    json_of("train", file, *given, "--out", tmp_path / "m")
+    json_of("index", "build", file, "--model", tmp_path / "m", "--out", tmp_path / "l")
+    assert Index.open(tmp_path / "l").get([0])["label"].to_pylist() == [f"kind {blobs.y[0]}"]
+
+
+def test_a_file_without_rows_or_that_is_not_there(shop, refuse):
+    empty = shop("empty.csv", [])
+    assert "data is '" in (line := refuse("index", "add", shop.index, *empty))
+    assert "which has no row" in line
+    gone = (shop.index.parent / "gone.csv", *empty[1:])
+    assert "gone.csv', and there is no such file" in refuse("index", "add", shop.index, *gone)
 
 
 def test_an_empty_cell_is_null(shop, json_of):

@@ -43,7 +43,8 @@ class TakenIdError(ValueError):
     """An index already has an id that is to be added."""
 
     def __init__(self, name: Any) -> None:
-        super().__init__(f"ids holds {name!r}, which the index already has; upsert, or give another")
+        self.said = f"ids holds {name!r}, which the index already has"
+        super().__init__(f"{self.said}; upsert, or give another")
         self.name = name
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -90,10 +90,22 @@ def converted(column: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
             return values.cast(field.type)
     except pa.ArrowException:
         pass
-    row = next(row for row, value in enumerate(column) if value.is_valid and not _fits(value, field.type))
+    wrong = (row for row, value in enumerate(column) if value.is_valid and not _fits(value, field.type))
+    row = next(wrong) if not pa.types.is_string(values_type(column.type)) else _least_alike(column, wrong, field.type)
     given, said = json_values(column[row : row + 1])[0], values_type(column.type)
     said = f"metadata {field.name!r} is {given!r} in row {row}, of type {said}"
-    raise ValueError(f"{said}; the index has {field.type} there")
+    raise ValueError(f"{said}; the index has {field.type} there, until it is built again")
+
+
+def _least_alike(column: pa.ChunkedArray, rows: Iterable[int], kind: pa.DataType) -> int:
+    """Return the first of some rows whose text could not be of a type either; else the first of them."""
+    first, *others = rows
+    for row in (first, *others):
+        try:
+            pa.array([column[row].as_py()]).cast(values_type(kind))
+        except pa.ArrowException:
+            return row
+    return first
 
 
 def convertible(given: pa.DataType, held: pa.DataType) -> bool:

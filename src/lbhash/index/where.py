@@ -92,16 +92,22 @@ def each(where: Filter) -> Iterator[Condition]:
 
 
 def _parse(text: str) -> Filter:
-    kinds, words, last = "", [], None
+    kinds, last = "", None
+    words: list[str] = []
+    nulls: list[int] = []  # where words are, before more may follow them
     for token in _TOKEN.finditer(text.rstrip()):
         group, word = token.lastgroup or "", token[0].strip()
         if group == last == "word":  # a value of several words
             words[-1] += f" {word}"
             continue
         quote = word[0] if group == "quoted" else ""
+        if group == "word" and word.lower() == "null":
+            nulls.append(len(words))
         words.append(word[1:-1].replace(2 * quote, quote) if quote else word)
         kinds, last = kinds + _KINDS.get(group, word), group
 
+    # A value that is null equals nothing, and only "is null" finds it.
+    kinds = "".join("0" if at in nulls and words[at].lower() == "null" else kind for at, kind in enumerate(kinds))
     unreadable = ValueError(
         f"where is {text!r}; it must be conditions such as price < 20, 20 <= price < 50, color in (red, blue), title "
         "like '%shoe%' or size is null, with 'and' or 'or' between them; quote a value that has such a sign or word "

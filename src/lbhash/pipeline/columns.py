@@ -10,13 +10,15 @@ import numpy as np
 import numpy.typing as npt
 
 from lbhash.codes.io import OWN_COLUMNS
-from lbhash.data.images import FileImages, ImageTable, holds_images, load_images
+from lbhash.data.images import FileImages, ImageTable, holds_images, is_hub_dataset, load_images
 from lbhash.data.images.decoding import thumbnail_of
+from lbhash.data.loading import DATASETS
 from lbhash.data.readers import is_one_table
 from lbhash.data.streamed import ParquetRows
 from lbhash.index.base import THUMBNAIL
 from lbhash.index.metadata import converted, convertible
 from lbhash.utils.columns import can_be_labels, read_columns, with_dates
+from lbhash.utils.files import existing_file
 from lbhash.utils.formatting import some_names
 from lbhash.utils.parquet import with_texts
 from lbhash.utils.reading import reading
@@ -89,6 +91,8 @@ def column_schema(
     if not names:
         return pa.schema([])
     file = Path(data)
+    if not (file.exists() or "://" in str(data) or str(data) in DATASETS or is_hub_dataset(data)):
+        existing_file(file, "data")
     if not one_file or not _has_columns(file):
         if set(names) <= {PATH, THUMBNAIL} and one_file and holds_images(data):
             return _image_schema(names)
@@ -172,6 +176,8 @@ class TableColumns:
             texts = [name for name, field in wanted.items() if source.decimal and pa.types.is_string(field.type)]
             with reading("data", data):
                 columns = read_columns(source, chosen)
+                if not columns.rows:
+                    raise ValueError(f"data is {str(data)!r}, which has no row")
                 held = {name: columns.texts(name) if name in texts else columns[name] for name in chosen}
                 dated = set(chosen) - set(texts) if source.decimal else set()
                 held = {name: with_dates(column) if name in dated else column for name, column in held.items()}

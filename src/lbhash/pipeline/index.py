@@ -94,23 +94,27 @@ def add(
     """
     read = _read_or_encode(codes, data, id_column, index.vectors, index, progress)
     before, count, columns = len(index), len(read.table.codes), read.metadata.column_names
-    if upsert and read.ids is None:
-        raise ValueError("upsert is given, and the ids count on, so that none is replaced; name a column of ids")
+    rows = read.ids is read.table.rows
+    if upsert and (read.ids is None or (rows and read.metadata[ROW].null_count)):
+        said = "are rows of other data than the index has" if rows else "count on"
+        raise ValueError(f"upsert is given, and the ids {said}, so that none is replaced; name a column of ids")
     change: Any = index.upsert if upsert else index.add
     try:
         change(read.table.codes, read.ids, read.metadata, vectors=read.vectors)
     except TakenIdError as error:
-        if read.ids is not read.table.rows:
+        if not rows:
             raise
-        raise ValueError(f"{error} (the ids are rows of the file; id_column 'next' counts on)") from None
+        raise ValueError(f"{error.said}; the ids are rows of the data: id_column 'next' counts on") from None
     if absent := [name for name in index.state.columns if name not in columns]:
         print(f"the rows have no {', '.join(absent)}, which the index has: null", file=sys.stderr)
     others = ROW in columns and read.metadata[ROW].null_count
     if others and THUMBNAIL not in index.state.columns and holds_images(data.get("data") or ""):
         told = f"an index that is built with --metadata {THUMBNAIL} has them"
         print(f"the page shows no images of what is added; {told}", file=sys.stderr)
+    if not upsert:
+        return {"added": count}
     replaced = before + count - len(index)
-    return {"added": count - replaced} | ({"replaced": replaced} if upsert else {})
+    return {"added": count - replaced, "replaced": replaced}
 
 
 def ids_of(table: CodeTable, which: str | None) -> npt.NDArray | None:
@@ -156,6 +160,10 @@ def _read_or_encode(
         return _read(codes, id_column, vectors, index)
     job = EncodingJob(**{"split": None, **given})
     one_file = job.base is None and job.query is None
+    hasher = load_hasher(job.model)
+    labels = hasher.model_.metadata.get("label_column")
+    if one_file and job.label_column is job.labels is None and labels in columns_in(job.data):
+        job = replace(job, label_column=labels)
     if index is not None and index.state.schema is not None:
         job, id_column = _as_in_index(job, id_column, index.state, one_file)
     own = [] if id_column in (None, "row", "next", *job.metadata) else [str(id_column)]
@@ -163,7 +171,6 @@ def _read_or_encode(
     keep, job = job.metadata, replace(job, metadata=(*job.metadata, *own))
     schema = column_schema(job.data, job.metadata, one_file=one_file, like=job.like)
     which = _check_ids(schema, id_column)
-    hasher = load_hasher(job.model)
     if index is not None:
         _check_kind(index.state, schema, which)
         check_model(index, hasher.model_.fingerprint(), hasher.bits)
@@ -180,7 +187,7 @@ def _read_or_encode(
         ids = ids.astype(str).astype(object)
     origin = {
         "data": data_fingerprint(job.data) if one_file else None,
-        "label_column": job.label_column or hasher.model_.reading_of(job.data, lambda: None).get("label_column"),
+        "label_column": job.label_column,
         "embedding_column": job.embedding_column,
         "text_column": None if job.texts is None else job.texts.column,
     }
