@@ -69,6 +69,9 @@ def test_search_by_row_embedding_code_id_and_image_agree(client, digits_service,
     for path in (f"/page/rows/{row}/image", f"/v1/items/{row}/image"):
         image = client.get(path).content
         assert found(client.post("/v1/search", files={"image": image}, data={"k": "7", "ranking": "hamming"})) == wanted
+    texts = [{"where": where, "k": 7} for where in ("label in (1, 7)", '"label in (1, 7)"', '{"label": [1, 7]}')]
+    few, *same = (found(client.post("/v1/search", files={"image": image}, data=one)) for one in texts)
+    assert same == [few, few]
 
 
 def test_what_a_neighbor_is(client, digits_service):

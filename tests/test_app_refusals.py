@@ -256,7 +256,8 @@ def test_wrong_methods_and_places(client):
         assert (asked.status_code, asked.headers["content-type"]) == (200, read.headers["content-type"])
     assert client.head("/v1/search").status_code == 405
     assert_refused(client.post("/health"), 405)
-    assert_refused(client.get("/nothing"), 404)
+    assert_refused(client.get("/nothing"), 404, "there is no route '/nothing' for GET")
+    assert_refused(client.post("/v1/items", json={}), 404, "start the service with --writable")
 
 
 def test_the_host(digits_service):

@@ -66,6 +66,7 @@ def create_app(settings: Settings) -> FastAPI:
             ConnectionError: _refused("the index does not answer", retry=True),
             MemoryError: _refused("there is not enough memory for this request now", retry=True),
             DamagedIndexError: _refused(None),
+            404: _nowhere(settings),
             Exception: _failed,
         },
     )
@@ -87,6 +88,20 @@ def _page(file: Path) -> Callable[[], Response]:
 
 async def _invalid(_: Request, error: Any) -> Response:
     return JSONResponse({"detail": line_for(error)}, 422)
+
+
+def _nowhere(settings: Settings) -> Callable[[Request, Any], Coroutine[Any, Any, Response]]:
+    """Return what answers 404: the detail of the error or, of a path that is no route, what may be meant."""
+
+    async def answer(request: Request, error: Any) -> Response:
+        detail = getattr(error, "detail", "Not Found")
+        if detail == "Not Found":
+            detail = f"there is no route {request.url.path[:64]!r} for {request.method}"
+            if request.url.path.startswith(f"/{VERSION}/items") and not settings.writable:
+                detail += "; to change items, start the service with --writable"
+        return JSONResponse({"detail": detail}, 404, getattr(error, "headers", None))
+
+    return answer
 
 
 def _refused(detail: str | None, *, retry: bool = False) -> Callable[[Request, Any], Coroutine[Any, Any, Response]]:

@@ -90,7 +90,7 @@ def line_for(error: ValidationError | Any) -> str:
 
 
 def _read_form(content_type: str, data: bytes, model: type[BaseModel]) -> tuple[list[bytes], dict[str, Any]]:
-    """Return the files in the field ``image``, and the other fields' values, which are JSON, or one of some words."""
+    """Return the files in the field ``image``, and the other fields' values, which are JSON, or plain words."""
     try:
         images, texts = asyncio.run(_parse_form(content_type, data))  # it is a coroutine, and awaits nothing here
     except (MultiPartException, FormParserError, UnicodeError) as error:
@@ -103,7 +103,8 @@ def _read_form(content_type: str, data: bytes, model: type[BaseModel]) -> tuple[
         if name in values:
             raise ServiceError(422, f"{name[:64]} is given twice")
         # Null is JSON's word in any field: it is what the schema allows for one that is not given.
-        plain = not isinstance(text, str) or (name in ("ranking", "rerank") and text != "null")
+        words = name in ("ranking", "rerank") or (name == "where" and str(text).lstrip()[:1] not in ("{", '"'))
+        plain = not isinstance(text, str) or (words and text != "null")
         values[name] = text if plain else parse_json(text.encode(), name)
     return images, values
 
