@@ -379,7 +379,8 @@ def flip_runs(run: Run) -> None:
     material = Material(run)
     wanted = frozenset((CODES, TRAJECTORY))
     config = RunConfig(Source("blobs", str(material.data)), "csq", "plain", BITS, epochs=1, hidden=4, wanted=wanted)
-    done = material.program.call(completed, Settings(seeds=1, workers=1, runs=run.folder / "runs"), [config])
+    settings = Settings(seeds=1, workers=1, runs=run.folder / "runs")
+    done = material.program.call(lambda: len(completed(settings, [config])))
     assert done.status == 0, done.err
 
     def read(there: str) -> Any:
