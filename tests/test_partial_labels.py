@@ -20,7 +20,7 @@ from lbhash.hasher import fit_split
 from lbhash.losses import Objective
 from lbhash.training.class_posterior import GUESSING
 from lbhash.training.coders.sne import neighbor_loss
-from lbhash.training.partial import WEIGHT, WithNeighbors, trained_rows
+from lbhash.training.partial import WEIGHT, WithNeighbors, with_guesses
 from lbhash.training.settings import grouped
 from lbhash.tuning.tuner import search
 from lbhash.utils.labels import UNLABELED, Labels, has_label, read_labels
@@ -127,7 +127,7 @@ def test_a_split_without_any_label_among_others(blobs, write_parquet, tmp_path):
 
 def test_guesses_are_those_of_a_logistic_regression(blobs, some):
     split = EmbeddingSplit(blobs.x, np.arange(160), some)
-    found = trained_rows(split, 4)
+    found = with_guesses(split, 4)
     known = has_label(some)
     np.testing.assert_array_equal(found.labels[known], some[known])
     np.testing.assert_array_equal(found.rows, split.rows)

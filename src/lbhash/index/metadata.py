@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Iterable, Mapping
+from bisect import bisect_left
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -90,22 +91,13 @@ def converted(column: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
             return values.cast(field.type)
     except pa.ArrowException:
         pass
-    wrong = (row for row, value in enumerate(column) if value.is_valid and not _fits(value, field.type))
-    row = next(wrong) if not pa.types.is_string(values_type(column.type)) else _least_alike(column, wrong, field.type)
+    rows = range(len(column))
+    row = bisect_left(rows, True, key=lambda row: not _casts(column[: row + 1], field.type))
+    if row == len(rows):  # the types alone do not go together
+        row = column.is_valid().index(True).as_py()
     given, said = json_values(column[row : row + 1])[0], values_type(column.type)
     said = f"metadata {field.name!r} is {given!r} in row {row}, of type {said}"
     raise ValueError(f"{said}; the index has {field.type} there, until it is built again")
-
-
-def _least_alike(column: pa.ChunkedArray, rows: Iterable[int], kind: pa.DataType) -> int:
-    """Return the first of some rows whose text could not be of a type either; else the first of them."""
-    first, *others = rows
-    for row in (first, *others):
-        try:
-            pa.array([column[row].as_py()]).cast(values_type(kind))
-        except pa.ArrowException:
-            return row
-    return first
 
 
 def convertible(given: pa.DataType, held: pa.DataType) -> bool:
@@ -135,13 +127,13 @@ def values_type(kind: pa.DataType) -> pa.DataType:
     return kind.value_type if pa.types.is_dictionary(kind) else kind
 
 
-def _fits(value: pa.Scalar, kind: pa.DataType) -> bool:
-    """Return whether a value can be converted."""
-    value = pa.array([value]) if not pa.types.is_dictionary(value.type) else pa.array([value.value])
+def _casts(column: pa.ChunkedArray, kind: pa.DataType) -> bool:
+    """Return whether Arrow finds each value in another type."""
     try:
-        return convertible(value.type, kind) and bool(len(value.cast(kind)))
+        column.cast(values_type(column.type)).cast(values_type(kind))
     except pa.ArrowException:
         return False
+    return True
 
 
 def _check_readable(name: str, column: pa.Array | pa.ChunkedArray) -> None:

@@ -152,7 +152,7 @@ def train_model(
         check_int(top_k, "top_k", 1, len(dataset.base.labeled()), "the size of the base")
     hasher = Hasher(**grouped(progress=progress, **settings))
     if is_main_process():
-        _tell_unlabeled(dataset, guesses=coder_of(hasher.method) is None)
+        _tell_unlabeled(dataset, network=coder_of(hasher.method) is None)
     if resume and not resumable and is_main_process():
         print(f"{out} has no checkpoint to resume from; training begins anew", file=sys.stderr)
     started = time.perf_counter()
@@ -242,16 +242,16 @@ def check_out(out: str | Path, *, resume: bool, overwrite: bool) -> bool:
     return resumable
 
 
-def _tell_unlabeled(dataset: Dataset, *, guesses: bool) -> None:
-    """Say on standard error how many rows have no label, where some have one, and whether the training ``guesses``."""
+def _tell_unlabeled(dataset: Dataset, *, network: bool) -> None:
+    """Say on standard error how many rows have no label, and what is done with them: ``network``, if one is trained."""
     from lbhash.training.partial import few_labels
 
-    for name in ("train", "base", "query") if guesses else ("base", "query"):
+    for name in ("train", "base", "query") if network else ("base", "query"):
         split = dataset.split(name)
-        missing = len(split) - len(split.labeled())
-        if missing:
-            trained = "trained on with guessed ones" if few_labels(split) else "left out of the training"
-            done = trained if name == "train" else "not evaluated"
+        if missing := len(split) - len(split.labeled()):
+            done = "not evaluated"
+            if name == "train":
+                done = "trained on with guessed ones" if few_labels(split) else "left out of the training"
             print(f"{missing:,} of {len(split):,} {name} rows have no label: they are {done}", file=sys.stderr)
 
 

@@ -46,13 +46,9 @@ class WithNeighbors(Wrapped):
         return self.host_loss(logits, labels, index) + WEIGHT * neighbor_loss(bits, bits, x, self.sharpness)
 
 
-def trained_rows(rows: EmbeddingSplit, classes: int) -> EmbeddingSplit:
-    """Return the rows that are trained on: those with a label or, if these are few, all with the class that a logistic
-    regression finds.
-    """
+def with_guesses(rows: EmbeddingSplit, classes: int) -> EmbeddingSplit:
+    """Return the rows, those without a label with the class that a logistic regression of the others finds."""
     assert rows.labels is not None
-    if not few_labels(rows):
-        return rows.labeled()
     known = has_label(rows.labels)
     guessed = guessed_labels(rows.where(~known), rows.where(known), classes)
     labels = rows.labels.copy()

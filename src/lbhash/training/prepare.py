@@ -23,7 +23,7 @@ from lbhash.training.defaults import completed, full_name
 from lbhash.training.distributed import is_main_process
 from lbhash.training.epoch_metrics import check_validation
 from lbhash.training.hardware import cpu_settings, draw_from
-from lbhash.training.partial import WithNeighbors, few_labels, trained_rows
+from lbhash.training.partial import WithNeighbors, few_labels, with_guesses
 from lbhash.training.settings import Settings, arguments
 from lbhash.utils.labels import check_numbers, has_label
 from lbhash.utils.serialization import plain
@@ -80,8 +80,9 @@ def prepare(
         TypeError, ValueError: a setting is not as it must be, or the labels do not fit the rows.
     """
     partly = check_partly(split)
-    rows = len(split) if not partly or few_labels(split) else len(split.labeled())
-    given = completed(settings.checked(), rows, images=backbone is not None)
+    guessed = partly and few_labels(split)
+    known = split.labeled()
+    given = completed(settings.checked(), len(split if guessed else known), images=backbone is not None)
     options, guidance = plain(given.options, "options"), plain(given.guidance, "guidance")
     given = replace(given, options=options, guidance=guidance)
     assert given.pull is not None
@@ -89,19 +90,21 @@ def prepare(
     # What can be wrong is found before the confusion, which takes longest.
     check_method(given.method, given.pull, guidance=guidance, options=options)
     start = _start(given, split)
-    checked = labeled(split.labeled(), classes)
+    checked = labeled(known, classes)
     split = split if partly else checked
     fitted, validation = split, None
     if share:
         chosen = validation_rows(split.labels, share, given.seed, name="validation", purpose="validation")
         fitted, validation = split.where(~chosen), split.where(chosen)
     known = fitted.labeled()
-    if partly:
+    if guessed:
         with cpu_settings(given.threads):
-            fitted = trained_rows(fitted.embedded(), classes)
+            fitted = with_guesses(fitted.embedded(), classes)
+    else:
+        fitted = known
     centers = _centers(given, fitted, classes, backbone, None if validation is not None else known_confusion)
     dim = split.input_dim(backbone)
-    model, objective = _model(given, fitted, dim, centers, neighbors=len(fitted) > len(known))
+    model, objective = _model(given, fitted, dim, centers, neighbors=guessed)
     identity = {"method": full_name(given.method, given.pull), "dim": dim, "classes": classes}
     identity |= {name: getattr(given, name) for name in ("bits", "hidden", "dropout")}
     identity |= {"pull": given.pull, "centers": str(given.centers)}  # as a checkpoint can store them

@@ -97,7 +97,7 @@ def network(train: EmbeddingSplit, bits: int, seed: int, epochs: int) -> Iterato
     from lbhash.models.hash_model import HashModel
     from lbhash.training.fit import join
     from lbhash.training.heads import neighborhood
-    from lbhash.training.partial import trained_rows
+    from lbhash.training.partial import few_labels, with_guesses
 
     classes, known = count_classes(train), train.labeled()
     hasher, began = Hasher(bits, head="bits", seed=seed, epochs=epochs), time.perf_counter()
@@ -110,7 +110,8 @@ def network(train: EmbeddingSplit, bits: int, seed: int, epochs: int) -> Iterato
     yield codes(f"{name}, joined", bits, take, model.encoder(), fitted + time.perf_counter() - began)
     if np.asarray(known.labels).ndim == 1:
         began, model = time.perf_counter(), HashModel.of(hasher.model_)
-        model.neighborhood = neighborhood(model, trained_rows(train, classes), classes, 0.5)
+        rows = with_guesses(train, classes) if few_labels(train) else known
+        model.neighborhood = neighborhood(model, rows, classes, 0.5)
         seconds = fitted + time.perf_counter() - began
         yield codes(f"{name}, unseen 0.5", bits, f"{take} --unseen 0.5", model.encoder(), seconds)
 

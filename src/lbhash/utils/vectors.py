@@ -21,6 +21,7 @@ Result = TypeVar("Result")
 
 PATIENCE = 60
 """Seconds that a process waits for another one that writes."""
+_DAMAGED = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR}  # the last: another table
 
 
 def key_of(*content: bytes | bytearray | memoryview) -> bytes:
@@ -94,7 +95,7 @@ class Vectors:
         try:
             return action()
         except sqlite3.Error as error:
-            if any(word in str(error) for word in ("locked", "unable", "readonly", "full")):
+            if error.sqlite_errorcode & 0xFF not in _DAMAGED:  # above are details
                 raise
             if self._opened is not None:
                 self._opened.close()

@@ -20,7 +20,7 @@ FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF")
 MAX_BYTES = 32 * 2**20
 MAX_PIXELS = 50_000_000
 
-THUMBNAIL = 256
+THUMBNAIL_SIDE = 256
 """Pixels of the longer side of a thumbnail."""
 
 _MAY_BE = f"it must be an image in one of the formats {', '.join(FORMATS)}"
@@ -153,8 +153,8 @@ def _eight_bits(image: Image.Image) -> Image.Image:
 
 
 def thumbnail_of(image: Image.Image) -> bytes:
-    """Return an image, which is made smaller for it, as a WebP file of at most ``THUMBNAIL`` pixels a side."""
-    image.thumbnail((THUMBNAIL, THUMBNAIL))
+    """Return an image, which is made smaller for it, as a WebP file of at most ``THUMBNAIL_SIDE`` pixels a side."""
+    image.thumbnail((THUMBNAIL_SIDE, THUMBNAIL_SIDE))
     file = BytesIO()
     image.save(file, "WEBP", quality=85)
     return file.getvalue()

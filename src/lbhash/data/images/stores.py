@@ -96,11 +96,6 @@ class FileImages(ImageStore):
         """Return the fingerprint of paths, sizes and times of change, as ``make`` has it: no file is read for it."""
         return fingerprint(file_facts(self.folder, file) for file in self.files)
 
-    def keys(self) -> list[bytes]:
-        """Return for each image what it is known by in the cache (``key_of``): a hash of its file, or of its pixels."""
-        forward = self.in_order()
-        return [_key(forward, row) for row in range(len(self))]
-
     def sample(self) -> Iterator[bytes]:
         """Yield parts of some files."""
         return sampled(self.folder, self.files)
