@@ -11,7 +11,7 @@ import pytest
 from PIL import Image
 
 from app_answers import png
-from lbhash.data.images.decoding import THUMBNAIL
+from lbhash.data.images.decoding import THUMBNAIL_SIDE
 from lbhash.service.decoding import LARGE, Decoder
 from lbhash.service.errors import ServiceError
 from lbhash.service.workers import Worker, WorkerError
@@ -106,7 +106,7 @@ def test_one_large_image_is_in_memory_at_a_time():
 
 def test_thumbnails_are_small(decoder):
     thumbnail = Image.open(io.BytesIO(decoder.thumbnail(png(np.full((900, 300, 3), 99)))))
-    assert (thumbnail.format, thumbnail.size) == ("WEBP", (THUMBNAIL // 3, THUMBNAIL))
+    assert (thumbnail.format, thumbnail.size) == ("WEBP", (THUMBNAIL_SIDE // 3, THUMBNAIL_SIDE))
     assert abs(int(np.asarray(thumbnail)[50, 50, 0]) - 99) <= 2
 
 

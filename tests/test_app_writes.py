@@ -179,6 +179,12 @@ def test_codes_are_items_too(shop, digits_service, tmp_path, rows):
         assert [one["embedding"] for one in answer] == [rows[60], rows[7], None]
         image = client.post("/v1/items", files={"image": png(np.zeros((8, 8)))})
         assert_refused(image, 422, "no backbone to encode images")
+        # Another index lies there before the service has noticed it.
+        build_index(table, tmp_path / "i", overwrite=True)
+        assert sent(client.post("/v1/items", json={"codes": ["0b0c"]}))["codes"] == 51
+        build_index(table, tmp_path / "i", vectors=x, store="embeddings", overwrite=True)
+        refused = client.post("/v1/items", json={"codes": ["0b0c"]})
+        assert_refused(refused, 422, "codes are given, and the index stores embeddings")
 
 
 def test_an_id_that_is_there_is_a_conflict(client, settings, rows):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import csv
+import sqlite3
+from unittest.mock import Mock
 
 import numpy as np
 import pyarrow as pa
@@ -10,6 +12,7 @@ import pytest
 
 from lbhash import Hasher, Index, TrainingArguments
 from lbhash.index.export import export_index
+from lbhash.utils.vectors import Vectors
 
 NAMES = ("sku", "title", "category", "price", "in_stock", "since")
 SHOP = [
@@ -186,3 +189,37 @@ def test_what_is_not_exact_is_refused_in_python():
             ValueError, match=f"metadata '{column}' is {value!r} in row 0, of type {kind}; the index has"
         ):
             index.add(code, metadata={column: [value]})
+
+
+def test_what_could_not_be_read_is_never_cached(tmp_path):
+    for _ in range(2):
+        with Vectors(tmp_path / "v.sqlite", 2, ".lock", "busy") as store:
+            store.put([b"", b"known"], np.ones((2, 2), np.float32))
+            assert store.get([b"", b"known"])[1].tolist() == [False, True]
+
+
+def test_errors_of_the_disk_are_no_damage(tmp_path, capsys):
+    with Vectors(tmp_path / "v.sqlite", 2, ".lock", "busy") as store:
+        store.put([b"known"], np.ones((1, 2), np.float32))
+        error = sqlite3.OperationalError("disk I/O error")
+        error.sqlite_errorcode = sqlite3.SQLITE_IOERR
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(store, "_get", Mock(side_effect=error))
+            assert not store.get([b"known"])[1].any()
+    assert "the embeddings are not cached: disk I/O error" in capsys.readouterr().err
+    with Vectors(tmp_path / "v.sqlite", 2, ".lock", "busy") as store:
+        assert store.get([b"known"])[1].all()
+
+
+def test_a_file_that_another_process_made_anew_is_not_removed(tmp_path):
+    file = tmp_path / "v.sqlite"
+    with Vectors(file, 2, ".a", "busy") as other:
+        file.unlink()
+        with Vectors(file, 2, ".b", "busy") as store:
+            store.put([b"new"], np.ones((1, 2), np.float32))
+            damage = sqlite3.DatabaseError("malformed")
+            damage.sqlite_errorcode = sqlite3.SQLITE_CORRUPT
+            found = Mock(side_effect=[damage, None])
+            other._or_anew(found)
+            assert store.get([b"new"])[1].all()
+    assert found.call_count == 2

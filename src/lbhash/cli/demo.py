@@ -118,7 +118,7 @@ def run_demo(out: str | Path, data: Data = "characters", seed: int = 0, epochs: 
 def pixels_map(dataset: Dataset) -> float:
     """Return the mAP of the pictures themselves, ranked by the cosine of their pixels."""
     question = Question("pixels", dataset.base, dataset.query, ("map",))
-    (pixels,) = (stored for store in embeddings(dataset.train) for stored in store(question))
+    pixels = next(next(embeddings(dataset.train))(question))
     return float(question.answers(pixels)["map"].mean())
 
 

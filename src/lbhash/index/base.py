@@ -12,6 +12,7 @@ import json
 from abc import ABC, ABCMeta, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias, get_args
 
@@ -61,12 +62,12 @@ class State:
     next_id: int = 0
     schema: pa.Schema | None = None
 
-    @property
+    @cached_property
     def metadata(self) -> list[pa.Field]:
         """The names and types of the metadata."""
         return [field for field in self.schema or () if field.name != ID]
 
-    @property
+    @cached_property
     def columns(self) -> list[str]:
         """The names of the metadata."""
         return [field.name for field in self.metadata]
@@ -81,7 +82,13 @@ class State:
         """The column with the labels, ``label`` or ``labels``; empty if there is none."""
         return next((name for name in ("label", "labels") if name in self.columns), "")
 
-    @property
+    @cached_property
+    def thumbnails(self) -> bool:
+        """Whether the metadata have image files."""
+        kinds = (pa.types.is_binary, pa.types.is_large_binary)
+        return any(field.name == THUMBNAIL and any(fits(field.type) for fits in kinds) for field in self.metadata)
+
+    @cached_property
     def origin(self) -> dict[str, Any]:
         """The columns of the file that the index was built from, ``id_column``, ``label_column`` and so on, and its
         fingerprint as ``data`` (``lbhash.data.origin``). Empty if it was built from codes, or in Python.
@@ -460,12 +467,6 @@ def check_model(index: BaseIndex, model: str, bits: int, name: str = "the model"
     check_one_model("index", index.bits, index.model, name, bits, model)
 
 
-def has_thumbnails(state: State) -> bool:
-    """Return whether an index has image files as metadata."""
-    kinds = (pa.types.is_binary, pa.types.is_large_binary)
-    return any(field.name == THUMBNAIL and any(fits(field.type) for fits in kinds) for field in state.metadata)
-
-
 def describe_items(index: BaseIndex, ids: npt.ArrayLike) -> list[dict[str, Any]]:
     """Return id, code in hexadecimal digits, label and metadata of each of these ids, as values that JSON can hold.
 
@@ -475,7 +476,7 @@ def describe_items(index: BaseIndex, ids: npt.ArrayLike) -> list[dict[str, Any]]
         UnknownIdError: the index does not have an id.
     """
     table = index.get(ids)
-    if has_thumbnails(index.state):
+    if index.state.thumbnails:
         place = table.column_names.index(THUMBNAIL)
         table = table.set_column(place, THUMBNAIL, table.columns[place].is_valid())
     items = []

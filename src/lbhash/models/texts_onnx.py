@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from functools import cached_property
+from hashlib import file_digest
 from pathlib import Path
 from typing import Any
 
@@ -168,8 +169,5 @@ def _digests(folder: Path) -> dict[str, str]:
 def _digest(folder: Path, name: str) -> str:
     if name.endswith(".safetensors"):
         return fingerprint(sampled(folder, [name]))
-    digest = xxh3_128()
     with (folder / name).open("rb") as opened:
-        while chunk := opened.read(1 << 20):
-            digest.update(chunk)
-    return digest.hexdigest()
+        return file_digest(opened, xxh3_128).hexdigest()

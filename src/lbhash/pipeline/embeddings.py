@@ -23,7 +23,7 @@ from lbhash.utils.files import cache_folder
 from lbhash.utils.memory import check_memory
 from lbhash.utils.parts import PART_ROWS, Damage
 from lbhash.utils.progress import counted
-from lbhash.utils.vectors import Vectors
+from lbhash.utils.vectors import Vectors, key_of
 
 if TYPE_CHECKING:
     from lbhash.hasher import Hasher
@@ -103,9 +103,9 @@ def embed_dataset(
     """Return the embeddings of all images of a table ``[n, dim]``, in memory.
 
     Each embedding is stored in the cache folder (``$LBHASH_CACHE``, or the platform's) under a hash of the image's
-    file, in one file for each backbone, so that an image is embedded once, wherever it lies and whatever lies beside
-    it. They are written a part at a time, so that a run goes on after one that was killed. Of two runs on the same
-    images the second waits for the first.
+    file, in one file for each backbone. So no later run embeds the image again, wherever it lies and whatever lies
+    beside it. Embeddings are written a part at a time, so that a run goes on after one that was killed. Of two runs on
+    the same images the second waits for the first.
 
     Args:
         damaged: ``refuse`` the table if an image is missing or damaged, or ``skip`` such images and say so: they have
@@ -152,10 +152,10 @@ def _embedded(
     rows, unit, faults = len(items), items.unit, dict[int, str]()
     check_memory(4 * rows * backbone.dim, f"the embeddings of {rows:,} {unit}")
     file = cache_folder() / "embeddings" / f"{backbone.fingerprint()}-{_FORMAT}.sqlite"
-    lock = f".{items.fingerprint()[:2]}.lock"  # one of 256, whatever the data are
+    keys = items.keys() if cache else [b""] * rows
+    lock = f".{key_of(*keys).hex()[:2]}.lock"  # one of 256
     busy = f"another run embeds the same {unit}; this one waits for it"
     with Vectors(file if cache else None, backbone.dim, lock, busy) as store:
-        keys = items.keys() if cache else [b""] * rows
         whole, there = store.get(keys)
         missing, size = np.flatnonzero(~there), PART_ROWS[unit]
         if not len(missing):

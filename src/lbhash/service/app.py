@@ -97,7 +97,8 @@ def _nowhere(settings: Settings) -> Callable[[Request, Any], Coroutine[Any, Any,
         detail = getattr(error, "detail", "Not Found")
         if detail == "Not Found":
             detail = f"there is no route {request.url.path[:64]!r} for {request.method}"
-            if request.url.path.startswith(f"/{VERSION}/items") and not settings.writable:
+            change = request.method != "GET" and request.url.path.startswith(f"/{VERSION}/items")
+            if change and not settings.writable:
                 detail += "; to change items, start the service with --writable"
         return JSONResponse({"detail": detail}, 404, getattr(error, "headers", None))
 

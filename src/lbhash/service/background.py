@@ -157,6 +157,8 @@ def _queries(engine: Engine, index: BaseIndex, ids: Any, notes: list[str]) -> tu
         raise ValueError(f"the data are {what}, and their queries are not embedded for the page")
     if about.get("protocol") == "files":
         raise ValueError("the model was trained on separate files, and the data are only one of them")
+    if line := engine.why_no_rows(index):
+        raise ValueError(line)
     protocol = None if about.get("protocol") == "flags" else about.get("protocol")
     dataset = load_dataset(data, protocol=protocol, seed=about.get("split_seed", 0), damaged="skip")
     if protocol is None and dataset.protocol != "flags":
@@ -164,8 +166,6 @@ def _queries(engine: Engine, index: BaseIndex, ids: Any, notes: list[str]) -> tu
     query = dataset.query
     if query.labels is None:
         raise ValueError("the data have no labels")
-    if line := engine.without_rows(index):
-        raise ValueError(line)
     rows = np.array([row if isinstance(row, int) else -1 for row in json_values(index.metadata_of(ids, [ROW])[ROW])])
     searched = ~np.isin(rows, query.rows)
     new = searched & ~np.isin(rows, dataset.train.rows)

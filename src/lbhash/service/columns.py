@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from lbhash.index.base import THUMBNAIL, State, has_thumbnails
+from lbhash.index.base import THUMBNAIL, State
 from lbhash.index.metadata import is_list
 
 
@@ -25,7 +25,7 @@ def exact_columns(given: Mapping[str, Sequence[Any]], state: State) -> dict[str,
     for name in given:
         if name not in fields:
             raise ValueError(f"metadata.{name}: there is no such column; the index has {', '.join(fields) or 'none'}")
-        if name == THUMBNAIL and has_thumbnails(state):
+        if name == THUMBNAIL and state.thumbnails:
             raise ValueError(f"metadata.{name} is given, and the service makes it; send the image in a form")
     return {name: _column(name, values, fields[name].type) for name, values in given.items()}
 
@@ -44,7 +44,7 @@ def _column(name: str, values: Sequence[Any], kind: pa.DataType) -> pa.Array:
 
 
 def _scalar(value: Any, kind: pa.DataType) -> Any:
-    """Return a value for a column of this type; one of many errors if it cannot hold it exactly."""
+    """Return a value for a column of this type; an error if it cannot hold it exactly."""
     types = pa.types
     if value is None:
         return None

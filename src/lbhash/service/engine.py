@@ -27,7 +27,6 @@ from lbhash.index.base import (
     check_model,
     describe_items,
     describe_neighbors,
-    has_thumbnails,
 )
 from lbhash.index.results import Neighbors
 from lbhash.models.backbone_files import load_backbone
@@ -105,7 +104,7 @@ class Engine:
             self._embed_image = self.rows.embed
         self._loading = Lock()  # one at a time puts a newer index in the place of the old one
         self.index = self._open()
-        if self.rows is not None and (line := self.without_rows(self.index)):
+        if self.rows is not None and (line := self.why_no_rows(self.index)):
             log.warning("%s", line)
         if settings.writable:
             _check_writable(self.index, settings.index)
@@ -125,9 +124,9 @@ class Engine:
             if index is self.index:  # it may have been replaced by a newer one
                 self.check, self.damage = "damaged" if damage else "intact", damage
 
-    def encode(self, given: BaseModel, images: Sequence[bytes] = ()) -> schemas.EncodeAnswer:
+    def encode(self, given: schemas.EncodeOptions, images: Sequence[bytes] = ()) -> schemas.EncodeAnswer:
         """Return the codes of queries (``EncodeRequest``), or of image files."""
-        wanted = {"outputs"} | ({"embeddings"} if getattr(given, "embeddings", False) else set())
+        wanted = {"outputs"} | ({"embeddings"} if given.embeddings else set())
         answers = []
         for code, vectors, _ in self._encode(self.index, given, images):
             held = {name: vectors[name].tolist() for name in wanted & vectors.keys()}
@@ -208,13 +207,12 @@ class Engine:
     def item_image(self, name: str) -> tuple[bytes, str]:
         """Return a small image of the item with an id, its thumbnail or its row in the data, and its media type."""
         index = self.index
+        columns = [one for one in (THUMBNAIL, ROW) if one in index.state.columns]
         with blame_request("the "):
-            (item,) = describe_items(index, [_id(index, name, "the id")])
-        if has_thumbnails(index.state) and item["metadata"][THUMBNAIL]:
-            return self.decoder.thumbnail(
-                index.metadata_of([item["id"]], [THUMBNAIL])[THUMBNAIL][0].as_py()
-            ), "image/webp"
-        row = self.row_of(index, item["metadata"])
+            (item,) = index.metadata_of([_id(index, name, "the id")], columns).to_pylist()
+        if index.state.thumbnails and item[THUMBNAIL]:
+            return self.decoder.thumbnail(item[THUMBNAIL]), "image/webp"
+        row = self.row_of(index, item)
         if row is None:
             raise ServiceError(404, f"id is {name!r}, which has no row in the data, and so no image")
         return self.row_image(row)
@@ -250,13 +248,17 @@ class Engine:
 
     def _store(self, given: schemas.ItemFacts, images: Sequence[bytes], how: Callable[..., Any]) -> schemas.Changed:
         thumbnails: list[bytes] = []
+        with blame_request():  # before anything is embedded
+            given.check_count(len(images) or given.count)
         items = self._new(given, images, thumbnails)
-        with blame_request():
-            given.check_count(len(items))
 
         def change(index: Index) -> list[int | str]:
+            if index.vectors and not items[0].vectors:
+                raise ValueError(
+                    f"codes are given, and the index stores {index.vectors}; give embeddings, texts or images"
+                )
             metadata = exact_columns(given.metadata, index.state)
-            if images and has_thumbnails(index.state):
+            if images and index.state.thumbnails:
                 metadata[THUMBNAIL] = thumbnails
             ids = None if given.ids is None else _ids(index, given.ids)
             vectors = np.array([one.vectors[index.vectors] for one in items]) if index.vectors else None
@@ -271,9 +273,6 @@ class Engine:
             return [*self._hash(self._embed_images(images, thumbnails)).values()]
         assert isinstance(given, schemas.Items)
         if given.codes is not None:
-            if kept := self.index.vectors:
-                told = f"codes are given, and the index stores {kept}; give embeddings, texts or images"
-                raise ServiceError(422, told)
             made = []
             for place, code in enumerate(given.codes):
                 with blame_request(f"codes.{place}: "):
@@ -320,7 +319,7 @@ class Engine:
         index.read_all()
         self.index, self.check, self.damage = index, "intact", ""
 
-    def without_rows(self, index: BaseIndex) -> str:
+    def why_no_rows(self, index: BaseIndex) -> str:
         """Return the line that says why no item of an index has a row in the data; empty if items may have one."""
         state = index.state
         origin = state.origin.get("data", "") if ROW in state.columns else None
@@ -335,13 +334,13 @@ class Engine:
     def row_of(self, index: BaseIndex, metadata: Mapping[str, Any]) -> int | None:
         """Return the row of the data that an item with these metadata was made from, or None if that is not known."""
         row = metadata.get(ROW)
-        if self.rows is None or not isinstance(row, int) or self.without_rows(index):
+        if self.rows is None or not isinstance(row, int) or self.why_no_rows(index):
             return None
         return row if 0 <= row < len(self.rows) else None
 
     def has_image(self, index: BaseIndex, metadata: Mapping[str, Any]) -> bool:
         """Return whether an item with these metadata has an image."""
-        thumbnail = has_thumbnails(index.state) and metadata[THUMBNAIL]
+        thumbnail = index.state.thumbnails and metadata[THUMBNAIL]
         return thumbnail or (self._rows_have_images and self.row_of(index, metadata) is not None)
 
     @property

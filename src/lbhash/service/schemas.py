@@ -259,6 +259,11 @@ class ItemFacts(BaseModel, extra="forbid"):
         "null.",
     )
 
+    @property
+    def count(self) -> int:
+        """How many items there are; 0 if that is not known of the facts."""
+        return 0
+
     def check_count(self, count: int) -> None:
         """Raise ``ValueError`` unless there are as many values in each column as there are items."""
         columns = {f"metadata.{name}": values for name, values in self.metadata.items()}
@@ -293,6 +298,11 @@ class Items(ItemFacts, Body):
     def _check(self) -> Items:
         _check_one(vars(self), self.SOURCES)
         return self
+
+    @property
+    def count(self) -> int:
+        """How many items there are."""
+        return len(self.embeddings or self.texts or self.codes or ())
 
 
 class ItemsWithIds(Items):

@@ -37,7 +37,8 @@ class Vectors:
 
     As a context it holds the lock file ``lock`` beside it, for which others wait that name the same; ``busy`` is said
     to them. Each vector is stored with a checksum, and one that is damaged is not there; a damaged file begins anew.
-    If it cannot be read or written, a line on standard error says so, and nothing is stored.
+    An empty key stands for what cannot be known, and has no vector. If the file cannot be read or written, a line on
+    standard error says so, and nothing is stored.
     """
 
     def __init__(self, file: Path | None, dim: int, lock: str, busy: str) -> None:
@@ -54,8 +55,7 @@ class Vectors:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._opened is not None:
-            self._opened.close()
+        self._close()
         self._held.close()
 
     def get(self, keys: Sequence[bytes]) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.bool_]]:
@@ -68,12 +68,13 @@ class Vectors:
     def put(self, keys: Sequence[bytes], vectors: npt.NDArray[np.float32]) -> None:
         """Store vectors ``[n, dim]``, all of them or none; when this returns, they are on the disk."""
         if self._opened is not None:
-            rows = [(key, _sealed(key, vector.tobytes())) for key, vector in zip(keys, vectors, strict=True)]
+            rows = [(key, _sealed(key, vector.tobytes())) for key, vector in zip(keys, vectors, strict=True) if key]
             with self._said(), self._opened:
                 self._opened.executemany("INSERT OR REPLACE INTO vectors VALUES (?, ?)", rows)
 
     def _open(self) -> None:
         self._opened = sqlite3.connect(str(self._file), timeout=PATIENCE)
+        self._place = self._inode()
         with self._opened:
             self._opened.execute("CREATE TABLE IF NOT EXISTS vectors (key BLOB PRIMARY KEY, vector BLOB NOT NULL)")
 
@@ -97,12 +98,21 @@ class Vectors:
         except sqlite3.Error as error:
             if error.sqlite_errorcode & 0xFF not in _DAMAGED:  # above are details
                 raise
-            if self._opened is not None:
-                self._opened.close()
-            for name in (str(self._file), f"{self._file}-journal"):
-                Path(name).unlink(missing_ok=True)
+            self._close()
+            if self._inode() == self._place:  # else another process has made it anew
+                for name in (str(self._file), f"{self._file}-journal"):
+                    Path(name).unlink(missing_ok=True)
             self._open()
             return action()
+
+    def _inode(self) -> int | None:
+        assert self._file is not None
+        return self._file.stat().st_ino if self._file.exists() else None
+
+    def _close(self) -> None:
+        if self._opened is not None:
+            self._opened.close()
+        self._opened = None
 
     @contextmanager
     def _said(self) -> Iterator[None]:
@@ -110,7 +120,7 @@ class Vectors:
             yield
         except (OSError, sqlite3.Error) as error:
             print(f"the embeddings are not cached: {one_line(error)} ({self._file})", file=sys.stderr)
-            self._opened = None
+            self._close()
 
 
 def _sealed(key: bytes, content: bytes) -> bytes:
