@@ -128,6 +128,7 @@ def test_index_and_search_know_the_backbone(here, command, succeed, json_of, tmp
 
 
 def test_the_service_knows_the_backbone(here, command, tmp_path):
+    from lbhash.service import schemas
     from lbhash.service.decoding import Decoder
     from lbhash.service.engine import Engine
     from lbhash.service.settings import Settings
@@ -151,7 +152,7 @@ def test_the_service_knows_the_backbone(here, command, tmp_path):
     engine = Engine(settings, Plain())
     assert engine.info().takes_images
     code = Hasher.from_pretrained("model").encode([image])
-    (answer,) = engine.encode(None, [image]).answers
+    (answer,) = engine.encode(schemas.EncodeOptions(), [image]).answers
     assert answer.code == code.tobytes().hex()
     frozen = shutil.copytree("model", tmp_path / "model")
     shutil.rmtree(frozen / "backbone")

@@ -97,7 +97,7 @@ def converted(column: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
         row = column.is_valid().index(True).as_py()
     given, said = json_values(column[row : row + 1])[0], values_type(column.type)
     said = f"metadata {field.name!r} is {given!r} in row {row}, of type {said}"
-    raise ValueError(f"{said}; the index has {field.type} there, until it is built again")
+    raise ValueError(f"{said}; the index has {field.type} there: mend it, or build the index again")
 
 
 def convertible(given: pa.DataType, held: pa.DataType) -> bool:

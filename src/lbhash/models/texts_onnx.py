@@ -146,7 +146,8 @@ def find_onnx(folder: Path, name: str) -> OnnxModel | None:
     dense = {step["file"] for step in facts["steps"] if "file" in step}
     idle = {one for one in then if one.endswith(".safetensors")} - dense - now.keys()  # the ONNX file has these weights
     if differ := [one for one in sorted(now | then) if now.get(one) != then.get(one) and one not in idle]:
-        raise ValueError(f"encoder is {name!r}, whose {FILE} does not belong to its {differ[0]}; {again}")
+        said = f"{FACTS} is of another file than" if differ[0] == FILE else f"{FILE} does not belong to"
+        raise ValueError(f"encoder is {name!r}, whose {said} its {differ[0]}; {again}")
     return OnnxModel(folder, facts)
 
 

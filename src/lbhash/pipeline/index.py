@@ -233,7 +233,7 @@ def _encoded(
         if hot.any():
             names = some_names([str(table.class_names[at]) for at in later])
             said = f"{hot.sum():,} of {len(table.codes):,} rows are of classes that the training never saw ({names})"
-            print(f"{said}: they are found worse (docs/new-classes.md); train again with them", file=sys.stderr)
+            print(f"{said}: they are found worse; train again with them", file=sys.stderr)
     return table, encoded.vectors
 
 
@@ -246,6 +246,10 @@ def _as_in_index(
     wanted = [name for name in state.columns if name not in ("row", "label", "labels")]
     if unknown := [name for name in job.metadata if name not in (*wanted, "id")]:
         raise ValueError(f"metadata has {unknown[0]!r}; the index has {', '.join(wanted) or 'none'}: leave it out")
+    if id_column not in (None, "row", "next", *there) and there:
+        raise ValueError(
+            f"data is {str(job.data)!r}, which has no column {id_column!r}, as the ids of the index are of"
+        )
     metadata = job.metadata or tuple(name for name in wanted if name in there)
     known: dict[str, Any] = {}
     if job.embedding_column is None and fnmatch.filter(there, origin.get("embedding_column", "")):  # maybe emb_*

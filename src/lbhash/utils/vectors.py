@@ -98,6 +98,7 @@ class Vectors:
         except sqlite3.Error as error:
             if error.sqlite_errorcode & 0xFF not in _DAMAGED:  # above are details
                 raise
+            print(f"the cached embeddings are damaged, and made anew: {self._file}", file=sys.stderr)
             self._close()
             if self._inode() == self._place:  # else another process has made it anew
                 for name in (str(self._file), f"{self._file}-journal"):

@@ -18,7 +18,7 @@ import math
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -344,7 +344,8 @@ class MilvusIndex(BaseIndex):
         return MilvusState(**state | {"schema": schema_from_text(state["schema"])})
 
     def _write_state(self, state: MilvusState) -> None:
-        content = vars(state) | {"schema": schema_to_text(state.schema)}
+        content = {field.name: getattr(state, field.name) for field in fields(state)}
+        content["schema"] = schema_to_text(state.schema)
         row = {"id": _STATE_ID, "code": bytes(code_bytes(self.bits)), FIELD: {_STATE: content}}
         self._call("upsert", data=[row])
 
