@@ -196,10 +196,10 @@ def make_server(app: Any, places: int, **tls: Any) -> Server:
 
 def _free_handles() -> int:
     """Return how many more files this process may open, with as high a limit as it may have; very many on Windows."""
-    if os.name != "posix":
+    try:
+        import resource
+    except ImportError:  # Windows
         return 1 << 30
-    import resource
-
     limit = resource.RLIMIT_NOFILE
     soft, hard = resource.getrlimit(limit)
     if soft != resource.RLIM_INFINITY and soft < 4096:

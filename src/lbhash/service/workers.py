@@ -69,7 +69,7 @@ def _work(connection: Connection, nice: int, memory: int | None) -> None:
     """Answer arguments in the child process, until the server closes the connection."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all processes of a terminal; the server ends us
     os.environ.update(dict.fromkeys(_THREADS, "1"))  # which NumPy reads when it is imported
-    if os.name == "posix":  # Windows has neither
+    with suppress(ImportError):  # Windows, which has neither
         import resource
 
         os.nice(nice)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import errno
-import fcntl
 import glob
 import json
 import os
@@ -14,7 +13,7 @@ import sys
 import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +22,11 @@ from lbhash.utils.memory import check_memory
 
 if TYPE_CHECKING:
     from filelock import FileLock
+
+try:
+    import fcntl
+except ImportError:  # Windows, which has no such locks and renames no open file: what a killed writer leaves stays
+    fcntl = None  # type: ignore[assignment]
 
 
 _FORMULA = re.compile(r"[=@\t\r]|[-+](?!\d*\.?\d*(e[-+]?\d+)?\Z)", re.IGNORECASE)
@@ -54,17 +58,23 @@ def replacing(path: str | os.PathLike[str], *errors: type[Exception]) -> Iterato
             sync(target.parent)
         finally:
             temporary.unlink(missing_ok=True)
-            os.close(handle)
+            if handle is not None:
+                os.close(handle)
 
 
-def _locked_beside(target: Path) -> tuple[int, Path]:
+def _locked_beside(target: Path) -> tuple[int | None, Path]:
     """Return a new file beside the target, open and locked; files that killed writers of it left there are removed."""
+    new = partial(tempfile.mkstemp, dir=target.parent, prefix=f".{target.name}.", suffix=target.suffix)
+    if fcntl is None:
+        handle, name = new()
+        os.close(handle)
+        return None, Path(name)
     for left in target.parent.glob(f".{glob.escape(target.name)}.????????{glob.escape(target.suffix)}"):
         with suppress(OSError), left.open("rb") as opened:
             fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)  # else its writer is at work
             left.unlink()
     while True:
-        handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=target.suffix)
+        handle, name = new()
         with suppress(OSError):  # a file system without locks
             fcntl.flock(handle, fcntl.LOCK_EX)
         if os.path.exists(name):  # another writer has not taken it for one that was left
