@@ -2,12 +2,14 @@
 
 import json
 import re
+import runpy
 import shutil
 import socket
 import subprocess
 import sys
 import tarfile
 import time
+import tomllib
 import urllib.error
 import urllib.request
 import zipfile
@@ -18,7 +20,11 @@ import numpy as np
 import pytest
 import yaml
 
+import lbhash
+
 ROOT = Path(__file__).parents[1]
+UNTRIED = {"dev", "docs", "timm"}
+"""Extras of those who work on lbhash, and the one whose torchvision must fit the build of PyTorch."""
 
 
 def run(*command, **more):
@@ -34,6 +40,26 @@ def test_workflows_and_hooks_run_what_is_there():
     assert all(yaml.safe_load(text) for text in texts)
     assert {"lint", "docs", "dist"} <= set(re.findall(r"make (\w+)", " ".join(texts))) <= targets
     assert (ROOT / ".ci" / "run").exists()
+
+
+def test_every_file_says_the_same_version():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    read = {name: (ROOT / name).read_text(encoding="utf-8") for name in ("CHANGELOG.md", "CITATION.cff", "README.md")}
+    pythons = re.findall(r":: (3\.\d+)", " ".join(project["classifiers"]))
+    assert project["requires-python"] == f">={pythons[0]}"
+    said = f"Version {lbhash.__version__}. Python {pythons[0]} to {pythons[-1]}. Apache License 2.0"
+    badges = (ROOT / "docs" / "badges.svg").read_text(encoding="utf-8")
+    assert f"<title>{said}</title>" in badges
+    assert f"![{said}]" in read["README.md"]
+    assert {lbhash.__version__, f"{pythons[0]} to {pythons[-1]}"} <= set(re.findall(">([^<]+)</text>", badges))
+    assert re.search(r"^## (\S+)", read["CHANGELOG.md"], re.MULTILINE)[1] == lbhash.__version__
+    assert yaml.safe_load(read["CITATION.cff"])["version"] == lbhash.__version__
+
+
+def test_every_extra_is_tried_in_a_fresh_environment():
+    versions = runpy.run_path(str(ROOT / ".ci" / "versions"))
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
+    assert {one for names in versions["USES"] for one in names.split(",")} == set(extras) - UNTRIED | {"core"}
 
 
 @pytest.mark.slow
