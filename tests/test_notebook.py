@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import time
+import urllib.request
 from pathlib import Path
 
 import nbformat
@@ -9,6 +12,7 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
+from image_tools import write_small_resnet
 from lbhash import Hasher, TrainingArguments, evaluate
 
 CELLS = {
@@ -83,7 +87,7 @@ def test_in_a_kernel():
 
 
 BOOKS = sorted((Path(__file__).parents[1] / "docs" / "notebooks").glob("*.ipynb"))
-SLOW = {"sentences": pytest.mark.slow}  # half a minute
+SLOW = {"sentences": pytest.mark.slow, "pictures": pytest.mark.slow}  # half a minute
 
 
 @pytest.mark.parametrize("path", [pytest.param(path, marks=SLOW.get(path.stem, ()), id=path.stem) for path in BOOKS])
@@ -92,9 +96,17 @@ def test_a_notebook_of_the_docs_runs(path, tmp_path, monkeypatch, request):
     """Its cells run one after the other, and it is stored without outputs."""
     if path.stem == "sentences":
         request.getfixturevalue("encoder_on_the_hub")
+    if path.stem == "pictures":  # a small random model in place of the one that it names
+        (tmp_path / "backbone").mkdir()
+        request.getfixturevalue("on_the_hub")("google/mobilenet_v2_1.0_224", write_small_resnet(tmp_path / "backbone"))
     monkeypatch.chdir(tmp_path)
     names: dict = {}
     for number, cell in enumerate(nbformat.read(path, 4).cells):
         if cell.cell_type == "code":
             exec(compile(cell.source, f"{path.name}, cell {number}", "exec"), names)
             assert (cell.outputs, cell.execution_count) == ([], None)
+        if "server" in names and not names["server"].should_exit:
+            while not names["server"].started:
+                time.sleep(0.1)
+            with urllib.request.urlopen("http://127.0.0.1:8765/v1/info") as answer:
+                assert json.load(answer)["codes"] == len(names["rows"])

@@ -572,7 +572,8 @@ def test_what_the_command_refuses(refuse, tmp_path, arguments, line):
     assert line in refuse("tune", *data, "--out", tmp_path / "out", *arguments)
 
 
-def test_images_are_embedded_once(refuse, succeed, tmp_path, space_file):
+def test_images_are_embedded_once(refuse, succeed, tmp_path, space_file, monkeypatch):
+    monkeypatch.setenv("LBHASH_CACHE", str(tmp_path / "cache"))  # no other test has embedded them
     write_stripes(tmp_path / "images", 20)
     write_backbone(tmp_path / "backbone")
     given = (tmp_path / "images", "--bits", 8, "--epochs", 1, "--space", space_file, "--trials", 2)

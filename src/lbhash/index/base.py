@@ -53,12 +53,13 @@ HIGH = 2**62
 class State:
     """What an index holds between two changes: ``schema`` has the columns of the metadata, once there are codes.
 
-    Texts as ids are its first column, ``id``. ``build`` and ``generation`` are the index's (``Index``), and ``next_id``
-    is larger than every integer below ``HIGH`` that was an id.
+    Texts as ids are its first column, ``id``. ``build`` and ``generation`` are the index's (``Index``), ``checksum`` is
+    its manifest's, and ``next_id`` is larger than every integer below ``HIGH`` that was an id.
     """
 
     build: str = ""
     generation: int = 0
+    checksum: str = ""
     next_id: int = 0
     schema: pa.Schema | None = None
 
@@ -97,9 +98,12 @@ class State:
         return dict(json.loads(held)) if held else {}
 
     @property
-    def identity(self) -> tuple[str, int]:
-        """The build and the generation: if they are the same, the codes are."""
-        return self.build, self.generation
+    def identity(self) -> tuple[str, int, str]:
+        """What two states have in common only if all that they hold is the same.
+
+        Copies of a folder that were changed apart have the same build, and may have the same generation.
+        """
+        return self.build, self.generation, self.checksum
 
     def check_kind(self, names: Names) -> None:
         """Raise ``TypeError`` if ids are integers and those of the index texts, or the other way around."""

@@ -31,11 +31,16 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     raise ValueError(f"{source}, whose {NAME} is damaged or not of an index; build the index again")
 
 
-def write_manifest(folder: Path, manifest: dict[str, Any]) -> None:
-    """Commit a change, as the only writer: once the new manifest is renamed, the folder holds the new index."""
+def write_manifest(folder: Path, manifest: dict[str, Any]) -> str:
+    """Commit a change, as the only writer: once the new manifest is renamed, the folder holds the new index.
+
+    Returns the manifest's checksum.
+    """
     manifest = {"format": FORMAT, "version": VERSION, **manifest}
+    own = checksum(manifest)
     sync(folder)  # the names of the files that it names
-    write_text(folder / NAME, json.dumps({**manifest, "checksum": checksum(manifest)}, indent=1) + "\n")
+    write_text(folder / NAME, json.dumps({**manifest, "checksum": own}, indent=1) + "\n")
+    return own
 
 
 def _well_formed(manifest: dict[str, Any]) -> bool:
@@ -69,10 +74,9 @@ def _well_formed(manifest: dict[str, Any]) -> bool:
         return False
 
 
-def identity_of(folder: Path) -> tuple[str, int]:
-    """Return the build and the generation that a folder holds (``State.identity``)."""
-    manifest = read_manifest(folder)
-    return manifest["build"], int(manifest["generation"])
+def identity_of(manifest: dict[str, Any]) -> tuple[str, int, str]:
+    """Return ``State.identity`` of the index that has this manifest."""
+    return manifest["build"], int(manifest["generation"]), checksum(manifest)
 
 
 def last_generation(folder: Path) -> int:
@@ -80,7 +84,7 @@ def last_generation(folder: Path) -> int:
     matches = [_DATA_FILE.fullmatch(file.name) for file in folder.iterdir()]
     last = max((int(match[1]) for match in matches if match), default=0)
     with suppress(ValueError):
-        last = max(last, identity_of(folder)[1])
+        last = max(last, read_manifest(folder)["generation"])
     return last
 
 

@@ -303,8 +303,7 @@ class Segment:
 
     def without(self, positions: npt.NDArray[np.int64]) -> Segment:
         """Return the segment with more codes marked as removed."""
-        entry = {name: value for name, value in self.entry.items() if name != "removed"}
-        return replace(self, removed=np.union1d(self.removed, positions), entry=entry)
+        return replace(self, removed=np.union1d(self.removed, positions), entry=without_removed(self.entry))
 
     def stored(self, folder: Path, stem: str) -> dict[str, Any]:
         """Write what the folder does not have yet, and return the segment's entry for a manifest."""
@@ -362,6 +361,11 @@ class Segment:
             entry=entry,
             schema=schema,
         )
+
+
+def without_removed(entry: dict[str, Any]) -> dict[str, Any]:
+    """Return a segment's entry without what changes when codes are removed."""
+    return {name: value for name, value in entry.items() if name != "removed"}
 
 
 def read_removed(folder: Path, entry: dict[str, Any]) -> npt.NDArray[np.int64]:

@@ -31,7 +31,7 @@ from lbhash.index.metadata import as_table, check_where, schema_from_text, schem
 from lbhash.index.postings import group
 from lbhash.index.quantized import from_text, scales_of, to_float16, to_int8, to_text
 from lbhash.index.results import Neighbors, SearchResult, Within
-from lbhash.index.segment import Segment, Structure, read_removed
+from lbhash.index.segment import Segment, Structure, read_removed, without_removed
 from lbhash.index.where import Filter
 from lbhash.utils.arrays import as_numbers, check_finite
 from lbhash.utils.files import check_folder, check_path, exclusive, make_folder
@@ -215,7 +215,7 @@ class Index(BaseIndex):
 
     def outdated(self) -> bool:
         """Return whether the folder holds another generation than this one, or another build."""
-        return self.path is not None and identity_of(self.path) != self.state.identity
+        return self.path is not None and identity_of(read_manifest(self.path)) != self.state.identity
 
     def refresh(self) -> bool:
         """Read what the folder holds now, and return whether that was another state."""
@@ -229,7 +229,7 @@ class Index(BaseIndex):
         """Return what a folder holds."""
         while True:  # a writer may remove a file that the manifest names, or a link to the folder may move
             manifest = read_manifest(folder)
-            identity = manifest["build"], manifest["generation"]
+            identity = identity_of(manifest)
             schema = schema_from_text(manifest["schema"])
             kept = manifest["kept"]
             same = all(manifest.get(name) == value for name, value in self._settings.items())
@@ -238,13 +238,13 @@ class Index(BaseIndex):
             try:
                 known = self.state.segments if self.state.build == manifest["build"] else ()
                 segments = self._opened(folder, manifest["segments"], kept, schema, known)
-                if identity_of(folder)[0] == manifest["build"]:
+                if read_manifest(folder)["build"] == manifest["build"]:
                     return SegmentState(*identity, manifest["next_id"], schema, kept, segments)
             except FileNotFoundError as error:
-                if identity_of(folder) == identity:
+                if identity_of(read_manifest(folder)) == identity:
                     raise DamagedIndexError(f"{Path(error.filename).name} is missing") from None
             except ValueError:
-                if identity_of(folder)[0] == manifest["build"]:
+                if identity_of(read_manifest(folder)) == identity:
                     raise
 
     def _opened(
@@ -258,7 +258,7 @@ class Index(BaseIndex):
         """Return the segments of these entries. Those that are known, with all that they have read, are used again."""
         segments = []
         for entry in entries:
-            segment = next((segment for segment in known if segment.entry.get("codes") == entry["codes"]), None)
+            segment = next((one for one in known if without_removed(one.entry) == without_removed(entry)), None)
             if segment is None:
                 segment = Segment.open(folder, entry, self._width, kept or {}, schema)
             elif segment.entry != entry:
@@ -477,27 +477,26 @@ class Index(BaseIndex):
         """Give the newest state, which no other writer can change before the block ends."""
         with self._writer, locked(self.path, self.patience) if self.path is not None else nullcontext():
             if self.path is not None:
-                if identity_of(self.path)[0] != self.state.build:
+                if read_manifest(self.path)["build"] != self.state.build:
                     raise _built_again(self.path)
                 self.refresh()
             yield self.state
 
     def _commit(self, state: SegmentState) -> None:
         """Make this the next state, in the folder too. The caller is within ``_changing``."""
-        if self.path is not None and identity_of(self.path) != state.identity:  # replaced in spite of the lock
+        if self.path is not None and self.outdated():  # replaced in spite of the lock
             raise _built_again(self.path)
         state = replace(state, generation=state.generation + 1)
         if self.path is None:
             self._state = state
             return
-        entries = self._write(self.path, state)
-        self._state = replace(
-            state, segments=self._opened(self.path, entries, state.kept, state.schema, self.state.segments)
-        )
+        entries, checksum = self._write(self.path, state)
+        segments = self._opened(self.path, entries, state.kept, state.schema, self.state.segments)
+        self._state = replace(state, segments=segments, checksum=checksum)
         sweep(self.path)
 
-    def _write(self, folder: Path, state: SegmentState) -> list[dict[str, Any]]:
-        """Write new segments, then the manifest, and return its entries of the segments.
+    def _write(self, folder: Path, state: SegmentState) -> tuple[list[dict[str, Any]], str]:
+        """Write new segments, then the manifest, and return its entries of the segments and its checksum.
 
         The files of a failed attempt are removed.
         """
@@ -513,12 +512,11 @@ class Index(BaseIndex):
                 "kept": state.kept,
                 "segments": entries,
             }
-            write_manifest(folder, manifest)
+            return entries, write_manifest(folder, manifest)
         except BaseException:
             with suppress(OSError, ValueError):
                 sweep(folder)
             raise
-        return entries
 
 
 def check_free(folder: Path, overwrite: bool) -> None:
