@@ -198,6 +198,34 @@ def test_what_could_not_be_read_is_never_cached(tmp_path):
             assert store.get([b"", b"known"])[1].tolist() == [False, True]
 
 
+def flipped(content, key, sealed):
+    """The header of the row's record says that its vector is a text."""
+    at = content.index(key + sealed) - 1
+    content[at] ^= 1
+
+
+def of_a_later_version(content, key, sealed):
+    """The header of the file says that programs of this version may only read it."""
+    content[18] = 3
+
+
+@pytest.mark.parametrize("damage", [flipped, of_a_later_version])
+def test_a_damaged_header_is_no_end(damage, tmp_path, capsys):
+    file, key, vectors = tmp_path / "v.sqlite", b"k" * 16, np.array([[1, np.pi]], np.float32)
+    with Vectors(file, 2, ".lock", "busy") as store:
+        store.put([key], vectors)
+    content = bytearray(file.read_bytes())
+    start = content.index(key) + len(key)
+    damage(content, key, bytes(content[start : start + 16]))
+    file.write_bytes(content)
+    for _ in range(2):
+        with Vectors(file, 2, ".lock", "busy") as store:
+            store.get([key])
+            store.put([b"another"], vectors)
+            assert store.get([b"another"])[1].all()
+    assert "not cached" not in capsys.readouterr().err
+
+
 def test_errors_of_the_disk_are_no_damage(tmp_path, capsys):
     with Vectors(tmp_path / "v.sqlite", 2, ".lock", "busy") as store:
         store.put([b"known"], np.ones((1, 2), np.float32))

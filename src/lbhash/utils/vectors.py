@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -69,11 +70,12 @@ class Vectors:
         """Store vectors ``[n, dim]``, all of them or none; when this returns, they are on the disk."""
         if self._opened is not None:
             rows = [(key, _sealed(key, vector.tobytes())) for key, vector in zip(keys, vectors, strict=True) if key]
-            with self._said(), self._opened:
-                self._opened.executemany("INSERT OR REPLACE INTO vectors VALUES (?, ?)", rows)
+            with self._said():
+                self._or_anew(lambda: self._put(rows))
 
     def _open(self) -> None:
         self._opened = sqlite3.connect(str(self._file), timeout=PATIENCE)
+        self._opened.text_factory = bytes  # a flipped bit can make a text of a blob
         self._place = self._inode()
         with self._opened:
             self._opened.execute("CREATE TABLE IF NOT EXISTS vectors (key BLOB PRIMARY KEY, vector BLOB NOT NULL)")
@@ -88,6 +90,11 @@ class Vectors:
                 found[at], there[at] = np.frombuffer(content, np.float32), True
         return found, there
 
+    def _put(self, rows: Sequence[tuple[bytes, bytes]]) -> None:
+        assert self._opened is not None
+        with self._opened:
+            self._opened.executemany("INSERT OR REPLACE INTO vectors VALUES (?, ?)", rows)
+
     def _or_anew(self, action: Callable[[], Result]) -> Result:
         """Return what an action does, with a new file if it is damaged; whoever has the old one open goes on with it.
 
@@ -96,7 +103,10 @@ class Vectors:
         try:
             return action()
         except sqlite3.Error as error:
-            if error.sqlite_errorcode & 0xFF not in _DAMAGED:  # above are details
+            assert self._file is not None
+            code = getattr(error, "sqlite_errorcode", 0) & 0xFF  # above are details
+            writable = all(os.access(path, os.W_OK) for path in (self._file, self._file.parent))
+            if code not in _DAMAGED and not (code == sqlite3.SQLITE_READONLY and writable):  # says a damaged header
                 raise
             print(f"the cached embeddings are damaged, and made anew: {self._file}", file=sys.stderr)
             self._close()
