@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 from lbhash import Hasher, Index, TrainingArguments
+from lbhash.data.origin import data_fingerprint
 from lbhash.index.export import export_index
 from lbhash.utils.vectors import Vectors
 
@@ -196,6 +197,14 @@ def test_what_could_not_be_read_is_never_cached(tmp_path):
         with Vectors(tmp_path / "v.sqlite", 2, ".lock", "busy") as store:
             store.put([b"", b"known"], np.ones((2, 2), np.float32))
             assert store.get([b"", b"known"])[1].tolist() == [False, True]
+
+
+def test_two_rows_that_changed_places_are_other_data(tmp_path):
+    lines = [f"{row},class {row % 7}\n" for row in range(100_000, 400_000)]
+    (tmp_path / "one.csv").write_text("id,label\n" + "".join(lines))
+    lines[1234], lines[4321] = lines[4321], lines[1234]
+    (tmp_path / "two.csv").write_text("id,label\n" + "".join(lines))
+    assert data_fingerprint(tmp_path / "one.csv") != data_fingerprint(tmp_path / "two.csv")
 
 
 def flipped(content, key, sealed):

@@ -6,7 +6,10 @@ A row's number means nothing in another file, nor in the same file once it has c
 from __future__ import annotations
 
 import os
+from hashlib import file_digest
 from pathlib import Path
+
+from xxhash import xxh3_128
 
 from lbhash.data.images import FileImages, holds_images, is_hub_dataset, load_images
 from lbhash.data.loading import DATASETS, is_split_folder
@@ -18,7 +21,7 @@ ROW = "row"
 
 
 def data_fingerprint(data: str | Path) -> str:
-    """Return the fingerprint of data by the names and sizes of files, and a sample of what they hold.
+    """Return the fingerprint of a file, or of a folder by the names and sizes of its files and a sample of these.
 
     A copy has the same. It is empty for a folder with a file for each split, whose rows are counted in each file.
     """
@@ -26,7 +29,8 @@ def data_fingerprint(data: str | Path) -> str:
         return fingerprint(str(data))
     path = Path(fetched(data, "data"))
     if not path.is_dir():  # which may have another name elsewhere
-        return fingerprint(_size(path), sampled(path.parent, [path.name]))
+        with path.open("rb") as opened:
+            return fingerprint(file_digest(opened, xxh3_128).digest())
     images = load_images(path).store if holds_images(path) else None
     if images is None and is_split_folder(path):
         return ""
