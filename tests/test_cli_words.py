@@ -19,7 +19,7 @@ from lbhash.cli.app import app
 from lbhash.cli.commands.options import split_values
 from lbhash.cli.panels import MOST
 from lbhash.cli.rules import in_words_of
-from lbhash.cli.usage import FORMER
+from lbhash.cli.usage import GUESSES
 from lbhash.codes.io import CodeTable, read_codes, write_codes
 from lbhash.data import load_table
 from lbhash.index import Index
@@ -152,32 +152,30 @@ def test_no_command_takes_sample_data_if_data_are_forgotten(inside, refuse, line
     assert errors.endswith("; 'digits' and 'characters' come with lbhash")
 
 
-FORMERLY = """
-train --data FILE --out m | --data is gone; it stands without a name: lbhash train DATA
-compare --data FILE | --data is gone; it stands without a name: lbhash compare DATA
-index build --data FILE --model m --out i | --data is gone; it stands without a name: lbhash index build DATA
-index add --index i --codes c | --index is gone; it stands without a name: lbhash index add INDEX
-search --index i --code 00 | --index is gone; it stands without a name: lbhash search INDEX
-serve --model m --index i | --index is gone; it stands without a name: lbhash serve INDEX
-export --model m --out x.onnx | --model is gone; it stands without a name: lbhash export MODEL
-encode d --model m --out c --columns a | --columns is gone; --metadata names the columns that go with codes
-index info i | info is gone; 'lbhash info PATH' says what an index, a model or a file of codes is
-reproduce map --methods csq | --methods is gone; --method names them, such as csq,dch
-train d --out m --baselines | --baselines is gone; they are measured unless --no-baselines is given
+GUESSED = """
+train --data FILE --out m | there is no --data; type lbhash train DATA
+compare --data FILE | there is no --data; type lbhash compare DATA
+index build --data FILE --model m --out i | there is no --data; type lbhash index build DATA
+index add --index i --codes c | there is no --index; type lbhash index add INDEX
+search --index i --code 00 | there is no --index; type lbhash search INDEX
+serve --model m --index i | there is no --index; type lbhash serve INDEX
+export --model m --out x.onnx | there is no --model; type lbhash export MODEL
+encode d --model m --out c --columns a | there is no --columns; --metadata names the columns that go with codes
+index info i | there is no info; 'lbhash info PATH' says what an index, a model or a file of codes is
 """
 
 
-@pytest.mark.parametrize("line", FORMERLY.strip().splitlines())
-def test_what_has_another_name_now_says_so(refuse, line):
+@pytest.mark.parametrize("line", GUESSED.strip().splitlines())
+def test_a_guess_is_answered_with_the_right_word(refuse, line):
     typed, _, said = line.partition(" | ")
     assert refuse(*typed.split()) == f"lbhash: error: {said}"
 
 
-def test_what_is_said_to_be_gone_is_gone():
-    for key in FORMER:
-        *words, gone = key.split()
-        if gone.startswith("--") and words:
-            assert not any(gone in one.opts for one in COMMANDS[" ".join(words)].params), key
+def test_what_is_said_not_to_be_there_is_not():
+    for key in GUESSES:
+        *words, guess = key.split()
+        if guess.startswith("--") and words:
+            assert not any(guess in one.opts for one in COMMANDS[" ".join(words)].params), key
 
 
 # ------------------------------------------------------------------------------------------------------------- the help

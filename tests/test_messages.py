@@ -260,7 +260,6 @@ encode rows.npz --model model --out x.txt | out
 encode rows.npz --model model --out x.npz --split x | split is 'x'
 encode rows.npz --model model --out x.npz --metadata x | --metadata
 encode rows.npz --model model --out x.npz --batch-size 5 | --batch-size
-encode rows.npz --model model --out d --shard-rows 5 | --shard-rows is gone; a part has 65,536 rows
 evaluate | queries
 evaluate --queries query.npz | base
 evaluate --queries query.npz --base nope | base

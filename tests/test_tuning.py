@@ -550,7 +550,7 @@ def test_the_command_leaves_trials_and_a_model(succeed, refuse, json_of, tmp_pat
         for warning in trial["warnings"]:
             assert warning["kind"] in printed
     assert "which holds a search with options" in refuse("tune", *given[:-1], "lam=0.03")
-    assert "--resume is gone; a search goes on with the trials in the folder" in refuse("tune", *given, "--resume")
+    assert "there is no --resume; a search goes on with the trials in the folder" in refuse("tune", *given, "--resume")
 
 
 @pytest.mark.parametrize(
