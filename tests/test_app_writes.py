@@ -10,6 +10,7 @@ import shutil
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from decimal import Decimal
 from urllib.parse import quote
 
 import numpy as np
@@ -126,6 +127,8 @@ def shop(digits_service, tmp_path):
         "tags": [["x"], ["y", "z"]],
         "since": [datetime.date(2024, 1, 2), None],
         "kind": pa.array(["k", "l"]).dictionary_encode(),
+        "weight": pa.array([0.5, 0.1], pa.float32()),
+        "cost": [Decimal("1.10"), None],
     }
     model = Hasher.from_pretrained(digits_service.model).model_.fingerprint()
     table = CodeTable(np.zeros((2, 2), np.uint8), 16, np.arange(2), None, model)
@@ -154,14 +157,25 @@ def test_types_are_those_of_the_columns(shop, rows):
         ("tags", [True], "list"),
         ("since", 19724, "date32"),
         ("since", "soon", "date32"),
+        ("since", "2024-01-02 10:00", "date32"),
+        ("weight", 16777217, "float"),
+        ("weight", 1e-46, "float"),
+        ("weight", 1e300, "float"),
+        ("cost", 1.239, "decimal128(3, 2)"),
+        ("cost", "1.239", "decimal128(3, 2)"),
     ):
         said = f"metadata.{name}.0 is {json.dumps(wrong)}; the column holds {kind}"
         assert_refused(post(**{name: [wrong]}), 422, said)
+    for price in (10**400, [[None]]):
+        must = "must be a text, a number of 64 bits, true or false, or a list of at most 1,000 of these, or null"
+        assert_refused(post(price=[price]), 422, "metadata.price.0", must)
     assert sent(post(in_stock=[12], count=[3.0], tags=[["x", 7]], since=["2024-05-06"], kind=["new"], name=[None]))
+    assert sent(shop.put("/v1/items", json={"embeddings": rows[:1], "ids": ["5"], "metadata": {"cost": ["1.1"]}}))
+    assert [one["metadata"]["cost"] for one in get(shop, "5")] == ["1.10"]
     (item,) = get(shop, 99123)
     assert item["id"] == "99123"
     given = {"in_stock": "12", "count": 3, "tags": ["x", "7"], "since": "2024-05-06", "kind": "new"}
-    assert item["metadata"] == dict.fromkeys(("name", "price", "new")) | given
+    assert item["metadata"] == dict.fromkeys(("name", "price", "new", "weight", "cost")) | given
 
 
 def test_codes_are_items_too(shop, digits_service, tmp_path, rows):
@@ -250,6 +264,8 @@ REFUSED = [
     ("items", {"embeddings": [[0.0] * 64, [0.0] * 63]}, ("embeddings.1 has 63 numbers",)),
     ("items", ONE | {"ids": [1, 2]}, ("ids has 2 values; it must have 1, one for each item",)),
     ("items", ONE | {"ids": ["a"]}, ("ids.0 is 'a'; the ids of the index are integers",)),
+    ("items", ONE | {"ids": ["007"]}, ("ids.0 is '007'; the ids of the index are integers of 64 bits, such as 7",)),
+    ("items", ONE | {"ids": ["-0"]}, ("ids.0 is '-0'; the ids of the index are integers",)),
     ("items", TWO | {"ids": [99999, 99999]}, ("ids holds 99999 twice",)),
     (
         "items",

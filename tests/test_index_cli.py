@@ -80,6 +80,9 @@ def test_changes(inside, refuse, json_of):
     done = json_of("index", "remove", *here, "--ids", 3, "--ids", 1797)
     assert (done["removed"], done["codes"], done["generation"]) == (2, 3392, 4)
     assert "ids holds 3, which the index does not have" in refuse("index", "remove", *here, "--ids", 3)
+    for word in ("007", "-0"):  # which are no ids of the index
+        line = f"--ids is '{word}'; it must be an integer such as 7, as the ids of the index are"
+        assert line in refuse("index", "remove", *here, "--ids", word)
     line = f"ids holds {2**64}; an integer must be at least -2^63 and below 2^63"
     assert line in refuse("index", "remove", *here, "--ids", 5, "--ids", 2**64)
     done = json_of("index", "compact", *here)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import csv
+import datetime
 import sqlite3
+from decimal import Decimal
 from unittest.mock import Mock
 
 import numpy as np
@@ -169,6 +171,110 @@ def test_dates_are_dates_in_postgres(shop, tmp_path):
 def test_a_class_that_training_never_saw_is_said(shop, succeed):
     _, said = succeed("index", "add", shop.index, *shop("new.csv", [("N", "fork", "forks", "1", "no", "")]))
     assert "1 of 1 rows are of classes that the training never saw (forks)" in said
+
+
+def test_a_cell_of_a_csv_that_a_type_does_not_hold_is_refused(shop, refuse):
+    late = shop("late.csv", [("B", "2026-11-05 00:00:00"), ("C", "2026-11-30 18:24:05")], ("sku", "since"))
+    line = "metadata 'since' is '2026-11-30 18:24:05' in row 1, of type timestamp[s]; the index has date32[day] there"
+    assert line in refuse("index", "add", shop.index, *late)
+
+
+def test_an_exported_index_is_built_again_with_what_it_knew(shop, json_of, refuse, tmp_path):
+    json_of("index", "export", shop.index, "--out", tmp_path / "e.parquet")
+    json_of("index", "build", "--codes", tmp_path / "e.parquet", "--out", tmp_path / "r")
+    again = Index.open(tmp_path / "r")
+    assert again.state.origin == Index.open(shop.index).state.origin
+    assert again.state.origin["id_column"] == "sku"
+    one = ("99123", "plate", "bowls", "2.5", "", "")
+    done = json_of("index", "add", tmp_path / "r", *shop("one.csv", [one]), "--upsert")
+    assert (done["added"], done["replaced"]) == (0, 1)
+    assert Index.open(tmp_path / "r").get(["99123"])["label"].to_pylist() == ["bowls"]
+    line = "which has no column 'sku', as the ids of the index are of; --id-column names another"
+    assert line in refuse("index", "add", tmp_path / "r", *shop("key.csv", [("B",)], ("key",)))
+
+
+def test_rows_are_added_to_an_index_that_has_no_rows(model, blobs, write_parquet, tmp_path, json_of, refuse):
+    index = Index.from_hasher(Hasher.from_pretrained(model))
+    index.add(np.zeros((2, 2), np.uint8), [100, 101], {"price": [1.0, 2.0]})
+    index.save(tmp_path / "p")
+    file = write_parquet(tmp_path / "f.parquet", blobs.x[:2], price=[3.0, 4.0])
+    add = ("index", "add", tmp_path / "p", file, "--model", model)
+    assert json_of(*add)["added"] == 2
+    assert Index.open(tmp_path / "p").metadata_of([0, 101]).to_pydict() == {"id": [0, 101], "price": [3.0, 2.0]}
+    assert "the ids are rows of other data than the index has" in refuse(*add, "--upsert")
+
+
+DAY, TIME = datetime.date(2026, 1, 2), datetime.datetime(2026, 1, 2, 18, 24)
+HERE = pa.timestamp("s", "Europe/Berlin")
+
+
+@pytest.mark.parametrize(
+    ("held", "given", "kept"),
+    [
+        (pa.date32(), [datetime.datetime(2026, 1, 2)], [DAY]),
+        (pa.timestamp("ns"), [DAY], None),
+        (pa.timestamp("s", "UTC"), pa.array([TIME], HERE), None),
+        (pa.float32(), [0.1, float("nan"), float("inf"), None], [float(np.float32(0.1)), None, float("inf"), None]),
+        (pa.float32(), pa.array(np.array([0.5], np.float16)), [0.5]),
+        (pa.float64(), [Decimal("9.99"), Decimal("0.35")], [9.99, 0.35]),
+        (pa.float64(), [Decimal("0.50")], [0.5]),
+        (pa.decimal128(3, 2), [1.1, 1.15, None], [Decimal("1.10"), Decimal("1.15"), None]),
+        (pa.decimal128(3, 2), [5], [Decimal("5.00")]),
+        (pa.int64(), [3.0, -0.0], [3, 0]),
+        (pa.string(), [7], ["7"]),
+        (pa.list_(pa.float32()), [[0.5], None, []], [[0.5], None, []]),
+        (pa.struct([("a", pa.int64()), ("b", pa.string())]), [{"a": 1, "b": 7}, None], [{"a": 1, "b": "7"}, None]),
+    ],
+)
+def test_values_that_another_type_holds(held, given, kept):
+    index = Index(8)
+    index.add(np.zeros((1, 1), np.uint8), metadata={"v": pa.array([None], held)})
+    ids = index.add(np.zeros((len(given), 1), np.uint8), metadata={"v": given})
+    found = [None if value != value else value for value in index.metadata_of(ids)["v"].to_pylist()]
+    assert kept is None or found == kept
+
+
+@pytest.mark.parametrize(
+    ("held", "good", "wrong"),
+    [
+        (pa.date32(), datetime.datetime(2026, 1, 2), TIME),
+        (pa.list_(pa.date32()), [datetime.datetime(2026, 1, 2)], [TIME]),
+        (pa.float32(), 0.1, 1e300),
+        (pa.float32(), 0.1, 1e-46),
+        (pa.float32(), 2.0, 16777217.0),
+        (pa.float16(), 1.0, 70000.0),
+        (pa.float16(), 1, 2049),
+        (pa.float64(), Decimal("0.10"), Decimal(2**53 + 1)),
+        (pa.decimal128(3, 2), 1.1, 1.239),
+        (pa.list_(pa.float32()), [0.1], [1e300]),
+        (pa.struct([("a", pa.float32())]), {"a": 0.1}, {"a": 1e300}),
+    ],
+)
+def test_a_value_that_another_type_changes_is_refused_with_its_row(held, good, wrong):
+    index = Index(8)
+    index.add(np.zeros((1, 1), np.uint8), metadata={"v": pa.array([None], held)})
+    with pytest.raises(ValueError, match=r"^metadata 'v' is .* in row 2, of type .*; the index has .* there: mend it"):
+        index.add(np.zeros((4, 1), np.uint8), metadata={"v": pa.array([None, good, wrong, good])})
+    assert index.add(np.zeros((2, 1), np.uint8), metadata={"v": pa.array([None, good])}).tolist() == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("held", "given"),
+    [
+        (pa.time64("us"), pa.array([TIME])),
+        (pa.timestamp("s"), pa.array([TIME], HERE)),
+        (HERE, pa.array([TIME], pa.timestamp("s"))),
+        (pa.struct([("a", pa.int64())]), pa.array([{"a": 1, "b": 2}])),
+        (pa.struct([("a", pa.int64())]), pa.array([{"b": 1}])),
+        (pa.struct([("a", pa.string())]), pa.array([{"a": True}])),
+        (pa.struct([("a", pa.int64())]), pa.array([{"a": "7"}])),
+    ],
+)
+def test_types_that_do_not_go_together(held, given):
+    index = Index(8)
+    index.add(np.zeros((1, 1), np.uint8), metadata={"v": pa.array([None], held)})
+    with pytest.raises(ValueError, match=r"^metadata 'v' is .* in row 0, of type .*; the index has .* there: mend it"):
+        index.add(np.zeros((1, 1), np.uint8), metadata={"v": given})
 
 
 def test_what_is_not_exact_is_refused_in_python():

@@ -249,7 +249,8 @@ def _codes_of(table: pa.Table, file: Path, name: str) -> CodeTable:
     rows = table["row"].to_numpy() if numbered else np.arange(len(codes))
     own = [name for name in OWN_COLUMNS if name != "row" or numbered]  # an index may have codes without a row
     extra = table.drop_columns([name for name in own if name in table.column_names])
-    columns = extra.replace_schema_metadata(None) if extra.column_names else None
+    about = {key: value for key, value in (table.schema.metadata or {}).items() if key != b"lbhash"}
+    columns = extra.replace_schema_metadata(about or None) if extra.column_names else None
     made = CodeTable(codes, 8 * width if stated is None else stated, rows, None, str(model), columns)
     return made if labels is None else replace(made, labels=labels.numbers, class_names=labels.classes)
 

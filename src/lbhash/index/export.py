@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 
 from lbhash.codes import PackedCodes, code_bytes, convert
 from lbhash.codes.io import check_suffix, code_column, code_metadata
-from lbhash.index.base import BaseIndex
+from lbhash.index.base import ORIGIN, BaseIndex
 from lbhash.index.metadata import is_list, values_type
 from lbhash.utils.checksums import add_checksum, write_npz
 from lbhash.utils.files import replacing
@@ -64,7 +64,7 @@ def _parts(index: BaseIndex) -> Iterator[tuple[PackedCodes, pa.Table]]:
 
 def _write_parquet(index: BaseIndex, file: Path, to: str) -> None:
     """Write codes as binary values of one length, for LanceDB in a list."""
-    metadata = code_metadata(index.bits, index.model)
+    metadata = {**code_metadata(index.bits, index.model), ORIGIN.decode(): json.dumps(index.state.origin)}
 
     def table(codes: PackedCodes, part: pa.Table) -> pa.Table:
         column = code_column(codes)

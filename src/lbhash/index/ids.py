@@ -6,6 +6,7 @@ the column ``id``. So a text is found as quickly as an integer, and no table of 
 
 from __future__ import annotations
 
+import re
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -23,6 +24,9 @@ Names: TypeAlias = npt.NDArray[Any]
 
 ID = "id"
 """The column with the ids; no metadata may have its name."""
+
+INTEGER = re.compile(r"0|-?[1-9]\d{0,99}", re.ASCII)
+"""An integer as an id is written; 007 and -0 are other texts than 7 and 0."""
 
 
 class UnknownIdError(ValueError):

@@ -78,8 +78,8 @@ def _as_given(metadata: Columns | None, names: Names) -> pa.Table:
 def converted(column: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
     """Return a column in the type that the index has, if no value means something else by that.
 
-    A whole number becomes its digits in a column of texts, and a text a date in one of dates. A ``ValueError`` names
-    the first value that cannot be converted: a truth value is no text, and a text no number.
+    A whole number becomes its digits in a column of texts, a text a date in one of dates, and a fraction the nearest
+    float. A ``ValueError`` names the first value that cannot be converted: a truth value is no text, a text no number.
     """
     if column.type == field.type:
         return column
@@ -88,7 +88,7 @@ def converted(column: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
         if values.null_count == len(values):
             return pa.chunked_array([pa.nulls(len(values), field.type)])
         if convertible(values.type, field.type):
-            return values.cast(field.type)
+            return _exact(values, values_type(field.type)).cast(field.type)
     except pa.ArrowException:
         pass
     rows = range(len(column))
@@ -107,17 +107,22 @@ def convertible(given: pa.DataType, held: pa.DataType) -> bool:
         return True
     if is_list(given) and is_list(held):
         return convertible(given.value_type, held.value_type)
+    if types.is_struct(given) and types.is_struct(held):
+        places = [(field.type, held.get_field_index(field.name)) for field in given]
+        return all(place >= 0 and convertible(kind, held.field(place).type) for kind, place in places)
     texts = types.is_string, types.is_large_string
     if any(fits(given) for fits in texts):
         return types.is_temporal(held) or any(fits(held) for fits in texts)
     if types.is_integer(given) and any(fits(held) for fits in texts):
         return True
+    if bool(getattr(given, "tz", None)) != bool(getattr(held, "tz", None)):
+        return False  # a time without a zone is none of another
     alike = (
         (types.is_integer, types.is_floating, types.is_decimal),
-        (types.is_temporal,),
+        (types.is_date, types.is_timestamp),
+        (types.is_time,),
+        (types.is_duration,),
         (types.is_binary, types.is_large_binary, types.is_fixed_size_binary),
-        (types.is_struct,),
-        (types.is_map,),
     )
     return any(any(fits(given) for fits in kinds) and any(fits(held) for fits in kinds) for kinds in alike)
 
@@ -128,12 +133,49 @@ def values_type(kind: pa.DataType) -> pa.DataType:
 
 
 def _casts(column: pa.ChunkedArray, kind: pa.DataType) -> bool:
-    """Return whether Arrow finds each value in another type."""
+    """Return whether another type has each value."""
     try:
-        column.cast(values_type(column.type)).cast(values_type(kind))
+        _exact(column.cast(values_type(column.type)), values_type(kind))
     except pa.ArrowException:
         return False
     return True
+
+
+def _exact(values: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
+    """Return values in another type; an Arrow error if one is changed, such as by a time that a date drops."""
+    found = _cast(values, kind)
+    if convertible(values.type, kind) and not all(map(_same, values.chunks, found.chunks)):
+        raise pa.ArrowInvalid
+    return found
+
+
+def _cast(values: pa.Array | pa.ChunkedArray, kind: pa.DataType) -> Any:
+    """Cast; Arrow's own way from decimals to floats misses the nearest one, and from integers to decimals it fails."""
+    pairs = (pa.types.is_decimal, pa.types.is_floating), (pa.types.is_integer, pa.types.is_decimal)
+    texts = any(one(values.type) and other(kind) for one, other in pairs)
+    return (values.cast(pa.string()) if texts else values).cast(kind)
+
+
+def _same(given: pa.Array, found: pa.Array) -> bool:
+    """Return whether each value is still the same in another type, or the nearest float to a fraction."""
+    import pyarrow.compute as pc
+
+    types = pa.types
+    if types.is_struct(given.type):
+        return all(_same(*(pc.struct_field(one, field.name) for one in (given, found))) for field in given.type)
+    if is_list(given.type):
+        return _same(given.flatten(), found.flatten())
+    given, found = (one.cast(values_type(one.type)) for one in (given, found))
+    if any(fits(given.type) for fits in (types.is_null, types.is_string, types.is_large_string)):
+        return True  # Arrow reads all of a text, or nothing
+    if types.is_float16(given.type):  # which Arrow cannot compare
+        given = given.cast(pa.float32())
+    changed = pc.not_equal(_cast(found, given.type), given)
+    if types.is_floating(found.type):
+        exact, wide = (_cast(one, pa.float64()) for one in (given, found))
+        lost = pc.or_(pc.is_inf(wide), pc.equal(wide, 0.0))
+        changed = pc.and_(changed, pc.or_(lost, pc.equal(pc.trunc(exact), exact)))
+    return not pc.any(changed).as_py()
 
 
 def _check_readable(name: str, column: pa.Array | pa.ChunkedArray) -> None:

@@ -169,7 +169,8 @@ class TableColumns:
         if source.files:
             for name, field in wanted.items():
                 if not convertible(kind := source.schema.field(name).type, field.type):
-                    raise ValueError(f"metadata {name!r} holds {kind}; the index has {field.type} there")
+                    said = f"metadata {name!r} holds {kind}; the index has {field.type} there"
+                    raise ValueError(f"{said}: mend it, or build the index again")
             self._rows = ParquetRows(source.files, chosen, batch_rows=2048, texts=True)
             kinds = {name: source.schema.field(name).type for name in chosen}
         else:
@@ -181,9 +182,9 @@ class TableColumns:
                 held = {name: columns.texts(name) if name in texts else columns[name] for name in chosen}
                 dated = set(chosen) - set(texts) if source.decimal else set()
                 held = {name: with_dates(column) if name in dated else column for name, column in held.items()}
-            for name, field in wanted.items():
-                converted(held[name], field)
             self._rows = pa.table(held)
+            for name, field in wanted.items():
+                converted(self._rows[name], field)
             kinds = dict(zip(chosen, self._rows.schema.types, strict=True))
             kinds = {name: kind.value_type if pa.types.is_dictionary(kind) else kind for name, kind in kinds.items()}
         self.schema = pa.schema(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import fnmatch
 import json
-import re
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
@@ -22,7 +21,7 @@ from lbhash.data.origin import ROW, data_fingerprint
 from lbhash.hasher import load_hasher
 from lbhash.index.base import ORIGIN, THUMBNAIL, BaseIndex, Options, State, check_model
 from lbhash.index.factory import build_index, check_build, metadata_of_codes
-from lbhash.index.ids import TakenIdError
+from lbhash.index.ids import INTEGER, TakenIdError
 from lbhash.pipeline.columns import column_schema, columns_in
 from lbhash.pipeline.embeddings import TextOptions
 from lbhash.pipeline.encoding.factory import open_source
@@ -94,8 +93,8 @@ def add(
     """
     read = _read_or_encode(codes, data, id_column, index.vectors, index, progress)
     before, count, columns = len(index), len(read.table.codes), read.metadata.column_names
-    rows = read.ids is read.table.rows
-    if upsert and (read.ids is None or (rows and read.metadata[ROW].null_count)):
+    rows, others = read.ids is read.table.rows, ROW not in columns or read.metadata[ROW].null_count
+    if upsert and (read.ids is None or (rows and others)):
         said = "are rows of other data than the index has" if rows else "count on"
         raise ValueError(f"upsert is given, and the ids {said}, so that none is replaced; name a column of ids")
     change: Any = index.upsert if upsert else index.add
@@ -107,7 +106,6 @@ def add(
         raise ValueError(f"{error.said}; the ids are rows of the data: id_column 'next' counts on") from None
     if absent := [name for name in index.state.columns if name not in columns]:
         print(f"the rows have no {', '.join(absent)}, which the index has: null", file=sys.stderr)
-    others = ROW in columns and read.metadata[ROW].null_count
     if others and THUMBNAIL not in index.state.columns and holds_images(data.get("data") or ""):
         told = f"an index that is built with --metadata {THUMBNAIL} has them"
         print(f"the page shows no images of what is added; {told}", file=sys.stderr)
@@ -205,16 +203,21 @@ def _read(codes: str | Path, id_column: str | None, vectors: str, index: BaseInd
         check_model(index, table.model, table.bits, "codes")
         if id_column is None and columns is not None:
             id_column = next((one for one in [index.state.origin.get("id_column")] if one in columns.names), None)
-    which = _check_ids(columns, id_column)
-    return Read(table, ids_of(table, which), _rows_for(index, _metadata(table, which, (), {})))
+    which, about = _check_ids(columns, id_column), {} if columns is None else columns.metadata or {}
+    origin = json.loads(about.get(ORIGIN, "{}"))
+    if which != "id":  # of an exported index, whose ids have the name that they had in its data
+        origin.pop("id_column", None)
+    return Read(table, ids_of(table, which), _rows_for(index, _metadata(table, which, (), origin)))
 
 
 def _rows_for(index: BaseIndex | None, metadata: pa.Table) -> pa.Table:
-    """Return metadata for an index, without rows of other data than those that it was built from."""
+    """Return metadata for an index, without rows if it has none, or of other data than it was built from."""
     if index is None or index.state.schema is None:
         return metadata
+    if ROW not in index.state.columns:
+        return metadata.drop_columns([ROW])
     data = json.loads(metadata.schema.metadata[ORIGIN]).get("data")
-    if ROW not in metadata.column_names or (data and data == index.state.origin.get("data")):
+    if data and data == index.state.origin.get("data"):
         return metadata
     return metadata.set_column(metadata.column_names.index(ROW), ROW, pa.nulls(len(metadata), pa.int64()))
 
@@ -248,7 +251,8 @@ def _as_in_index(
         raise ValueError(f"metadata has {unknown[0]!r}; the index has {', '.join(wanted) or 'none'}: leave it out")
     if id_column not in (None, "row", "next", *there) and there:
         raise ValueError(
-            f"data is {str(job.data)!r}, which has no column {id_column!r}, as the ids of the index are of"
+            f"data is {str(job.data)!r}, which has no column {id_column!r}, as the ids of the index are of; "
+            "id_column names another"
         )
     metadata = job.metadata or tuple(name for name in wanted if name in there)
     known: dict[str, Any] = {}
@@ -327,6 +331,6 @@ def parse_ids(words: Sequence[str], index: BaseIndex) -> list[int] | list[str]:
     if index.state.texts:
         return list(words)
     for word in words:
-        if not re.fullmatch(r"-?\d+", word, re.ASCII):
-            raise ValueError(f"ids is {word!r}; it must be an integer, as the ids of the index are")
+        if not INTEGER.fullmatch(word):
+            raise ValueError(f"ids is {word!r}; it must be an integer such as 7, as the ids of the index are")
     return [int(word) for word in words]

@@ -6,11 +6,10 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
 from lbhash.index.base import THUMBNAIL, State
-from lbhash.index.metadata import is_list
+from lbhash.index.metadata import converted, is_list, values_type
 
 
 def exact_columns(given: Mapping[str, Sequence[Any]], state: State) -> dict[str, Any]:
@@ -31,7 +30,7 @@ def exact_columns(given: Mapping[str, Sequence[Any]], state: State) -> dict[str,
 
 
 def _column(name: str, values: Sequence[Any], kind: pa.DataType) -> pa.Array:
-    inner = kind.value_type if pa.types.is_dictionary(kind) else kind
+    inner = values_type(kind)
     found = []
     for place, value in enumerate(values):
         try:
@@ -44,34 +43,12 @@ def _column(name: str, values: Sequence[Any], kind: pa.DataType) -> pa.Array:
 
 
 def _scalar(value: Any, kind: pa.DataType) -> Any:
-    """Return a value for a column of this type; an error if it cannot hold it exactly."""
-    types = pa.types
-    if value is None:
-        return None
-    if is_list(kind):
-        if not isinstance(value, list):
-            raise TypeError
-        return [_scalar(one, kind.value_type) for one in value]
-    if types.is_dictionary(kind):
-        return _scalar(value, kind.value_type)
-    number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    if types.is_boolean(kind):
-        fits = isinstance(value, bool)
-    elif types.is_string(kind) or types.is_large_string(kind):
-        value = str(value) if number and isinstance(value, int) else value
-        fits = isinstance(value, str)
-    elif types.is_integer(kind):
-        fits = number and int(value) == value
-        value = int(value) if fits else value
-    elif types.is_floating(kind):
-        fits = number and float(value) == value and bool(np.isfinite(np.dtype(kind.to_pandas_dtype()).type(value)))
-        value = float(value) if fits else value
-    elif types.is_decimal(kind):
-        fits = number or isinstance(value, str)
-    else:
-        fits = types.is_temporal(kind) and isinstance(value, str)
-    if not fits:
-        raise TypeError
-    if types.is_decimal(kind) or types.is_temporal(kind):
-        return pa.scalar(str(value)).cast(kind)
-    return pa.scalar(value, kind).as_py()
+    """Return a value for a column of this type; an error if it cannot hold it exactly (``converted``)."""
+    try:
+        return converted(pa.chunked_array([pa.array([value])]), pa.field("", values_type(kind)))[0].as_py()
+    except (TypeError, ValueError):
+        if isinstance(value, list) and is_list(kind):  # maybe of texts and numbers
+            return [_scalar(one, kind.value_type) for one in value]
+        if isinstance(value, str) and pa.types.is_decimal(kind):  # which JSON does not have
+            return pa.scalar(value).cast(kind).as_py()
+        raise

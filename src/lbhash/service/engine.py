@@ -28,6 +28,7 @@ from lbhash.index.base import (
     describe_items,
     describe_neighbors,
 )
+from lbhash.index.ids import INTEGER
 from lbhash.index.results import Neighbors
 from lbhash.models.backbone_files import load_backbone
 from lbhash.models.encoder import Encoder, load_encoder
@@ -57,8 +58,6 @@ log = logging.getLogger("lbhash.service")
 
 AT_ONCE = 256 << 20
 """Bytes of an index that is checked before anything else, which takes less than a second even on a slow disk."""
-
-_INTEGER = re.compile(r"-?\d{1,19}", re.ASCII)
 
 
 class _Encoded(NamedTuple):
@@ -554,9 +553,9 @@ def _id(index: BaseIndex, given: int | str, name: str) -> int | str:
         return given
     if isinstance(given, int):
         return str(given)
-    if _INTEGER.fullmatch(given) and -(2**63) <= (number := int(given)) < 2**63:
+    if INTEGER.fullmatch(given) and -(2**63) <= (number := int(given)) < 2**63:
         return number
-    raise ServiceError(422, f"{name} is {given!r}; the ids of the index are integers of 64 bits")
+    raise ServiceError(422, f"{name} is {given!r}; the ids of the index are integers of 64 bits, such as 7")
 
 
 def _ids(index: BaseIndex, given: Sequence[int | str]) -> list[int | str]:

@@ -71,9 +71,21 @@ _Texts = Annotated[list[_Text], Field(min_length=1, max_length=MAX_BATCH, fail_f
 _Id = Annotated[Any, BeforeValidator(_one_id, json_schema_input_type=int | str)]
 _Ids = Annotated[list[_Id], Field(min_length=1, max_length=_MAX_VALUES, fail_fast=True)]
 _Values = Annotated[list[_Value], Field(max_length=_MAX_VALUES, fail_fast=True)]
-_Column = Annotated[list[_Value | _Values | None], Field(max_length=MAX_BATCH, fail_fast=True)]
 _Choices = Annotated[dict[StrictStr, _Value | _Values], Field(max_length=_MAX_COLUMNS)]
-_CHOICES = TypeAdapter(_Choices)
+_CHOICES, _CELL = TypeAdapter(_Choices), TypeAdapter(_Value | _Values | None)
+_TAKEN = f"a text, a number of 64 bits, true or false, or a list of at most {_MAX_VALUES:,} of these"
+
+
+def _cell(value: Any) -> Any:
+    """Return a value of a column, or refuse it; a union of Pydantic would name its members."""
+    try:
+        return _CELL.validate_python(value)
+    except ValidationError:
+        raise ValueError(f"it must be {_TAKEN}, or null") from None
+
+
+_Cell = Annotated[Any, BeforeValidator(_cell, json_schema_input_type=_Value | _Values | None)]
+_Column = Annotated[list[_Cell], Field(max_length=MAX_BATCH, fail_fast=True)]
 
 
 def _filter(value: Any) -> Any:
@@ -90,8 +102,8 @@ def _filter(value: Any) -> Any:
     except ValidationError as error:
         name = next(iter(error.errors()[0]["loc"]), "it")
         raise ValueError(
-            f"{name} must be a text, a number of 64 bits, true or false, or a list of at most {_MAX_VALUES:,} of "
-            "these; a filter is a text, such as 'price < 20', or an object with the values of columns"
+            f"{name} must be {_TAKEN}; "
+            "a filter is a text, such as 'price < 20', or an object with the values of columns"
         ) from None
     return value if isinstance(value, str) else checked
 
