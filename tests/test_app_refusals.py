@@ -30,7 +30,7 @@ def asked(**query):
         (asked(code="00ff", id=2), ("queries.0: code and id is given",)),
         (asked(row=1), ("queries.0: row: there is no such field; there are embedding, text, code, id",)),
         (asked(id=2**63), ("queries.0.id: it must be an integer of 64 bits, or a text",)),
-        (asked(id="zero"), ("queries.0.id is 'zero'; the ids of the index are integers of 64 bits",)),
+        (asked(id="zero"), ("queries.0.id is 'zero'; the index's ids are integers of 64 bits",)),
         (asked(code="abc"), ("queries.0.code is 'abc'", "4 hexadecimal digits")),
         (asked(code="0" * 100000), ("queries.0.code is", "…")),
         (asked(embedding=[1e39] * 64), ("queries.0.embedding is so large", "not finite")),

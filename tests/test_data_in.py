@@ -302,7 +302,7 @@ def test_columns_that_are_not_what_they_should_be(vectors, succeed, refuse, tmp_
     pq.write_table(columns_of(vectors[0], queue=queue), tmp_path / "rows.parquet")
     given = ["train", tmp_path / "rows.parquet", "--bits", "6", "--method", "itq"]
     _, said = succeed(*given, "--out", tmp_path / "model")
-    assert "rows.parquet has no column of labels by a usual name, but queue; --label-column names one" in said
+    assert "rows.parquet has no column with a usual name for labels; it has queue; --label-column names one" in said
     _, said = succeed(*given, "--label-column", "none", "--out", tmp_path / "other")
     assert "names one" not in said
     (tmp_path / "rows.csv").write_text('embedding,text\n"[1, 2]",a cat\n')

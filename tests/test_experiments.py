@@ -236,9 +236,13 @@ def test_pulls_and_the_parts_of_the_guidance(page_with, tmp_path):
     page = page_with("guidance.md", "pulls")
     words = ["--data", "digits=digits", "--bits", "8", "--epochs", "1", "--seeds", "1", "--methods", "csq"]
     pulls.main([*words, "--page", str(page), "--out", str(tmp_path / "trials")])
-    lines = [line.split(" | ") for line in page.read_text().splitlines() if line.startswith("| digits")]
-    assert [line[3] for line in lines] == list(pulls.FORMS)
-    assert len({tuple(line[6:]) for line in lines}) >= 5  # every part changes the codes
+    lines = pd.read_csv(page.with_name("pulls.csv")).set_index("form")
+    assert list(lines.index) == list(pulls.FORMS)
+    assert len(set(lines["by outputs"])) >= 5  # every part changes the codes
+    main, parts = (line.split(" | ") for line in page.read_text().splitlines() if line.startswith("| digits"))
+    shown = [f"{lines.loc[form, 'by bits']:.1f}" for form in pulls.MAIN]
+    assert (main[:3], main[3]) == (["| digits", "csq", "8"], " / ".join(shown))
+    assert float(parts[3].split(" / ")[1]) == round(lines.loc["guidance", "by outputs"], 1)
     tried = [read_run(file)[0]["figures"]["map"][0] for file in sorted((tmp_path / "trials").glob("*guidance-*"))]
     assert len(set(tried)) == len(pulls.WEIGHTS) + 1
 

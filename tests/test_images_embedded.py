@@ -340,8 +340,8 @@ def test_pictures_are_queries(table, backbone_folder, cache, tmp_path, succeed, 
     (tmp_path / "images" / "note.png").unlink()
     shutil.copytree("images/class1", "more")  # pictures without classes join an index with labels
     _, err = succeed("index", "add", "index", "more", "--model", "model", "--id-column", "next")
-    assert "\nthe rows have no label, which the index has: null\n" in err
-    assert "--id-column 'next' counts on" in refuse("index", "add", "index", "more", "--model", "model")
+    assert "\nthe rows have no label; the index gets null\n" in err
+    assert "--id-column 'next' takes new ones" in refuse("index", "add", "index", "more", "--model", "model")
     added = Index.open("index").get(range(42, 56)).to_pydict()
     assert added["path"] == sorted(file.name for file in Path("more").iterdir())
     assert added["label"] == [None] * 14

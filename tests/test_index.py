@@ -342,10 +342,10 @@ def test_another_model_is_refused():
         (lambda i, c: i.add(c, ["a", 1, 2, 3, 4, 5]), "ids holds texts and others; it must hold integers, or texts"),
         (lambda i, c: i.add(c, ["", *"abcde"]), "ids holds an empty text; an id must have a character at least"),
         (lambda i, c: i.add(c, ["\ud800", *"abcde"]), r"ids holds '\\ud800', which UTF-8 cannot write"),
-        (lambda i, c: i.add(c, list("abcdef")), "ids holds texts, and the ids of the index are integers"),
-        (lambda i, c: i.codes_of(["3"]), "ids holds texts, and the ids of the index are integers"),
-        (lambda i, c: of_texts(c).remove([3]), "ids holds integers, and the ids of the index are texts"),
-        (lambda i, c: of_texts(c).add(c[:1]), "ids is None, and the ids of the index are texts; give one for each"),
+        (lambda i, c: i.add(c, list("abcdef")), "ids holds texts, and the index's ids are integers"),
+        (lambda i, c: i.codes_of(["3"]), "ids holds texts, and the index's ids are integers"),
+        (lambda i, c: of_texts(c).remove([3]), "ids holds integers, and the index's ids are texts"),
+        (lambda i, c: of_texts(c).add(c[:1]), "ids is None, and the index's ids are texts; give one for each"),
         (lambda i, c: i.add(c, np.arange(5)), r"ids has shape \(5,\); it must be \[6\]"),
         (lambda i, c: i.add(c, None, {"size": [1] * 6}), "the column 'size'; the index has label, name: leave it out"),
         (
@@ -356,7 +356,7 @@ def test_another_model_is_refused():
         (lambda i, c: i.add(c, None, {"label": [1, "a", 2, 3, 4, 5]}), "metadata 'label' must hold values of one"),
         (lambda i, c: Index(32).add(c, None, {"id": range(6)}), "the column 'id', which is the index's own"),
         (lambda i, c: i.add(c, None, {"label": [1] * 6, "name": ["a"] * 6}, vectors=c), "the index stores none"),
-        (lambda i, c: Index(32, vectors="outputs").add(c), "vectors are not given, and the index stores outp"),
+        (lambda i, c: Index(32, vectors="outputs").add(c), "vectors is missing; the index stores outputs of"),
         (
             lambda i, c: Index(32, vectors="outputs").add(c, vectors=c[:2]),
             r"vectors has shape \(2, 4\); it m",

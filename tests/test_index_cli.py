@@ -73,7 +73,7 @@ def test_changes(inside, refuse, json_of):
     here = (inside / "i",)
     done = json_of("index", "add", *here, "--model", "model", "digits", "--split", "query")
     assert (done["added"], done["codes"], done["generation"]) == (200, 1797, 2)
-    line = "ids holds 0, which the index already has; the ids are rows of the data: --id-column 'next' counts on"
+    line = "ids holds 0, which the index already has; the ids are row numbers: --id-column 'next' takes new ones"
     assert line in refuse("index", "add", *here, "--codes", "base.parquet")
     done = json_of("index", "add", *here, "--codes", "base.parquet", "--id-column", "next")
     assert done["codes"] == 1797 + 1597
@@ -81,7 +81,7 @@ def test_changes(inside, refuse, json_of):
     assert (done["removed"], done["codes"], done["generation"]) == (2, 3392, 4)
     assert "ids holds 3, which the index does not have" in refuse("index", "remove", *here, "--ids", 3)
     for word in ("007", "-0"):  # which are no ids of the index
-        line = f"--ids is '{word}'; it must be an integer such as 7, as the ids of the index are"
+        line = f"--ids is '{word}'; it must be an integer such as 7, as the index's ids are"
         assert line in refuse("index", "remove", *here, "--ids", word)
     line = f"ids holds {2**64}; an integer must be at least -2^63 and below 2^63"
     assert line in refuse("index", "remove", *here, "--ids", 5, "--ids", 2**64)
@@ -420,7 +420,7 @@ def test_texts_as_ids_all_the_way(inside, command, refuse, json_of, with_words):
     facts = build(json_of, inside / "i", *data, "--split", "base", "--id-column", "word", "--metadata", "half")
     assert (facts["ids"], list(facts["metadata"])) == ("string", ["row", "label", "half"])
     more = (*here, *data, "--split", "query")
-    line = "ids holds integers, and the ids of the index are texts"
+    line = "ids holds integers, and the index's ids are texts"
     assert line in refuse("index", "add", *more, "--id-column", "row")
     json_of("index", "add", *more)
     said = "which the index already has; upsert, or give another"

@@ -65,7 +65,7 @@ def test_an_index_knows_its_columns(shop, json_of, succeed):
     assert [one["price"] for one in held] == [5.0, None]
     assert [one["label"] for one in held] == ["cups", None]
     _, said = succeed("index", "add", shop.index, *shop("less.csv", [("B", 3)], ("sku", "title")))
-    assert "the rows have no label, category, price, in_stock, since, which the index has: null" in said
+    assert "the rows have no label, category, price, in_stock, since; the index gets null" in said
     (less,) = Index.open(shop.index).get(["B"]).to_pylist()
     assert (less["title"], less["label"], less["price"]) == ("3", None, None)
 
@@ -100,8 +100,8 @@ def test_rows_of_other_data_replace_none(model, blobs, write_parquet, tmp_path, 
     )
     json_of("index", "build", first, "--model", model, "--out", tmp_path / "r")
     add = ("index", "add", tmp_path / "r", second, "--model", model)
-    assert "the ids are rows of the data: --id-column 'next' counts on" in refuse(*add)
-    assert "the ids are rows of other data than the index has" in refuse(*add, "--upsert")
+    assert "the ids are row numbers: --id-column 'next' takes new ones" in refuse(*add)
+    assert "the ids are row numbers of other data" in refuse(*add, "--upsert")
     assert json_of(*add, "--id-column", "next")["added"] == 3
     again = json_of("index", "add", tmp_path / "r", first, "--model", model, "--upsert")
     assert (again["added"], again["replaced"], again["codes"]) == (0, 6, 9)
@@ -189,7 +189,7 @@ def test_an_exported_index_is_built_again_with_what_it_knew(shop, json_of, refus
     done = json_of("index", "add", tmp_path / "r", *shop("one.csv", [one]), "--upsert")
     assert (done["added"], done["replaced"]) == (0, 1)
     assert Index.open(tmp_path / "r").get(["99123"])["label"].to_pylist() == ["bowls"]
-    line = "which has no column 'sku', as the ids of the index are of; --id-column names another"
+    line = "which has no column 'sku' for the ids; --id-column names another"
     assert line in refuse("index", "add", tmp_path / "r", *shop("key.csv", [("B",)], ("key",)))
 
 
@@ -201,7 +201,7 @@ def test_rows_are_added_to_an_index_that_has_no_rows(model, blobs, write_parquet
     add = ("index", "add", tmp_path / "p", file, "--model", model)
     assert json_of(*add)["added"] == 2
     assert Index.open(tmp_path / "p").metadata_of([0, 101]).to_pydict() == {"id": [0, 101], "price": [3.0, 2.0]}
-    assert "the ids are rows of other data than the index has" in refuse(*add, "--upsert")
+    assert "the ids are row numbers of other data" in refuse(*add, "--upsert")
 
 
 DAY, TIME = datetime.date(2026, 1, 2), datetime.datetime(2026, 1, 2, 18, 24)

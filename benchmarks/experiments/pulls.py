@@ -15,14 +15,16 @@ asked for at most 10,000 rows of the base, none of which was trained on unless t
   class's code, which is the majority of its training codes.
 - "k-NN" is the accuracy of a vote of the 100 nearest codes.
 
-"blocks of 1" is the guidance that takes every bit by itself, and "frozen" that with a surrogate that does not learn.
-Both are trained at the first length.
+A cell of the first table has three figures: alone, with pull bits, with the guidance. In the second, which is of the
+first length, a cell has the mAP by bits and by outputs; "blocks of 1" is the guidance that takes every bit by itself,
+and "frozen" that with a surrogate that does not learn. PAGE's folder gets pulls.csv, with the weights and the 95 %
+intervals over seeds of "by outputs" (±).
 """
 
 from __future__ import annotations
 
 from argparse import Namespace
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import product
@@ -31,7 +33,7 @@ from unittest import mock
 
 import numpy as np
 import pandas as pd
-from benchmarks.experiments.shared import Others, markdown, options, run, show
+from benchmarks.experiments.shared import Others, markdown, options, run, show, write_csv
 from torch import Tensor
 
 from lbhash import evaluate
@@ -140,21 +142,45 @@ def posterior(outputs: np.ndarray, of_classes: np.ndarray, *, signs: bool) -> np
     return found / found.sum(axis=1, keepdims=True)
 
 
-def table(found: pd.DataFrame) -> pd.DataFrame:
+def cells(found: pd.DataFrame) -> pd.DataFrame:
     """Return a line for each method, length and form of each set of data: means over seeds, in percent."""
-    key = ["data", "method", "bits", "form", "weight"]
+    key = ["data", "method", "bits", "form"]
     ranked = found["by"].where(found["way"] != BY_POSTERIOR, BY_POSTERIOR).rename("ranked")
-    values = 100 * found.set_index([*key, "seed", ranked])[["map", "worst", "best", "knn"]]
+    values = 100 * found.set_index([*key, "weight", "seed", ranked])[["map", "worst", "best", "knn"]]
     lines = []
-    for (*names, weight), of_form in values.groupby(level=key, sort=False):
+    for (*names, weight), of_form in values.groupby(level=[*key, "weight"], sort=False):
         maps, means = of_form["map"].unstack("ranked"), of_form.xs("itself", level="ranked").mean()
-        lines.append(
-            dict(zip(key, names, strict=False))
-            | {"weight": f"{weight:g}" if weight else "–", "seeds": len(maps)}
-            | {title: Interval.of(maps[own]).shown(1) for title, own in RANKED.items()}
-            | {"range": f"{means['worst']:.0f}–{means['best']:.0f}", "k-NN": number(means["knn"], 1)}
-        )
-    return pd.DataFrame(lines)
+        line = dict(zip(key, names, strict=False)) | {"weight": weight, "seeds": len(maps)}
+        line |= {title: maps[own].mean() for title, own in RANKED.items()}
+        line |= {"±": Interval.of(maps["outputs"]).half, "range": means["best"] - means["worst"], "k-NN": means["knn"]}
+        lines.append(line)
+    return pd.DataFrame(lines).set_index(key)
+
+
+def tables(lines: pd.DataFrame) -> str:
+    """Return two tables: the three forms by each score, and the guidance's parts by two."""
+
+    def joined(of: pd.DataFrame, score: str, forms: Sequence[str]) -> str:
+        return " / ".join(number(of.loc[form, score], 1) for form in forms)
+
+    forms = lines.index.get_level_values("form")
+    main = [
+        dict(zip(("data", "method", "bits"), names, strict=True))
+        | {
+            score: joined(of.droplevel([0, 1, 2]), score, MAIN)
+            for score in ("by bits", "range", *list(RANKED)[1:], "k-NN")
+        }
+        for names, of in lines[forms.isin(MAIN)].groupby(level=["data", "method", "bits"], sort=False)
+    ]
+    parts = [
+        dict(zip(("data", "method"), names, strict=True))
+        | {form: f"{of.loc[form, 'by bits']:.1f} / {of.loc[form, 'by outputs']:.1f}" for form in list(FORMS)[1:]}
+        for (*names, _), of in lines.groupby(level=["data", "method", "bits"], sort=False)
+        for of in [of.droplevel([0, 1, 2])]
+        if set(FORMS) <= set(of.index)
+    ]
+    shown = [pd.DataFrame(main), pd.DataFrame(parts).rename(columns={"guidance": "guidance (blocks of 8)"})]
+    return "\n\n".join(markdown(one.astype(str)) for one in shown)
 
 
 def trials(
@@ -193,8 +219,10 @@ def main(arguments: list[str] | None = None) -> None:
     learning = {"backbone": given.backbone, "image_size": given.image_size, "epochs": given.image_epochs}
     data = {one.name: (load_dataset(one.file), {"epochs": given.epochs}) for one in given.data}
     data |= {f"{one.name}, images": (load_images(one.file).dataset(), learning) for one in given.images}
-    found = run(trials(data, given.methods, given.bits, given.seeds, given), given)
-    show(markdown(table(found).astype(str)), PART, given.page)
+    lines = cells(run(trials(data, given.methods, given.bits, given.seeds, given), given))
+    show(tables(lines), PART, given.page)
+    if given.page is not None:
+        write_csv(lines.reset_index().round(2), given.page.with_name("pulls.csv"))
 
 
 if __name__ == "__main__":

@@ -99,7 +99,7 @@ class State:
 
     @property
     def identity(self) -> tuple[str, int, str]:
-        """What two states have in common only if all that they hold is the same.
+        """The identity of all content: two states share it only if they hold the same.
 
         Copies of a folder that were changed apart have the same build, and may have the same generation.
         """
@@ -109,7 +109,7 @@ class State:
         """Raise ``TypeError`` if ids are integers and those of the index texts, or the other way around."""
         if self.schema is not None and len(names) and are_texts(names) != self.texts:
             held, own = ("integers", "texts") if self.texts else ("texts", "integers")
-            raise TypeError(f"ids holds {held}, and the ids of the index are {own}")
+            raise TypeError(f"ids holds {held}, and the index's ids are {own}")
 
     def new_ids(self, ids: npt.ArrayLike | None, count: int) -> Names:
         """Return the ids of ``count`` new codes; if None, they are the next integers."""
@@ -118,7 +118,7 @@ class State:
             self.check_kind(names)
             return names
         if self.texts:
-            raise ValueError("ids is None, and the ids of the index are texts; give one for each code")
+            raise ValueError("ids is None, and the index's ids are texts; give one for each code")
         return np.arange(self.next_id, self.next_id + count)
 
     def next_after(self, numbers: Ids) -> int:
@@ -128,7 +128,7 @@ class State:
 
 
 class Rows(NamedTuple):
-    """What is added to an index: codes that are checked, and what belongs to them as it was given."""
+    """What is added to an index: checked codes, and their ids, metadata and vectors as given."""
 
     codes: PackedCodes
     ids: npt.ArrayLike | None
@@ -356,7 +356,7 @@ class BaseIndex(ABC, metaclass=_Guessed):
         return self._of(self._vectors_of, check_ids(ids, repeat=True))
 
     def _of(self, method: Callable[[Ids], Any], names: Names) -> Any:
-        """Return what a method returns for the numbers of ids."""
+        """Call a method with the numbers of ids, and return its result."""
         self.state.check_kind(names)
         numbers = numbers_of(names)
         try:

@@ -121,7 +121,7 @@ class Stored:
         self._intact.add(number)
 
     def _fill(self, start: int, into: npt.NDArray[np.uint8]) -> None:
-        """Read the bytes from ``start`` on, as many as there is room for."""
+        """Fill a buffer with the bytes from ``start`` on."""
         try:
             self._opened.seek(start)
             count = self._opened.readinto(into)

@@ -67,8 +67,8 @@ def are_texts(names: Names) -> bool:
 def check_ids(ids: npt.ArrayLike, count: int | None = None, *, repeat: bool = False) -> Names:
     """Return ids as ``int64 [n]``, or texts as objects of the type ``str``, ``[n]``.
 
-    Raises ``ValueError`` or ``TypeError`` unless they are ``count`` different integers of 64 bits, or as many different
-    texts. If ``count`` is None, there may be any number of them; with ``repeat``, they may be equal.
+    Raises ``ValueError`` or ``TypeError`` unless they are ``count`` different integers of 64 bits, or ``count``
+    different texts. If ``count`` is None, there may be any number of them; with ``repeat``, they may be equal.
     """
     ids = from_tensors(ids)
     names = np.asarray(ids)

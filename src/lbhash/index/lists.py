@@ -64,7 +64,7 @@ class Lists:
         return self._index.ntotal
 
     def probe(self, count: int) -> None:
-        """Let searches look through so many lists from now on."""
+        """Set how many lists a search looks through."""
         self._index.nprobe = count
 
     def candidates(self, asked: Asked, k: int) -> Positions:

@@ -179,7 +179,7 @@ def _same(given: pa.Array, found: pa.Array) -> bool:
 
 
 def _check_readable(name: str, column: pa.Array | pa.ChunkedArray) -> None:
-    """Raise ``ValueError`` if a column holds what a search could not return, or ``label`` what is no label."""
+    """Raise ``ValueError`` if a column holds a value that no search can return, or ``label`` one that is no label."""
     import pyarrow.compute as pc
 
     said, leaves = f"metadata {name!r} holds {column.type}", _leaves(column.type)

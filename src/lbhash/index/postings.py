@@ -30,7 +30,7 @@ _MOST = 1 << 22  # positions that are sorted at a time, if those of one query ar
 
 @dataclass(frozen=True, eq=False)
 class Postings:
-    """The distinct codes of a segment in the order of their first positions, and who has them."""
+    """The distinct codes of a segment in the order of their first positions, and the positions of each."""
 
     codes: PackedCodes
     """``uint8 [distinct, bytes]``."""

@@ -30,7 +30,7 @@ ROWS = 256
 
 @dataclass(frozen=True)
 class Probes:
-    """How many lists a search looks through, and what that finds."""
+    """How many lists a search looks through, and the share of neighbors that it finds."""
 
     nprobe: int
     nlist: int
@@ -46,7 +46,7 @@ class Probes:
 
 
 def choose(lists: Lists, codes: PackedCodes, sizes: npt.NDArray[np.int64], nprobe: int | None = None) -> Probes:
-    """Return how many lists of an inverted file are probed, and what that finds.
+    """Choose how many lists of an inverted file are probed, by the share of neighbors that a sample finds.
 
     Some rows, chosen at random, are queries; a row is no neighbor of its own. A neighbor counts as found if it is no
     farther than the tenth of an exact search, so that any choice among equally distant rows is right.

@@ -47,7 +47,7 @@ def reranked(index: Any, found: SearchResult, queries: npt.ArrayLike, k: int, by
         raise ValueError(f"rerank is {by!r} and the index stores {has}; make it with the vectors {by!r}")
     if index.learns_classes is None:
         raise ValueError(
-            f"rerank is {by!r}, and the index does not know whether labels made its codes; make it by "
+            f"rerank is {by!r}, and the index does not know whether labels trained its codes; make it by "
             "Index.from_hasher, or with learns_classes=True or False"
         )
     weight = DISTANCE_WEIGHT * index.learns_classes

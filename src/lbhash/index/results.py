@@ -1,4 +1,4 @@
-"""What a search returns."""
+"""The results of a search."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Neighbors(NamedTuple):
     ids: Names
 
     def result(self) -> SearchResult:
-        """Return what users get."""
+        """Return the public result."""
         return SearchResult(self.distances.astype(np.float32), self.ids, self.distances)
 
 

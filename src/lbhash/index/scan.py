@@ -72,7 +72,7 @@ def within(queries: PackedCodes, codes: PackedCodes, radius: int) -> Within:
 
 
 def by_distance(limits: Ids, distances: npt.NDArray[np.int32], positions: Ids) -> Within:
-    """Return what was found for each query by distance, then position."""
+    """Return each query's results in the order of distance, then position."""
     found = Within(limits, np.empty_like(distances), np.empty_like(positions))
     queries = len(limits) - 1
     for low in range(0, queries, QUERIES):
@@ -98,7 +98,7 @@ def in_order(
 
 
 def merge_nearest(parts: Sequence[Neighbors], queries: int, k: int) -> Neighbors:
-    """Return the k nearest of what several searches of the same queries found, or all if there are fewer."""
+    """Merge the results of several searches of the same queries: the k nearest, or all if there are fewer."""
     if len(parts) == 1:
         return parts[0]
     distances = np.concatenate([np.empty((queries, 0), np.int32), *(part.distances for part in parts)], axis=1)
@@ -122,7 +122,7 @@ def merge_within(parts: Sequence[Within], queries: int) -> Within:
 
 
 def joined(hits: Sequence[Hits]) -> Hits:
-    """Return what several searches found as one."""
+    """Merge the results of several searches."""
     distances = np.concatenate([np.empty(0, np.int32), *(distances for distances, _ in hits)])
     return distances, np.concatenate([np.empty(0, np.int64), *(ids for _, ids in hits)])
 

@@ -284,7 +284,7 @@ class Segment:
         return Within(found.limits, found.distances, self.ids_at(positions(found.ids)))
 
     def scanned(self, where: Filter | None) -> tuple[PackedCodes, Callable[[npt.NDArray], npt.NDArray]]:
-        """Return the codes that are not removed and that pass a filter, and what makes positions of theirs there.
+        """Return the codes that are not removed and pass a filter, and a function that maps their positions back.
 
         They may be ``scan.padded``.
         """
@@ -306,7 +306,7 @@ class Segment:
         return replace(self, removed=np.union1d(self.removed, positions), entry=without_removed(self.entry))
 
     def stored(self, folder: Path, stem: str) -> dict[str, Any]:
-        """Write what the folder does not have yet, and return the segment's entry for a manifest."""
+        """Write the files that the folder does not have yet, and return the segment's entry for a manifest."""
         entry = dict(self.entry)
         if "codes" not in entry:
             entry["rows"] = self.count
@@ -364,7 +364,7 @@ class Segment:
 
 
 def without_removed(entry: dict[str, Any]) -> dict[str, Any]:
-    """Return a segment's entry without what changes when codes are removed."""
+    """Return a segment's entry without its removed codes."""
     return {name: value for name, value in entry.items() if name != "removed"}
 
 

@@ -1,7 +1,7 @@
 """An index of segments: its searches, and its changes, in memory or in a folder that survives a killed writer.
 
 A change writes new files beside the old ones, waits until they are on the disk, and renames a new manifest into place:
-that rename is the change. Whoever has the index open goes on reading the files that it opened. Adding writes the new
+that rename is the change. A reader goes on reading the files that it opened. Adding writes the new
 codes only; many small segments are merged into a larger one, so that a code is rewritten only a few times.
 """
 
@@ -198,7 +198,7 @@ class Index(BaseIndex):
 
     @property
     def state(self) -> SegmentState:
-        """The segments that are open, and what belongs to all of them."""
+        """The open segments, and what they have in common."""
         return self._state
 
     def __len__(self) -> int:
@@ -207,7 +207,7 @@ class Index(BaseIndex):
     def attach(self, folder: Path, known: BaseIndex | None = None) -> None:
         """Take over what a folder holds; changes are written to it from now on.
 
-        What ``known``, an index that was opened there before, has read is not read again if it is still the same.
+        Unchanged segments are taken from ``known``, an index that was opened there before.
         """
         if isinstance(known, Index) and known.path == folder:
             self._state = known.state
@@ -226,7 +226,7 @@ class Index(BaseIndex):
             return True
 
     def _read(self, folder: Path) -> SegmentState:
-        """Return what a folder holds."""
+        """Return the state of a folder."""
         while True:  # a writer may remove a file that the manifest names, or a link to the folder may move
             manifest = read_manifest(folder)
             identity = identity_of(manifest)
@@ -530,7 +530,7 @@ def check_free(folder: Path, overwrite: bool) -> None:
 
 
 def _first(parts: Sequence[Sequence[npt.NDArray]], queries: int, k: int) -> Sequence[npt.NDArray]:
-    """Return the first k of what segments found: distances, ids and Hamming distances, ``[queries, …]`` each."""
+    """Merge the results of segments: the first k distances, ids and Hamming distances, ``[queries, …]`` each."""
     none = np.empty((queries, 0), np.int64)
     parts = [(none.astype(np.float64), none, none.astype(np.int32)), *parts]
     found = [np.hstack(columns) for columns in zip(*parts, strict=True)]
@@ -540,7 +540,7 @@ def _first(parts: Sequence[Sequence[npt.NDArray]], queries: int, k: int) -> Sequ
 
 @contextmanager
 def locked(folder: Path, patience: float = PATIENCE) -> Iterator[None]:
-    """Be the only writer of a folder, or raise ``LockedError`` if another writer keeps it for so many seconds."""
+    """Be the only writer of a folder. ``LockedError`` if another writer keeps it longer than ``patience`` seconds."""
     busy = f"index is {str(folder)!r}, which another writer has kept locked for {patience:g} s; try again later"
     with exclusive(folder, "index.lock", busy, patience):
         yield
@@ -562,7 +562,7 @@ def _as_stored(
             raise ValueError("vectors are given, and the index stores none; make one with vectors='embeddings'")
         return None, None
     if vectors is None:
-        raise ValueError(f"vectors are not given, and the index stores {kept['vectors']} for every code")
+        raise ValueError(f"vectors is missing; the index stores {kept['vectors']} of every code")
     array = as_numbers(vectors, "vectors", count, kept.get("dim"))
     dim = array.shape[1]
     dtype = kept.get("dtype", "float16")

@@ -115,7 +115,7 @@ def _parse(text: str) -> Filter:
     )
 
     def read(at: int, depth: int = 0) -> tuple[Filter, int]:
-        """Return what begins at a token, and where it ends."""
+        """Parse from a token on, and return the condition and the next token's place."""
         choices: list[list[Condition | Either]] = [[]]
         while True:
             if kinds[at : at + 1] == "(" and depth < _DEEPEST:

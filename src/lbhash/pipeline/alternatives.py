@@ -1,4 +1,4 @@
-"""What else could be stored of a row, beside the codes of a training, and how well it finds the same new rows."""
+"""The alternatives to the codes of a training: what each stores of a row, and how well it finds the same new rows."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _METHODS = {"itq": "ITQ, no labels", "logistic": "logistic onto centers"}
 def alternatives(
     dataset: Dataset[EmbeddingSplit], hasher: Hasher, new: EmbeddingSplit, seconds: float, top_k: int | None = None
 ) -> dict[str, Any]:
-    """Measure the codes of a fitted hasher beside what else could be stored, on the same queries and the same rows.
+    """Measure the codes of a fitted hasher and their alternatives on the same queries and rows.
 
     Args:
         dataset: embeddings, whose train split the hasher was fitted to.

@@ -1,4 +1,4 @@
-"""Embeddings of rows, a batch at a time, and what is made of them, a part at a time."""
+"""Embeddings of rows in batches, and their codes in parts."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from lbhash.utils.system import usable_cores
 class Batch(NamedTuple):
     """Rows of a part: the arrays ``[m, …]`` that were made of them, their m places among all rows, and damaged rows.
 
-    A batch of embeddings never crosses parts, so that a part does not depend on who makes it, or when.
+    A batch never crosses parts, so a part is the same whichever process makes it.
     """
 
     part: range

@@ -69,8 +69,8 @@ def encode_folder(
     """Encode rows of any number into a folder of codes, which ``lbhash.codes.io.read_codes`` reads.
 
     In memory are a few batches, the codes of one part, and number and label of every row. Each part is written when it
-    is done; the same call again goes on where the last one stopped, and leaves the same files. A manifest says what
-    the folder holds codes of, so that another model or other data are refused: files are known by their names, sizes,
+    is done; the same call again goes on where the last one stopped, and leaves the same files. A manifest names the
+    model and the data of the codes, so that others are refused: files are known by their names, sizes,
     times of change and a sample of their bytes. A part that is damaged is encoded again. ``_damaged.csv`` names the
     rows without a code.
 

@@ -1,4 +1,4 @@
-"""Build an index from a file of codes or from what a model makes of data, and change it."""
+"""Build an index from a file of codes, or from a model and data, and change it."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _LOSS_QUERIES, _LOSS_ROWS = 200, 20_000  # rows that are asked, and all that are
 
 
 class Read(NamedTuple):
-    """What goes into an index.
+    """Codes with their ids, metadata and vectors, as an index takes them.
 
     ``ids`` are None if they count on. ``metadata`` says in its schema which columns of the data it has (``ORIGIN``).
     """
@@ -57,7 +57,7 @@ def build(
     progress: bool = False,
     **data: Any,
 ) -> BaseIndex:
-    """Build an index from a file or folder of codes, or from what a model makes of data (``EncodingJob``).
+    """Build an index from a file or folder of codes, or from a model and data (``EncodingJob``).
 
     The options are those of ``lbhash index build``; ``options`` are those of the kind. The ids are what ``ids_of``
     says, and ``next`` counts from 0; their column is no metadata besides, unless it is one of ``metadata``. Without a
@@ -95,17 +95,17 @@ def add(
     before, count, columns = len(index), len(read.table.codes), read.metadata.column_names
     rows, others = read.ids is read.table.rows, ROW not in columns or read.metadata[ROW].null_count
     if upsert and (read.ids is None or (rows and others)):
-        said = "are rows of other data than the index has" if rows else "count on"
-        raise ValueError(f"upsert is given, and the ids {said}, so that none is replaced; name a column of ids")
+        new = "row numbers of other data" if rows else "new ones"
+        raise ValueError(f"upsert is given, but the ids are {new}, which replace nothing; name a column of ids")
     change: Any = index.upsert if upsert else index.add
     try:
         change(read.table.codes, read.ids, read.metadata, vectors=read.vectors)
     except TakenIdError as error:
         if not rows:
             raise
-        raise ValueError(f"{error.said}; the ids are rows of the data: id_column 'next' counts on") from None
+        raise ValueError(f"{error.said}; the ids are row numbers: id_column 'next' takes new ones") from None
     if absent := [name for name in index.state.columns if name not in columns]:
-        print(f"the rows have no {', '.join(absent)}, which the index has: null", file=sys.stderr)
+        print(f"the rows have no {', '.join(absent)}; the index gets null", file=sys.stderr)
     if others and THUMBNAIL not in index.state.columns and holds_images(data.get("data") or ""):
         told = f"an index that is built with --metadata {THUMBNAIL} has them"
         print(f"the page shows no images of what is added; {told}", file=sys.stderr)
@@ -149,7 +149,7 @@ def _read_or_encode(
     index: BaseIndex | None,
     progress: bool,
 ) -> Read:
-    """Return the codes for an index, and what belongs to them.
+    """Return the codes for an index, with their ids, metadata and vectors.
 
     What does not fit the index, or cannot be ids, is refused before a model has done its work.
     """
@@ -251,8 +251,7 @@ def _as_in_index(
         raise ValueError(f"metadata has {unknown[0]!r}; the index has {', '.join(wanted) or 'none'}: leave it out")
     if id_column not in (None, "row", "next", *there) and there:
         raise ValueError(
-            f"data is {str(job.data)!r}, which has no column {id_column!r}, as the ids of the index are of; "
-            "id_column names another"
+            f"data is {str(job.data)!r}, which has no column {id_column!r} for the ids; id_column names another"
         )
     metadata = job.metadata or tuple(name for name in wanted if name in there)
     known: dict[str, Any] = {}
@@ -276,11 +275,11 @@ def _check_kind(state: State, schema: pa.Schema, which: str) -> None:
     if which not in schema.names:
         state.check_kind(np.empty(1, np.int64))
     elif state.schema is not None and not state.texts and not pa.types.is_integer(kind := schema.field(which).type):
-        raise TypeError(f"id_column is {which!r}, a column of {kind}; the ids of the index are integers")
+        raise TypeError(f"id_column is {which!r}, a column of {kind}; the index's ids are integers")
 
 
 def _int8_line(index: BaseIndex, names: npt.NDArray, vectors: npt.NDArray) -> str:
-    """Return the line that says what int8 costs: the recall of a search in the stored vectors of some rows."""
+    """Return the line about the cost of int8: the recall of a search in the stored vectors of some rows."""
     from lbhash.evaluation.neighbors import nearest_by_cosine  # Numba takes its time
 
     if vectors.dtype == np.uint8:
@@ -332,5 +331,5 @@ def parse_ids(words: Sequence[str], index: BaseIndex) -> list[int] | list[str]:
         return list(words)
     for word in words:
         if not INTEGER.fullmatch(word):
-            raise ValueError(f"ids is {word!r}; it must be an integer such as 7, as the ids of the index are")
+            raise ValueError(f"ids is {word!r}; it must be an integer such as 7, as the index's ids are")
     return [int(word) for word in words]

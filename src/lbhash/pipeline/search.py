@@ -1,4 +1,4 @@
-"""Search an index, or a file of codes, for what is nearest to rows of data or to codes."""
+"""Search an index or a file of codes for the nearest neighbors of rows, images, texts or codes."""
 
 from __future__ import annotations
 
@@ -76,9 +76,9 @@ def search(
     or "-" for standard input) or ``texts``, which ``model`` encodes, whose ``encoder`` or ``backbone`` may have moved;
     or ``codes`` in hexadecimal digits; the ``k`` nearest (10), or all within ``radius``; filters, all of which must
     hold (``lbhash.index.where``); by what to ``rerank`` so many ``candidates`` (100; ``lbhash.index.rerank``); and a
-    file for the neighbors. Images that cannot be read are named and left out, unless none is left. What a model encodes
-    is looked for by its real outputs (``lbhash.codes.real``), unless ``hamming``. Return the ``index``, its ``codes``
-    and ``bits``, what the ``ranking`` is by, and the ``queries``' neighbors.
+    file for the neighbors. Images that cannot be read are named and left out, unless none is left. Queries that a
+    model encodes are ranked by their real outputs (``lbhash.codes.real``), unless ``hamming``. Return the ``index``,
+    its ``codes`` and ``bits``, the ``ranking``, and the ``queries``' neighbors.
     """
     if out is not None:
         check_suffix(out, suffixes=(".parquet", ".csv"))

@@ -35,7 +35,7 @@ def open_embedded(
     texts: TextOptions | None = None,
     **files: Any,
 ) -> tuple[Dataset, dict[str, Any]]:
-    """Load train, base and query as embeddings; also return what a model remembers of how they were made.
+    """Load train, base and query as embeddings; also return how they were made, for the model's config.
 
     ``images`` and ``texts`` say how images or texts are embedded; both are None for embeddings. All else is as in
     ``load_dataset``, which takes the files ``base``, ``query`` and ``labels``. ``damaged`` says what becomes of damaged

@@ -73,7 +73,7 @@ def train_files(
         if dataset.train.labels is None and label_column is None and (columns := label_columns(data)):
             has = some_names(columns)
             print(
-                f"{data} has no column of labels by a usual name, but {has}; --label-column names one",
+                f"{data} has no column with a usual name for labels; it has {has}; --label-column names one",
                 file=sys.stderr,
             )
         threads = 1 if threads is None else threads
@@ -243,7 +243,7 @@ def check_out(out: str | Path, *, resume: bool, overwrite: bool) -> bool:
 
 
 def _tell_unlabeled(dataset: Dataset, *, network: bool) -> None:
-    """Say on standard error how many rows have no label, and what is done with them: ``network``, if one is trained."""
+    """Print on standard error how many rows have no label, and whether a network's training leaves them out."""
     from lbhash.training.partial import few_labels
 
     for name in ("train", "base", "query") if network else ("base", "query"):
@@ -256,7 +256,7 @@ def _tell_unlabeled(dataset: Dataset, *, network: bool) -> None:
 
 
 def _neighbors(dataset: Dataset, hasher: Hasher, bar: str) -> dict[str, Any]:
-    """Return what the codes of some queries keep of the neighbors in the embeddings."""
+    """Return the share of the embeddings' neighbors that the codes of some queries keep."""
     backbone = hasher.backbone_ if dataset.base.needs_backbone else None
     few, workers = dataset.query.subsample(MOST_QUERIES), side_by_side(hasher).workers
     asked, held = (part.embedded(backbone, workers=workers, progress=bar) for part in (few, dataset.base))

@@ -33,7 +33,7 @@ _FIGURES = {
 
 @dataclass(frozen=True)
 class UnseenReport:
-    """What codes are worth for classes that their training had, and for classes that it had not.
+    """The quality of codes for classes that the training had, and for classes that it had not.
 
     Attributes:
         method: its full name, such as ``csq_d``.

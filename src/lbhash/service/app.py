@@ -106,7 +106,7 @@ def _nowhere(settings: Settings) -> Callable[[Request, Any], Coroutine[Any, Any,
 
 
 def _refused(detail: str | None, *, retry: bool = False) -> Callable[[Request, Any], Coroutine[Any, Any, Response]]:
-    """Return what answers 503, as the same service or another instance may have what is missing now."""
+    """Return a handler that answers 503, since a later request or another instance may succeed."""
 
     async def answer(_: Request, error: Any) -> Response:
         log.log(logging.WARNING if retry else logging.ERROR, "%s", shortage(error) or error)

@@ -1,4 +1,4 @@
-"""Computes what the page shows of the whole index, beside the requests, and again when the index changes."""
+"""Computes the page's summary of the whole index beside the requests, and again when the index changes."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ class _Transport:
         return self._ending or self._transport.is_closing()
 
     def close(self) -> None:
-        """Write no more; what still comes of the request is read, to be thrown away."""
+        """Write no more; the rest of the request is read and discarded."""
         if self._request.their_state not in (h11.SEND_BODY, h11.ERROR):
             self._transport.close()
             return
@@ -98,7 +98,7 @@ class Connection(H11Protocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Throw away what comes after the last answer."""
+        """Discard all that comes after the last answer."""
         if not self.transport.is_closing():
             super().data_received(data)
 
@@ -117,7 +117,7 @@ class Connection(H11Protocol):
         self._waiting = None
 
     def limit(self, now: float) -> None:
-        """End the connection if what it waits for has not come in time; one wait has one limit."""
+        """End the connection if the awaited bytes have not come in time; one wait has one limit."""
         waiting = self.cycle, self._patience()
         if waiting != self._waiting:
             self._waiting, self._since = waiting, now
@@ -153,7 +153,7 @@ class Server(uvicorn.Server):
     """A server that accepts few connections at a time, so that it can end others before it runs out of file handles."""
 
     async def startup(self, sockets: Any = None) -> None:
-        """Listen; what is not accepted yet waits in the system."""
+        """Listen; connections that are not accepted yet wait in the system."""
         await super().startup(sockets)
         for listening in sockets:
             listening.listen(2048)

@@ -134,7 +134,7 @@ class Engine:
         return schemas.EncodeAnswer(answers=answers)
 
     def search(self, given: schemas.Options, images: Sequence[bytes] = ()) -> schemas.SearchAnswer:
-        """Return what is nearest to each query (``SearchRequest``, ``PageSearch``), or to each image file."""
+        """Return the nearest neighbors of each query (``SearchRequest``, ``PageSearch``) or image file."""
         started = time.perf_counter()
         index = self.index  # a search ends with the index that it began with
         queries = self._encode(index, given, images)
@@ -156,7 +156,7 @@ class Engine:
         )
 
     def get_items(self, given: schemas.ItemIds) -> schemas.ItemsAnswer:
-        """Return what the index holds of some ids."""
+        """Return the items of some ids."""
         index = self.index
         with blame_request():
             found = describe_items(index, _ids(index, given.ids))
@@ -177,7 +177,7 @@ class Engine:
         return health
 
     def info(self) -> schemas.Info:
-        """Return what the service can be asked for."""
+        """Return the service's facts and limits."""
         index, about = self.index, self.model.metadata
         held = index.info()
         return schemas.Info(
@@ -292,7 +292,7 @@ class Engine:
         return self._change(change)
 
     def _change(self, change: Callable[[Index], list[int | str]]) -> schemas.Changed:
-        """Change what is in the folder now, and put the result in the place of the index that is searched."""
+        """Change the newest index in the folder, and search the result from now on."""
         with self._loading:
             try:
                 index = self._open(None if self.damage else self.index)
@@ -347,7 +347,7 @@ class Engine:
         return isinstance(self.rows, (GrayRows, ImageRows))
 
     def _metadata(self, index: BaseIndex, row: int) -> dict[str, Any]:
-        """Return what the index holds of a row of the data, if it is there under its own number."""
+        """Return the item of a row of the data, if the index has one."""
         try:
             metadata: dict[str, Any] = describe_items(index, [row])[0]["metadata"]
         except (UnknownIdError, TypeError):  # TypeError if ids are texts
@@ -517,7 +517,7 @@ def _neighbors(
 def _ranked(
     index: BaseIndex, queries: Sequence[_Encoded], options: schemas.Options, by: str
 ) -> list[tuple[SearchResult, int | None]]:
-    """Return what is found for queries that are ranked by Hamming distances or by real outputs."""
+    """Return the neighbors of queries that are ranked by Hamming distance or by real outputs."""
     radius, k, rerank = options.radius, options.most, options.rerank
     codes = np.array([query.code for query in queries])
     if by == "hamming" and rerank is None and radius is not None and options.k is None:
@@ -555,7 +555,7 @@ def _id(index: BaseIndex, given: int | str, name: str) -> int | str:
         return str(given)
     if INTEGER.fullmatch(given) and -(2**63) <= (number := int(given)) < 2**63:
         return number
-    raise ServiceError(422, f"{name} is {given!r}; the ids of the index are integers of 64 bits, such as 7")
+    raise ServiceError(422, f"{name} is {given!r}; the index's ids are integers of 64 bits, such as 7")
 
 
 def _ids(index: BaseIndex, given: Sequence[int | str]) -> list[int | str]:

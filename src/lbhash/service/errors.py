@@ -27,7 +27,7 @@ class ServiceError(HTTPException):
 def blame_request(place: str = "") -> Iterator[None]:
     """Turn a ``ValueError`` or ``TypeError`` in the block, which the request's values caused, into a ``ServiceError``.
 
-    ``place`` is what comes before the name of a field in the error's message, such as ``queries.0.``.
+    ``place`` is the prefix of a field's name in the error's message, such as ``queries.0.``.
     """
     try:
         yield

@@ -1,4 +1,4 @@
-"""What is told of the requests: the log of ``lbhash serve``, and the metrics for Prometheus."""
+"""Logs and metrics of the requests: the log of ``lbhash serve``, and the metrics for Prometheus."""
 
 from __future__ import annotations
 

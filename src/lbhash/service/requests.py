@@ -27,7 +27,7 @@ _MAX_BRACKETS = 20_000  # of JSON: more than a filter with the most values has, 
 async def read_body(request: Request, model: type[Body]) -> tuple[str, bytes]:
     """Return the header ``Content-Type`` and the body; ``ServiceError`` 415 if the model is read from no such type.
 
-    What limits its size is around the application (``Security``).
+    Its size is limited around the application (``Security``).
     """
     header, kinds = request.headers.get("content-type", ""), (JSON,) if model.FORM is None else (JSON, FORM)
     if (kind := media_type(header)) not in kinds:

@@ -66,7 +66,7 @@ async def _answer(
 
 @probes.get("/health")
 async def health(service: Running) -> schemas.Health:
-    """Say that the service answers, and with what; needs no token and never waits."""
+    """Return the state of the service; needs no token and never waits."""
     return service.engine.health()
 
 
@@ -84,7 +84,7 @@ async def metrics(service: Running) -> Response:
 
 @router.get("/info")
 async def info(service: Running) -> schemas.Info:
-    """Say what this service can be asked for."""
+    """Return the service's facts and limits."""
     return service.engine.info()
 
 

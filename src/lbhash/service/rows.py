@@ -89,7 +89,7 @@ class GrayRows(Rows):
         return file.getvalue()
 
     def embed(self, image: Image.Image) -> npt.NDArray:
-        """Return the mean gray values of an image in as many fields, inverted if its border is bright."""
+        """Return the mean gray values of an image's fields, inverted if its border is bright."""
         gray = np.asarray(image.convert("L").resize((self._side, self._side), Image.Resampling.BOX), np.float32)
         border = np.concatenate([gray[0], gray[-1], gray[1:-1, 0], gray[1:-1, -1]])
         if border.mean() > 127.5:
@@ -158,7 +158,7 @@ def open_rows(data: str | Path, **reading: Any) -> Rows:
 
 
 class Usual:
-    """What the outputs of a model usually are, by a sample of these ``rows`` of ``embeddings``, two rows or more."""
+    """The usual outputs of a model, by a sample of ``rows`` of ``embeddings``, two rows or more."""
 
     def __init__(self, model: Encoder, embeddings: npt.NDArray, rows: npt.NDArray[np.int64]) -> None:
         if len(rows) > SAMPLE:

@@ -176,7 +176,7 @@ def check_names(names: Iterable[str], model: type[BaseModel]) -> None:
 
 
 class Queries(Body):
-    """What is asked: some queries."""
+    """A search: some queries."""
 
     queries: Annotated[list[Given], Field(min_length=1, max_length=MAX_BATCH, fail_fast=True)] = Field(
         description=f"Up to {MAX_BATCH} queries, each with exactly one of these fields."
@@ -184,7 +184,7 @@ class Queries(Body):
 
 
 class EncodeOptions(BaseModel, extra="forbid"):
-    """What to return beside the codes."""
+    """The answer's contents beside the codes."""
 
     embeddings: StrictBool = Field(
         False, description="Whether to return the embeddings, too; an id has one if the index stores embeddings."
@@ -192,7 +192,7 @@ class EncodeOptions(BaseModel, extra="forbid"):
 
 
 class EncodeRequest(EncodeOptions, Queries):
-    """What is to be encoded."""
+    """The queries to encode."""
 
     FORM: ClassVar[type[BaseModel] | None] = EncodeOptions
 
@@ -229,7 +229,7 @@ class Options(BaseModel, extra="forbid"):
         return self.k or (MAX_K if self.radius is not None and by_bits else 10)
 
     def check_size(self, queries: int) -> None:
-        """Raise ``ValueError`` if the answer to so many queries would be too large."""
+        """Raise ``ValueError`` if the answer would be too large."""
         if queries * self.most > MAX_FOUND:
             together = f"together {queries * self.most:,} neighbors, and an answer has {MAX_FOUND:,} at most"
             raise ValueError(f"{queries} queries are given and k is {self.most:,}: {together}; give a smaller k")
@@ -260,7 +260,7 @@ class PageSearch(Options, Body):
 
 
 class ItemFacts(BaseModel, extra="forbid"):
-    """What is known of new items beside what their codes are made of."""
+    """The ids and metadata of new items."""
 
     ids: _Ids | None = Field(
         None, description="An id for each, that the index does not have; by default the next integers."
@@ -277,7 +277,7 @@ class ItemFacts(BaseModel, extra="forbid"):
         return 0
 
     def check_count(self, count: int) -> None:
-        """Raise ``ValueError`` unless there are as many values in each column as there are items."""
+        """Raise ``ValueError`` unless each column has a value for each item."""
         columns = {f"metadata.{name}": values for name, values in self.metadata.items()}
         for name, values in {"ids": self.ids or [None] * count, **columns}.items():
             if len(values) != count:
@@ -318,7 +318,7 @@ class Items(ItemFacts, Body):
 
 
 class ItemsWithIds(Items):
-    """Items to add, or to put in the place of those that have their ids."""
+    """Items to add, or to replace those with their ids."""
 
     FORM: ClassVar[type[BaseModel] | None] = FactsWithIds
 
@@ -340,7 +340,7 @@ class Changed(BaseModel):
 
 
 class Item(BaseModel):
-    """What the index holds under an id."""
+    """An item of the index."""
 
     id: int | str
     code: str = Field(description="Hexadecimal.")
@@ -390,7 +390,7 @@ class Milliseconds(BaseModel):
 
 
 class Found(BaseModel):
-    """What was found for a query."""
+    """The answer to a query."""
 
     query: Query
     ranking: Literal["hamming", "real", "outputs", "embeddings"] = Field(
@@ -402,7 +402,7 @@ class Found(BaseModel):
 
 
 class SearchAnswer(BaseModel):
-    """What a search found."""
+    """The answer to a search."""
 
     answers: list[Found] = Field(description="For each query, in their order.")
     generation: int = Field(description="The generation of the index that was searched.")
@@ -449,7 +449,7 @@ class Limits(BaseModel):
 
 
 class Info(_Loaded):
-    """What the service can be asked for."""
+    """The service's facts and limits."""
 
     version: str
     method: str
@@ -506,7 +506,7 @@ class Searched(BaseModel):
 
 
 class Stored(BaseModel):
-    """What could be stored of a row, and how well it finds new rows."""
+    """A way to store rows, and how well it finds new ones."""
 
     name: str
     bytes: int
@@ -516,7 +516,7 @@ class Stored(BaseModel):
 
 
 class Trained(BaseModel):
-    """What 'lbhash train' printed of the model."""
+    """The report of 'lbhash train'."""
 
     searched: list[Searched] = []
     stored: list[Stored] = []

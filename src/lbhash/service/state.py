@@ -47,7 +47,7 @@ class Service:
             self.decoder.close()
 
     async def _check(self) -> None:
-        """Compare the files of the index with their checksums, unless it is done, and log what came of it."""
+        """Compare the files of the index with their checksums, unless it is done, and log the result."""
         index, started = self.engine.index, time.perf_counter()
         size = f"{index.stored_bytes / 2**20:,.1f} MiB"
         try:

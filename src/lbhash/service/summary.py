@@ -16,7 +16,7 @@ MAX_QUERIES = 1000
 
 
 class Evidence(NamedTuple):
-    """What the numbers are computed from: codes ``uint8 [n, bytes]``, and a class number or a list of them for each.
+    """The input of the numbers: codes ``uint8 [n, bytes]``, and a class number or a list of them for each.
 
     The queries are searched in the codes that are true in ``searched``, ``bool [n]``.
     """

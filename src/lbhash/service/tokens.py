@@ -1,4 +1,4 @@
-"""Tokens: who may read, and who may change the index."""
+"""Tokens: tokens to read and to change the index."""
 
 from __future__ import annotations
 

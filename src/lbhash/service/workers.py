@@ -1,4 +1,4 @@
-"""Child processes that decode images and compute what the page shows of the whole index.
+"""Child processes that decode images and compute the page's summary of the index.
 
 A thread cannot be stopped, and can take down the whole server; a child that hangs or crashes is replaced.
 """

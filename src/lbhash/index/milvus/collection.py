@@ -102,7 +102,7 @@ class MilvusIndex(BaseIndex):
         return self._read_state().identity != self.state.identity
 
     def verify(self) -> None:
-        """Raise ``ValueError`` unless there are as many codes as the index counts, each valid and with its own id."""
+        """Raise ``ValueError`` unless the number of codes is the index's, and each is valid and has its own id."""
         state, names = self._refreshed(), []
         damage = "" if state.unfinished is None else f"{_described(state)} was cut short; repeat it"
         for rows in self._all(["id", "code"]):
@@ -281,7 +281,7 @@ class MilvusIndex(BaseIndex):
             return method(collection_name=self.address.collection, timeout=SECONDS, **arguments)
 
     def _rows_at(self, ids: Ids, columns: Sequence[str]) -> Iterator[dict[str, Any]]:
-        """Yield the rows of those ids that the collection has."""
+        """Yield the rows of the ids that the collection has."""
         for batch in _batches(ids[ids != _STATE_ID]):
             yield from self._call("query", ids=batch, output_fields=["id", *columns])
 

@@ -1,4 +1,4 @@
-"""Connecting to Milvus, and what a collection says about its index."""
+"""Connecting to Milvus, and reading a collection's description of its index."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ def open_source(
 ) -> Source:
     """Open the data of a job, with the model that encodes it; if ``hasher`` is None, it is loaded.
 
-    The job of the source says what was found out about the data, so that nobody needs to look again.
+    The source's job holds the facts found about the data.
     If ``stream``, rows are read while they are encoded, so that any number of them takes the same memory. If not,
     embeddings are read at once, and images are embedded into the cache. ``check`` looks for missing images first.
     """

@@ -1,4 +1,4 @@
-"""What is to be encoded, in words that a process on another machine understands too."""
+"""The description of an encoding, which can be sent to a process on another machine."""
 
 from __future__ import annotations
 

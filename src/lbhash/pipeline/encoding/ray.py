@@ -1,7 +1,6 @@
 """Encode the parts of a folder on a Ray cluster, by Ray Data: read which part, encode it, write its file.
 
-Ray runs a task again if its machine is lost. What counts in the end are the files, so that no row is lost or there
-twice.
+Ray runs a task again if its machine is lost. The files decide in the end, so that no row is missing or there twice.
 """
 
 from __future__ import annotations
@@ -60,7 +59,7 @@ def encode_on_ray(
 ) -> None:
     """Encode the missing parts of a folder on the cluster at an address, or on a new one of this machine.
 
-    Each worker has a core, and a GPU if the cluster has any. What a worker refuses is raised here, as a ``ValueError``.
+    Each worker has a core, and a GPU if the cluster has any. A worker's refusal is raised here as a ``ValueError``.
     """
     import ray
 
