@@ -378,6 +378,7 @@ def test_a_link_restores_a_filtered_search_among_sentences(browser, sentences):
     browser.get_log("browser")
 
 
+@pytest.mark.slow
 def test_twelve_topics_are_told_apart(browser, sentences):
     browser.get("about:blank")
     browser.get(sentences)

@@ -49,6 +49,7 @@ def test_distances_that_are_reached(cell):
     assert minimum_distance(class_centers(*cell)) == REACHED[cell]
 
 
+@pytest.mark.slow
 def test_the_distances_of_the_docs():
     with (Path(__file__).parents[1] / "docs" / "center-distances.csv").open(newline="") as lines:
         for line in csv.DictReader(lines):

@@ -233,6 +233,7 @@ def test_rows_that_are_named_as_queries_are_the_queries():
         study._split("x", few._replace(new=None), 0)
 
 
+@pytest.mark.slow
 def test_rows_without_a_label_train_what_the_command_trains(rows):
     x, y = rows
     partly = y.astype(float)
@@ -242,6 +243,7 @@ def test_rows_without_a_label_train_what_the_command_trains(rows):
     assert {"csq", "csq, joined"} <= {one.name for one in comparison.lines}
 
 
+@pytest.mark.slow
 def test_rows_without_labels_have_one_question(rows, tmp_path):
     comparison = lbhash.compare(rows[0], bits=[8], out=tmp_path)
     assert "later" not in (tmp_path / "comparison.html").read_text()
@@ -308,6 +310,7 @@ def test_what_is_refused(rows, given, message):
         lbhash.compare(rows[0], **given)
 
 
+@pytest.mark.slow
 def test_the_lines_of_each_way_build_and_search_it(found, rows, tmp_path, monkeypatch):
     comparison, _ = found
     x, y = rows

@@ -24,6 +24,7 @@ def execute(number: int, factor: int) -> dict[str, int]:
     return {"product": number * factor, "process": os.getpid()}
 
 
+@pytest.mark.slow
 def test_only_missing_runs_are_run(tmp_path, capsys):
     write_run(tmp_path / "b.json", {"product": -1, "process": 0})
     runs = {"a": (2, 3), "b": (4, 5), "c": (6, 7)}

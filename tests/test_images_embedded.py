@@ -179,6 +179,7 @@ print(made.embeddings.tobytes().hex())
 """
 
 
+@pytest.mark.slow
 def test_killed_runs_and_two_at_once(table, cache):
     """Runs are killed at every few rows, and then two go on together, one after the other: every row is right."""
     command = [sys.executable, "-c", SCRIPT, str(table.store.folder)]

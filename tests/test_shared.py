@@ -15,7 +15,7 @@ SHARED = Path(__file__).parents[2] / "shared" / "data"
 
 
 @pytest.mark.shared
-@pytest.mark.parametrize("name", ["cifar10-mobilenetv2", "mosaic21-mobilenetv2"])
+@pytest.mark.parametrize("name", ["cifar10-mobilenetv2", pytest.param("mosaic21-mobilenetv2", marks=pytest.mark.slow)])
 def test_one_epoch_beats_random_codes_clearly(name):
     dataset = load_dataset(SHARED / f"{name}.parquet")
     hasher = fit_split(Hasher(bits=32, epochs=1, training=TrainingArguments(hidden=64)), dataset.train, dataset.classes)

@@ -161,7 +161,7 @@ def tiny(tmp_path):
     return write
 
 
-@pytest.mark.parametrize("kind", ["bert", "mpnet"])
+@pytest.mark.parametrize("kind", ["bert", pytest.param("mpnet", marks=pytest.mark.slow)])
 def test_prompts_pooling_and_dense_layers(kind, tiny, json_of):
     folder = tiny(kind, prompts={"query": "ask: ", "passage": "say: "})
     json_of("export", "--encoder", folder)
@@ -194,6 +194,7 @@ def test_what_is_not_exported_stays_with_pytorch(tiny, command, capsys):
         shutil.rmtree(folder)
 
 
+@pytest.mark.slow
 def test_a_file_of_another_program_is_checked_and_kept(exported, tmp_path, command, succeed):
     import onnx
 

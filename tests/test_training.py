@@ -164,6 +164,7 @@ def kill_after(checkpoints, delay, folder, *arguments, **settings):
     return torch.load(last, weights_only=True)["epoch"] + 1 if last.exists() else 0
 
 
+@pytest.mark.slow
 def test_a_killed_process_keeps_the_same_best_epoch(tmp_path):
     settings = {"monitor": "map", "schedule": "linear"}
     assert 3 <= kill_after(3, 0.02, tmp_path / "killed", "dsdh", 6, **settings) < 6
