@@ -1,4 +1,4 @@
-"""The command line. Every command imports what it needs when it runs, so that ``--help`` is quick."""
+"""The command line. Each command imports its modules when it runs, so that ``--help`` is quick."""
 
 from __future__ import annotations
 

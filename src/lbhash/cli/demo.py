@@ -147,7 +147,7 @@ def _run(name: str, about: str, hasher: Hasher, dataset: Dataset) -> Run:
 
 
 def _print_images(console: Console, dataset: Dataset, found: list[Neighborhood], name: str) -> None:
-    """Print each query and as many of its neighbors as 80 columns hold."""
+    """Print each query with its neighbors, in 80 columns."""
     color = console.color_system is not None
     first = _image(neighbor_rows(dataset, found[0])[0], color)
     width = len(first[0])

@@ -124,7 +124,7 @@ def distance_of(distance: float) -> str:
 
 
 def class_names(dataset: Dataset) -> list[str]:
-    """Return what each class is called; its number if it has no name."""
+    """Return the name of each class; its number if it has no name."""
     return list(map(str, dataset.class_names))
 
 

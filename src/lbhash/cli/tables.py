@@ -26,7 +26,7 @@ _ANY = "a row counts as found if it shares any label with the query; a class's m
 
 
 def print_figures(metrics: Mapping[str, Any]) -> None:
-    """Print what ``train_model`` found of labeled data: on new rows, on rows that were trained on, by class."""
+    """Print the figures of ``train_model`` for labeled data: new rows, rows that were trained on, each class."""
     out = Console(highlight=False)
     split, bits = metrics["split"], metrics["bits"]
     out.print(
@@ -69,7 +69,7 @@ def print_figures(metrics: Mapping[str, Any]) -> None:
 
 
 def print_alternatives(metrics: Mapping[str, Any]) -> None:
-    """Print what else could be stored of a row, and a sentence that says what the table says."""
+    """Print the alternatives to codes, and a sentence that sums the table up."""
     found = metrics.get("alternatives")
     if found is None:
         return
@@ -90,7 +90,7 @@ def print_alternatives(metrics: Mapping[str, Any]) -> None:
 
 
 def _said(found: Mapping[str, Any], labeled: bool, base: str) -> str:
-    """Return what a table of alternatives says of new or trained rows."""
+    """Return the summary of a table of alternatives, for new or trained rows."""
     from lbhash.pipeline.alternatives import CLASS, CODES, COSINE
 
     rows = {one["name"]: one for one in found["rows"]}
@@ -159,7 +159,7 @@ def print_training(training: Mapping[str, Any]) -> None:
 
 
 def print_unlabeled(metrics: Mapping[str, Any]) -> None:
-    """Say what was fitted to data without labels, what its codes keep of the neighbors, and what labels would add."""
+    """Print the method fitted to data without labels, the neighbors that its codes keep, and how labels would help."""
     compared, count = metrics["choice"], metrics["neighbor_candidates"][0]
     print_choice(compared)
     why = ", the best of the codes above," if compared else ""
@@ -202,7 +202,7 @@ def print_neighbor_report(report: NeighborReport) -> None:
 
 
 def print_unseen(reports: Sequence[UnseenReport]) -> None:
-    """Print what methods are worth for classes seen and never seen: means and standard deviations over the draws."""
+    """Print the figures of methods for classes seen and never seen: means and standard deviations over the draws."""
     names = {
         "seen_map": "seen mAP",
         "unseen_map": "unseen mAP",
@@ -330,7 +330,7 @@ def print_centers(facts: Mapping[str, Any]) -> None:
 
 
 def method_rows() -> list[dict[str, Any]]:
-    """Return name, summary and source of every method, and what "tuned" sets for a host with each pull.
+    """Return each method's name, summary and source, and a host's "tuned" settings with each pull.
 
     Settings are for 32 and for 64 bits. The hosts come first, then the coders, which have no pull.
     """

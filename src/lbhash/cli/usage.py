@@ -1,4 +1,4 @@
-"""The line for what Typer refuses, as ``lbhash.utils.validation`` says such things."""
+"""The line for an error that Typer finds, in the style of ``lbhash.utils.validation``."""
 
 from __future__ import annotations
 

@@ -164,7 +164,7 @@ def differing(queries: PackedCodes, codes: PackedCodes) -> npt.NDArray[np.int32]
 
 
 def _sums(table: Floats, codes: PackedCodes, found: Floats) -> None:
-    """Write the sum of what the bytes of each code add."""
+    """Write the sum of the bytes' values of each code."""
     found[:] = table[np.arange(codes.shape[1]), codes].sum(axis=1)
 
 

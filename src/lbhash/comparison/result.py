@@ -166,7 +166,7 @@ class Comparison:
         return said + (self._at_scale(line) if question == "nearest" else "")
 
     def _at_scale(self, line: Line) -> str:
-        """Return what the number of rows means for the recall of a way."""
+        """Return how the number of rows changes the recall of a way."""
         rows = self.about["rows"]
         if "third" not in line.shown:
             return ""

@@ -54,7 +54,7 @@ class Chosen(NamedTuple):
 
 
 def choose(source: Source, asked: Asked, said: str) -> Chosen:
-    """Choose the columns of a table, and say on standard error what is not obvious, also other columns of labels.
+    """Choose the columns of a table. A line on standard error names what is not obvious, and other columns of labels.
 
     Raises ``ValueError`` if a column that was asked for, or one of embeddings, is not there; it begins with ``said``.
     """

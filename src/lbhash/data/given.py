@@ -1,4 +1,4 @@
-"""What a caller may give as rows: embeddings, images, texts, or a table with a column of these."""
+"""The rows that a caller may give: embeddings, images, texts, or a table with a column of these."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ def hold_out(split: SplitT, share: float = 0.2, seed: int = 0, *, purpose: str =
 
     Of every class the same ``share``, above 0 and below 1, is for validation: at least one row if the class has two,
     and never its last. Rows without a label are never for it. With several labels a row the share is sampled from all
-    rows. In messages ``purpose`` is what needs it. Raises ``TypeError`` or ``ValueError`` if the share is no such
+    rows. ``purpose`` is for messages. Raises ``TypeError`` or ``ValueError`` if the share is no such
     number, the split has no labels, or no row can be spared.
     """
     validation = validation_rows(split.labels, share, seed, purpose=purpose)

@@ -67,7 +67,7 @@ class HoldoutProtocol:
     disjoint = True  # no base row is trained on
 
     def split(self, labels: npt.NDArray, seed: int) -> dict[str, npt.NDArray[np.int64]]:
-        """Return what ``Protocol.split`` does; raises ``ValueError`` if no class has three rows."""
+        """Split rows as ``Protocol.split`` does; raises ``ValueError`` if no class has three rows."""
         rng = np.random.default_rng(check_int(seed, "the seed of the split"))
         rows = np.arange(len(labels))
         groups = [rows] if labels.ndim == 2 else [np.flatnonzero(labels == label) for label in np.unique(labels)]
@@ -120,7 +120,7 @@ class UnseenProtocol:
     """A rule that trains on half of the classes, and asks about the others, of which the model has seen no row."""
 
     def split(self, labels: npt.NDArray, seed: int) -> dict[str, npt.NDArray[np.int64]]:
-        """Return what ``Protocol.split`` does. With an odd number of classes one more is trained on."""
+        """Split rows as ``Protocol.split`` does. With an odd number of classes one more is trained on."""
         trained = np.isin(labels, trained_classes(labels, seed))
         asked = np.flatnonzero(~trained)
         query = PROTOCOLS["holdout"].split(labels[asked], seed)["query"]

@@ -254,7 +254,7 @@ def _damage(
     name: str,
     rows: npt.NDArray[np.int64] | None = None,
 ) -> str:
-    """Return what is wrong with damaged rows, and which the first ones are, by the numbers in ``rows`` if given."""
+    """Return the fault of damaged rows, and the first ones' numbers, from ``rows`` if given."""
     if isinstance(embeddings, EmbeddedTexts):
         what = "empty"
     else:

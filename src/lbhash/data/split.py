@@ -42,7 +42,7 @@ class TrainingRows(Protocol):
     def __len__(self) -> int: ...
 
     def inputs(self, index: npt.NDArray[np.int64], epoch: int) -> Any:
-        """Return what the model takes of the rows at these positions, ``float32 [m, ...]``; a tensor or an array.
+        """Return the model's input of the rows at these positions, ``float32 [m, ...]``; a tensor or an array.
 
         What is random in it, such as augmentation, must follow from the seed, the epoch and the row alone: the
         processes that read the rows are not the same in a resumed run.
@@ -53,7 +53,7 @@ class TrainingRows(Protocol):
 
 
 class Split(ABC):
-    """Some rows of a table, in an order of their own, without a copy of what the table holds: a frozen dataclass."""
+    """Some rows of a table, in an order of their own, without a copy of the table: a frozen dataclass."""
 
     rows: npt.NDArray[np.int64]  # their positions in the table, [n]
     labels: npt.NDArray | None  # of these rows, int64 [n] (a row may be UNLABELED) or multi-hot uint8 [n, C]; or None

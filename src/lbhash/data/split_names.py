@@ -1,4 +1,4 @@
-"""What the parts of a data set may be called: folders, files and parts of ``datasets``."""
+"""The names of the parts of a data set: folders, files and parts of ``datasets``."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ class TextEmbedder(Protocol):
         """Embeddings ``float32 [n, dim]`` of texts."""
 
     def fingerprint(self) -> str:
-        """What tells the encoder from others."""
+        """The encoder's fingerprint."""
 
 
 class EmbeddedTexts:
@@ -73,7 +73,7 @@ class EmbeddedTexts:
         return np.flatnonzero(pc.fill_null(blank, True).to_numpy(zero_copy_only=False))
 
     def keys(self) -> list[bytes]:
-        """Return for each text what it is known by in the cache (``key_of``)."""
+        """Return the key of each text in the cache (``key_of``)."""
         known = [key_of((text or "").encode()) for text in self.texts.dictionary.to_pylist()]
         return [key_of(b"") if at is None else known[at] for at in self.texts.indices.to_pylist()]
 

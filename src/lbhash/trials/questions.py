@@ -75,7 +75,7 @@ class Question:
 
     @cached_property
     def kept(self) -> dict[str, Kept]:
-        """What the second stages keep of the base, by the kind of their vectors."""
+        """The base's vectors for the second stages, by kind."""
         return {one.vectors: Kept.of(self.base, self.unit["query"], one.vectors) for one in self.stages}
 
     def answers(self, stored: Stored) -> dict[str, Values]:

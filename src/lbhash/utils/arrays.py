@@ -1,4 +1,4 @@
-"""Arrays from what a caller gives, none of whose values he marked as missing."""
+"""Arrays from a caller's values, none of which may be marked as missing."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def unit_rows(rows: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
 
 
 def held(array: npt.NDArray[Any]) -> str:
-    """Return in a word what an array holds: text, objects, or the name of a type of numbers; of a single value itself.
+    """Return a word for an array: text, objects, or the name of a type of numbers; of a single value itself.
 
     >>> held(np.array(["a"])), held(np.zeros(2, np.float32))
     ('text', 'float32')
@@ -111,7 +111,7 @@ def held(array: npt.NDArray[Any]) -> str:
 
 
 def as_matrix(value: Any, name: str) -> Any:
-    """Return an array ``[n, dim]`` of what has a list in each row, and other numbers as they are.
+    """Return an array ``[n, dim]`` from a list in each row; other numbers are returned as they are.
 
     Such are a column of lists of pandas, Polars or Arrow, a list of tensors, and an array of Python objects. A row that
     is missing is NaN. Texts, and tables of which a column holds texts or lists beside others, are a ``ValueError``.

@@ -32,7 +32,7 @@ _LENGTH = len(_MARK) + xxh3_128().digest_size
 def add_checksum(path: Path) -> None:
     """Put a checksum of a file into it: before the footer of a Parquet file, where no reader looks, or at its end.
 
-    Readers of ``.npy`` files and of PyTorch's checkpoints do not look at what follows.
+    Readers of ``.npy`` files and of PyTorch's checkpoints ignore the bytes behind the content.
     """
     with path.open("r+b") as opened:
         at = _end_of_data(opened)

@@ -34,7 +34,7 @@ _DATES = {_DATE: pa.date32(), rf"{_DATE}[ T]\d{{2}}:\d{{2}}(:\d{{2}})?": pa.time
 
 
 def content(kind: pa.DataType) -> str:
-    """Return what a column of an Arrow type holds: lists, text, bytes, whole, numbers, Booleans, or "" for others."""
+    """Return a word for a column of an Arrow type: lists, text, bytes, whole, numbers, Booleans, or "" for others."""
     types = pa.types
     if isinstance(kind, pa.BaseExtensionType):
         return content(kind.storage_type)

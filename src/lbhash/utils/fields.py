@@ -1,4 +1,4 @@
-"""What Pydantic finds wrong with a field, said as ``lbhash.utils.validation`` says it."""
+"""Pydantic's errors about a field, in the style of ``lbhash.utils.validation``."""
 
 from __future__ import annotations
 

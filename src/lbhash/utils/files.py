@@ -223,7 +223,7 @@ def existing_file(path: str | os.PathLike[str], name: str) -> Path:
 
 
 def no_file(path: str | os.PathLike[str]) -> str:
-    """Return in words what is at a path in place of a file, such as "nothing", or "a pipe", which may never end."""
+    """Return words for the thing at a path that is no file, such as "nothing", or "a pipe", which may never end."""
     try:
         return _kind_of(os.stat(path).st_mode)
     except (OSError, ValueError) as error:  # the latter of a path with a zero byte
@@ -327,7 +327,7 @@ def _umask() -> int:
 
 
 def fetched(path: str | Path, name: str) -> str | Path:
-    """Return a local copy of what lies at an address that ``fsspec`` reads (``s3://…``), and any other path unchanged.
+    """Return a local copy of an address that ``fsspec`` reads (``s3://…``), and any other path unchanged.
 
     The copy is in the cache folder, until the address says that the file has changed.
     """

@@ -38,7 +38,7 @@ def fingerprint(*parts: Any) -> str:
 
 
 def sampled(folder: Path, files: Sequence[str | Path]) -> Iterator[bytes]:
-    """Yield a sample of what files hold: of 128 of them at most, blocks of 4 KiB at equal distances, 128 of one file.
+    """Yield a sample of files: of 128 of them at most, blocks of 4 KiB at equal distances, 128 of one file.
 
     Files that are smaller than their blocks are yielded whole, and those that cannot be read not at all.
     """

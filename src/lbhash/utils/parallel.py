@@ -91,7 +91,7 @@ def write_run(file: Path, result: Any) -> None:
 
 
 def read_run(file: Path) -> Any:
-    """Return what a run's JSON file holds; raise ``ValueError`` with a line that says how to repair a damaged one."""
+    """Read a run's JSON file; raise ``ValueError`` with a line that says how to repair a damaged one."""
     try:
         return checked(json.loads(file.read_text(encoding="utf-8")))
     except (ValueError, RecursionError) as error:

@@ -1,6 +1,6 @@
 """Folders of parts: the rows of a large collection in files ``part-00000.parquet`` and so on, beside a manifest.
 
-The manifest says what the parts are made of. A run after a killed one keeps the parts that are sound, and makes the
+The manifest names the source of the parts. A run after a killed one keeps the parts that are sound, and makes the
 others. Readers of Parquet folders leave out names that begin with an underscore: they read such a folder as one table.
 """
 
@@ -35,7 +35,7 @@ _UNFINISHED = (".part-", f".{MANIFEST}.", f".{DAMAGED}.")  # files that a killed
 
 
 class Damage(NamedTuple):
-    """A row that is damaged or missing, its name for messages, and what is wrong with it."""
+    """A damaged or missing row: its name for messages, and its fault."""
 
     row: int
     where: str
@@ -45,7 +45,7 @@ class Damage(NamedTuple):
 class Parts:
     """A folder of parts.
 
-    The facts are plain values that say what the parts are made of; ``rows`` is the number of rows, ``part_rows`` that
+    The facts are plain values that identify the source of the parts; ``rows`` is the number of rows, ``part_rows`` that
     of a part. Runs with the same facts write the same files.
     """
 
@@ -77,7 +77,7 @@ class Parts:
         return None
 
     def read(self, name: str) -> Iterator[tuple[pa.Table, list[Damage]]]:
-        """Return what ``find`` does of all parts, in their order.
+        """Return the results of ``find`` for all parts, in their order.
 
         Raises ``ValueError``, which calls the folder ``name``, if a part is missing, damaged or of something else.
         """
@@ -101,7 +101,7 @@ class Parts:
             yield
 
     def begin(self, name: str, overwrite: bool) -> list[range]:
-        """Return the parts that are missing, after a look at what the folder holds.
+        """Look into the folder, and return the missing parts.
 
         Parts of other facts are replaced with ``overwrite``, and else a ``ValueError``, which calls the folder
         ``name``. So are files that are no parts.
@@ -118,7 +118,7 @@ class Parts:
         return [part for part in self.ranges if self.find(part) is None]
 
     def anew(self) -> list[range]:
-        """Remove all parts, write the manifest, and return what is missing, which is all."""
+        """Remove all parts, write the manifest, and return all parts as missing."""
         for file in (*self.folder.glob("part-*"), self.folder / DAMAGED):
             file.unlink(missing_ok=True)
         write_json(self.folder / MANIFEST, with_checksum({"format": _FORMAT, "version": _VERSION, **self.facts}))

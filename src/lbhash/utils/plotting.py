@@ -32,7 +32,7 @@ def new_grid(rows: int, columns: int, width: float, height: float, **options: An
 def new_panels(
     count: int, width: float, height: float, *, columns: int = 3, **options: Any
 ) -> tuple[Figure, list[Axes]]:
-    """Return a figure of panels of a size in inches each, so many beside each other, and its axes."""
+    """Return a figure and its axes: panels of a size in inches, in rows of ``columns``."""
     columns = min(count, columns)
     figure, grid = new_grid(-(-count // columns), columns, width, height, **options)
     for spare in grid.ravel()[count:]:

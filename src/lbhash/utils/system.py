@@ -1,4 +1,4 @@
-"""What this process may use and has used: cores, memory, optional packages."""
+"""The resources of this process: cores, memory, optional packages."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ def parquet_files(path: Path) -> list[Path]:
 def table_files(folder: Path) -> list[Path]:
     """Return the files of a folder that are one table together: those of Parquet, or else those of other tables.
 
-    What is called ``.json`` often describes other files, and is none of them.
+    A file called ``.json`` often describes others, and is no table.
     """
     return parquet_files(folder) or _in(
         folder, [one for one in TABLES if ".json" not in (one, one.removesuffix(".gz"))]

@@ -82,7 +82,7 @@ class Source:
 
 
 def open_table(data: Any, name: str = "data") -> Source:
-    """Open a frame, a file, a folder of files that are one table, or what ``datasets`` saved.
+    """Open a frame, a file, a folder of files that are one table, or a folder that ``datasets`` saved.
 
     Raises:
         ValueError: there is no such file, it is damaged, or no table; messages call it ``name``.
@@ -111,7 +111,7 @@ def open_table(data: Any, name: str = "data") -> Source:
 
 
 def _saved(folder: Path, name: str) -> Source:
-    """Open what ``datasets`` saved of one split."""
+    """Open one split that ``datasets`` saved."""
     with reading(name, folder):
         listed = json.loads((folder / "state.json").read_text("utf-8"))["_data_files"]
         files = [folder / Path(one).name for one in dict.fromkeys(one["filename"] for one in listed)]

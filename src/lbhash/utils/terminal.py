@@ -33,7 +33,7 @@ class Console(console.Console):
 
 
 class _Stream:
-    """A text stream that writes what is printable; a console of rich, which writes colors, goes around it."""
+    """A text stream that writes printable characters only; a console of rich, which writes colors, goes around it."""
 
     def __init__(self, stream: Any) -> None:
         self._stream = self.rich_proxied_file = stream

@@ -1,8 +1,8 @@
 """Threads of our own in the place of those that NumPy's products have.
 
 The threads of a product wait for each other by computing. Beside other programs they take each other's turns: two then
-take many times as long as one, and several times the processor seconds (``benchmarks/threads.py``). So each product is
-computed by one thread, and the rows are shared out among as many threads as NumPy would have used.
+take many times as long as one, and several times the processor seconds (``benchmarks/threads.py``). So one thread
+computes each product, and NumPy's number of threads share the rows.
 """
 
 from __future__ import annotations

@@ -38,7 +38,7 @@ class Vectors:
 
     As a context it holds the lock file ``lock`` beside it, for which others wait that name the same; ``busy`` is said
     to them. Each vector is stored with a checksum, and one that is damaged is not there; a damaged file begins anew.
-    An empty key stands for what cannot be known, and has no vector. If the file cannot be read or written, a line on
+    An empty key stands for unknown content, and has no vector. If the file cannot be read or written, a line on
     standard error says so, and nothing is stored.
     """
 

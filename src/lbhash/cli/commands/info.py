@@ -13,7 +13,7 @@ def info(
     path: Annotated[str, typer.Argument(help="A model, an index (a folder, or milvus+URL), or codes.")],
     as_json: Json = False,
 ) -> None:
-    """Say what a model, an index or a file of codes holds."""
+    """Print the facts of a model, an index or a file of codes."""
     from lbhash.cli.tables import print_facts
     from lbhash.pipeline.info import info as run
 

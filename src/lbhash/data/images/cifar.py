@@ -60,7 +60,7 @@ def _class_names(file: Path) -> tuple[str, ...]:
 
 
 def read_pickle(file: Path) -> Any:
-    """Return what a pickle of text, numbers, lists, dictionaries and arrays of bytes holds; text comes as bytes."""
+    """Read a pickle of text, numbers, lists, dictionaries and arrays of bytes; text comes as bytes."""
     data = file.read_bytes()
     try:
         for code, number, _ in pickletools.genops(data):  # the unpickler would make room for all numbers up to it
@@ -104,7 +104,7 @@ _ADMITTED: dict[tuple[str, str], Any] = {
 
 class _Unpickler(pickle.Unpickler):
     def find_class(self, module: str, name: str) -> Any:
-        """Return what a pickle may call while it is read: a stand-in of this module, and nothing else."""
+        """Return the functions that a pickle may call while it is read: a stand-in of this module, and nothing else."""
         if (module, name) not in _ADMITTED:
             raise pickle.UnpicklingError(f"it would run {module}.{name}, which no batch needs")
         return _ADMITTED[module, name]

@@ -1,4 +1,4 @@
-"""Images that are missing or damaged: found before anything is computed, and said in one line."""
+"""Images that are missing or damaged: found before anything is computed, and reported in one line."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def _report(said: str, damaged: Damaged) -> None:
 
 
 def find_unreadable(table: ImageTable, workers: int = 0, *, progress: bool = False) -> dict[int, str]:
-    """Return what is wrong with each image that is damaged or missing, by row.
+    """Return the fault of each damaged or missing image, by row.
 
     All are decoded once, and the cache remembers the result.
     """

@@ -90,7 +90,7 @@ def folders_in(folder: Path) -> list[str]:
 
 
 def walk(root: Path, folders: Sequence[str]) -> Walk:
-    """Return what is in some folders of ``root``, or in ``root`` itself if that is the folder "".
+    """List some folders of ``root``, or ``root`` itself if that is the folder "".
 
     However many links lead to a folder, it counts once, where it lies; a folder that ``root`` lies in counts never.
     """
@@ -124,7 +124,7 @@ def walk(root: Path, folders: Sequence[str]) -> Walk:
 
 
 def _identity(folder: Path) -> tuple[int, int]:
-    """Return what a folder has in common with every link to it, and with no other folder."""
+    """Return the identity of a folder, which links to it share."""
     facts = os.stat(folder)
     return facts.st_dev, facts.st_ino
 

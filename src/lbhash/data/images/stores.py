@@ -41,7 +41,7 @@ class ImageStore(ABC):
         """Return 16 hexadecimal digits that change when an image does."""
 
     def keys(self) -> list[bytes]:
-        """Return for each image what it is known by in the cache (``key_of``): a hash of its file, or of its pixels."""
+        """Return the key of each image in the cache (``key_of``): a hash of its file, or of its pixels."""
         forward = self.in_order()
         return [_key(forward, row) for row in range(len(self))]
 
@@ -167,7 +167,7 @@ class SpooledImages(ImageStore):
         return self._bytes[self._ends[at] : self._ends[at + 1]].tobytes()
 
     def where(self, row: int) -> str:
-        """Return what the source calls the image."""
+        """Return the source's name for the image."""
         return self._source.where(row)
 
     def fingerprint(self) -> str:
@@ -190,7 +190,7 @@ def _key(store: ImageStore, row: int) -> bytes:
 
 
 def file_facts(folder: Path, file: str) -> bytes:
-    """Return what tells a file from a changed one: its path, its size and its time of change."""
+    """Return the marks by which a changed file is noticed: its path, its size and its time of change."""
     try:
         facts = os.stat(os.path.join(folder, file))
         said = f"{file}\0{facts.st_size}\0{facts.st_mtime_ns}\n"
