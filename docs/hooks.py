@@ -20,11 +20,6 @@ OUTSIDE = {
     "CHANGELOG.md": "changelog.md",
 }
 """Pages of the site that lie outside of docs/, by their path in the repository."""
-MOVED = {
-    "results.html": "guidance.html",
-    "reproduce-cells.html": "reproduce.html",
-}
-"""Pages that fell away, and where their readers go instead."""
 
 
 def on_files(files: Files, config: Any) -> Files:
@@ -70,11 +65,6 @@ def on_post_page(output: str, page: Any, **_: Any) -> str:
 
 def on_post_build(config: Any) -> None:
     """Write a page for each address that fell away, which leads on."""
-    for old, new in MOVED.items():
-        file = Path(config["site_dir"]) / old
-        if not file.with_name(new.partition("#")[0]).exists():
-            raise PluginError(f"{old} leads to {new}, which is no page")
-        file.write_text(f'<meta http-equiv="refresh" content="0; url={new}"><a href="{new}">{new}</a>\n', "utf-8")
 
 
 def formula(found: re.Match[str]) -> str:

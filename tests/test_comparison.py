@@ -167,6 +167,27 @@ def test_recall_is_told_for_at_most_ten_times_the_rows():
     assert now.memory() == ["embeddings: 100 kB in memory", "few + 100 by int8: 1 kB in memory, 8 kB on disk"]
 
 
+def test_recall_that_rises_is_not_told_to_rise_on():
+    of_all, of_third = (line("few", 1, value, value, question="nearest") for value in (0.85, 0.7))
+    few = replace(of_all, chosen=of_all.chosen | {"third": of_third.chosen["nearest"]})
+    many = line("many", 9, 0.95, 0.95, question="nearest")
+    many = replace(many, chosen=many.chosen | {"third": many.chosen["nearest"]})
+    lines = line("embeddings", 100, 1, 1, question="nearest"), few, many
+    assert [Comparison(lines, ABOUT, count).verdicts["nearest"].pick.name for count in (1000, 10**7)] == ["many"] * 2
+
+
+def test_the_lines_read_the_data_as_the_comparison_did():
+    coded = replace(line("csq", 2, 0.9, 0.9), take="lbhash train DATA --bits 16")
+    lines = line("embeddings", 100, 0.5, 0.5), coded
+    comparison = Comparison(lines, ABOUT, 1000, "--label-column group --damaged skip")
+    build = "lbhash index build DATA --label-column group --damaged skip --model model --split all --out index\n"
+    assert build in comparison.recipes()["csq"]
+    assert "take csq (lbhash train DATA --label-column group --damaged skip --bits 16): 2 bytes" in str(comparison)
+    frozen = replace(comparison, reading="--backbone FOLDER").recipes()["csq"]
+    assert frozen.startswith("lbhash train DATA --backbone FOLDER --freeze --bits 16 --out model\nlbhash index build")
+    assert "lbhash index build DATA --backbone FOLDER --model" in frozen
+
+
 def test_the_files_and_the_tables(found):
     comparison, out = found
     assert {file.name for file in out.iterdir()} == {

@@ -53,6 +53,10 @@ lbhash.quantize_embeddings(X, "ubinary")  # AttributeError: did you mean Hasher(
 lbhash.bound(codes, y)  # AttributeError: did you mean lbhash.evaluation.bound?
 index.is_trained  # AttributeError: did you mean index.add(codes), which needs no training?
 index.remove_ids([1])  # AttributeError: did you mean index.remove(ids)?
+index.search(codes[:1], top_k=3)  # TypeError: 'top_k' is no argument of search; did you mean k?
+lbhash.load_dataset("digits", label_colum="none")  # TypeError: did you mean label_column?
+Hasher(16).kneighbors(X)  # ValueError: this Hasher is not fitted yet; call fit
+Index.from_hasher(Hasher(16))  # ValueError: hasher is not fitted yet; call fit
 index.search(X, 5)  # TypeError: codes holds float64; packed codes are uint8: lbhash.pack makes them of
 model.save("model")  # AttributeError: did you mean save_pretrained?
 """
@@ -85,6 +89,6 @@ def type_lines(lines, folder, known=None):
             exec(code, names)
             continue
         kind, _, said = error.partition(": ")
-        with pytest.raises({"TypeError": TypeError, "AttributeError": AttributeError}[kind]) as caught:
+        with pytest.raises({one.__name__: one for one in (TypeError, ValueError, AttributeError)}[kind]) as caught:
             exec(code, names)
         assert said in str(caught.value)

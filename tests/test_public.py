@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import inspect
+import os
 import re
+import subprocess
+import sys
 import typing
 from importlib import import_module
 from pathlib import Path
@@ -13,6 +16,7 @@ import pytest
 
 import lbhash
 
+ROOT = Path(__file__).parents[1]
 PUBLIC = {
     "lbhash": """CodeTable Comparison Hasher Index Report SearchResult TrainingArguments __version__ compare convert
         evaluate hamming_distances load_dataset pack read_codes unpack write_codes""",
@@ -63,6 +67,16 @@ def test_the_docs_have_all_public_names():
     page = (Path(__file__).parents[1] / "docs" / "api.md").read_text(encoding="utf-8")
     shown = set(re.findall(r"^::: [\w.]*?(\w+)$", page, re.M)) | set(re.findall(r"\w+", page.partition("## Codes")[2]))
     assert {name for _, name in NAMES} <= shown
+
+
+@pytest.mark.slow
+def test_a_type_checker_finds_wrong_names(tmp_path):
+    (tmp_path / "user.py").write_text(
+        "import lbhash\nlbhash.nope\nlbhash.Hasher(16).encod([])\nlbhash.Hasher.load('m')\nlbhash.Index(8).serch()\n"
+    )
+    command = [sys.executable, "-m", "mypy", "--config-file=", "--ignore-missing-imports", tmp_path / "user.py"]
+    done = subprocess.run(command, capture_output=True, text=True, env=os.environ | {"MYPYPATH": str(ROOT / "src")})
+    assert [line.split(":")[1] for line in done.stdout.splitlines()[:-1]] == ["2", "3", "4", "5"], done.stdout
 
 
 def test_what_is_not_there_is_no_attribute():

@@ -479,6 +479,8 @@ def test_trials_below_the_median_are_ended(train, monkeypatch):
     ("options", "error", "line"),
     [
         ({"percentile": 101}, ValueError, "percentile is 101; it must be from 0 to 100"),
+        ({"held_out": 7}, ValueError, "held_out is 7; it must be"),
+        ({"prune": "x"}, TypeError, "prune is 'x'; it must be True"),
         ({"classes": None}, ValueError, "classes is missing"),
         ({"data": [1, 2]}, TypeError, "data is of type list; it must be a Dataset or an EmbeddingSplit"),
         ({"hasher": Hasher(8, training=TrainingArguments(threads=0))}, ValueError, "threads is 0"),

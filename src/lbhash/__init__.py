@@ -47,35 +47,36 @@ __all__ = [
 ]
 
 
-__getattr__ = lazy_names(
-    __name__,
-    {
-        "CodeTable": "codes.io",
-        "Comparison": "comparison.result",
-        "Hasher": "hasher",
-        "Index": "index",
-        "Report": "evaluation.report",
-        "SearchResult": "index",
-        "TrainingArguments": "training.settings",
-        "compare": "comparison.study",
-        "convert": "codes",
-        "evaluate": "evaluation.report",
-        "hamming_distances": "codes",
-        "load_dataset": "data",
-        "pack": "codes",
-        "read_codes": "codes.io",
-        "unpack": "codes",
-        "write_codes": "codes.io",
-    },
-    {
-        **dict.fromkeys(("read_index", "load_index", "open_index"), "Index.open(path)"),
-        **dict.fromkeys(("index_factory", "IndexBinaryFlat", "FlatIndex"), "Index(bits, kind)"),
-        **dict.fromkeys(("quantize_embeddings", "encode"), "Hasher(bits).fit(X).encode(X)"),
-        **dict.fromkeys(("packbits", "unpackbits"), "pack(values) and unpack(codes, bits)"),
-        **dict.fromkeys(("bound", "Bound"), "lbhash.evaluation.bound"),
-        "class_centers": "lbhash.centers.class_centers",
-    },
-)
+if not TYPE_CHECKING:
+    __getattr__ = lazy_names(
+        __name__,
+        {
+            "CodeTable": "codes.io",
+            "Comparison": "comparison.result",
+            "Hasher": "hasher",
+            "Index": "index",
+            "Report": "evaluation.report",
+            "SearchResult": "index",
+            "TrainingArguments": "training.settings",
+            "compare": "comparison.study",
+            "convert": "codes",
+            "evaluate": "evaluation.report",
+            "hamming_distances": "codes",
+            "load_dataset": "data",
+            "pack": "codes",
+            "read_codes": "codes.io",
+            "unpack": "codes",
+            "write_codes": "codes.io",
+        },
+        {
+            **dict.fromkeys(("read_index", "load_index", "open_index"), "Index.open(path)"),
+            **dict.fromkeys(("index_factory", "IndexBinaryFlat", "FlatIndex"), "Index(bits, kind)"),
+            **dict.fromkeys(("quantize_embeddings", "encode"), "Hasher(bits).fit(X).encode(X)"),
+            **dict.fromkeys(("packbits", "unpackbits"), "pack(values) and unpack(codes, bits)"),
+            **dict.fromkeys(("bound", "Bound"), "lbhash.evaluation.bound"),
+            "class_centers": "lbhash.centers.class_centers",
+        },
+    )
 
 
 def __dir__() -> list[str]:

@@ -192,6 +192,7 @@ class Hasher(_Attributes, metaclass=Guessed):
         """
         from lbhash.codes.real import Asked
 
+        _model_of(self)
         k = check_int(k, "k", 1, len(self.train_codes_), "the training rows")
         found = Asked(self.outputs(X)).nearest(self.train_codes_, k)
         return found.distances.astype(np.float32), found.ids
@@ -213,6 +214,8 @@ class Hasher(_Attributes, metaclass=Guessed):
 
         codes = self.encode(X)
         rows, labels = _labeled(self, "predict")
+        if labels.ndim == 2:
+            raise ValueError("predict is of one label a row, and the hasher was fitted to several; use score or search")
         if k is None:  # else the votes of other classes would decide
             k = min(VOTES, int(np.unique(labels, return_counts=True)[1].min()))
         return self.classes_[knn_predict(codes, rows, labels, k=min(check_int(k, "k", 1), len(rows)))]
@@ -349,12 +352,14 @@ class Hasher(_Attributes, metaclass=Guessed):
             transformer_tags=TransformerTags(preserves_dtype=[]),  # codes are int8 whatever comes in
         )
 
-    def __getattr__(self, name: str) -> Any:
-        if name == "backbone_" and "model_" in vars(self):
-            return _backbone_of(self)
-        if name in _OF_ROWS and _is_loaded(self):
-            raise AttributeError(_no_rows(name))
-        raise AttributeError(type(self).no_attribute(name))
+    if not TYPE_CHECKING:  # else any name would pass a type checker
+
+        def __getattr__(self, name: str) -> Any:
+            if name == "backbone_" and "model_" in vars(self):
+                return _backbone_of(self)
+            if name in _OF_ROWS and _is_loaded(self):
+                raise AttributeError(_no_rows(name))
+            raise AttributeError(type(self).no_attribute(name))
 
     def _columns(self) -> tuple[str, ...]:
         """Return the columns of a table that may hold the rows."""

@@ -10,7 +10,7 @@ import random
 import shutil
 import threading
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +29,10 @@ CLIENTS, MAX_K, KEPT = 4, 1000, 10
 
 @dataclass
 class State:
-    """What an index holds in one generation: ids that increase, and for each its code, row and label."""
+    """What an index holds in one generation: ids that increase, and for each its code, row and label.
+
+    The row is -1 where the index knows none: codes that come later may be of other data.
+    """
 
     ids: np.ndarray
     codes: np.ndarray
@@ -58,7 +61,11 @@ class State:
                 "distance": float(distances[place]),
                 "hamming": int(distances[place]),
                 "label": int(self.labels[place]),
-                "metadata": {"row": int(self.rows[place]), "label": int(self.labels[place])},
+                "metadata": {
+                    "row": int(self.rows[place]) if self.rows[place] >= 0 else None,
+                    "label": int(self.labels[place]),
+                },
+                "image": bool(self.rows[place] >= 0),
                 "code": self.codes[place].tobytes().hex(),
             }
             for rank, place in enumerate(found, 1)
@@ -104,6 +111,7 @@ class Index:
             ids = np.arange(len(rows)) + max(int(state.ids.max()) for state in self.states.values()) + 1
             new = State(ids, self.rows.codes[rows], rows, self.rows.labels[rows])
             write(self.path.with_name("add.parquet"), new, self.like)
+            new = replace(new, rows=np.full(len(rows), -1))
             said = lbhash("index", "add", self.path, "--codes", self.path.with_name("add.parquet"), "--json")
             parts = (last.ids, new.ids), (last.codes, new.codes), (last.rows, new.rows), (last.labels, new.labels)
             after = State(*(np.concatenate(part) for part in parts))

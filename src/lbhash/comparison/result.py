@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -79,6 +80,7 @@ class Comparison:
         lines: all ways.
         about: the data, the settings and the seed.
         count: the expected number of rows.
+        reading: the options by which commands read the data, such as ``--label-column group``.
 
     >>> Comparison(lines=(), about={"seed": 0}, count=1).questions  # of no way
     []
@@ -87,6 +89,7 @@ class Comparison:
     lines: tuple[Line, ...]
     about: Mapping[str, Any]
     count: int
+    reading: str = ""
 
     @property
     def questions(self) -> list[str]:
@@ -127,12 +130,12 @@ class Comparison:
         return Verdict(able[good[0]], able[best], [able[at] for at in good[1:]])
 
     def _at_count(self, figures: Mapping[str, Values], question: str) -> Values:
-        """Return figures of a question; recall as it is at ``count`` rows, if it goes on as from a third to all."""
-        if question != "nearest" or self.growth == 1:
+        """Return figures of a question; recall as it is at ``count`` rows, if it falls on as from a third to all."""
+        change = figures["nearest"] - figures["third"] if question == "nearest" and self.growth > 1 else np.zeros(1)
+        if change.mean() >= 0:
             return figures[question]
         tripled = math.log(self.about["rows"]["nearest"] / self.about["rows"]["third"])
-        steps = math.log(min(self.growth, BEYOND)) / tripled
-        return figures["nearest"] + steps * (figures["nearest"] - figures["third"])
+        return figures["nearest"] + math.log(min(self.growth, BEYOND)) / tripled * change
 
     @property
     def growth(self) -> float:
@@ -151,7 +154,8 @@ class Comparison:
 
     def _sentence(self, question: str) -> str:
         (begin, figure, _), (line, best, alike) = QUESTIONS[question], self.verdicts[question]
-        said = f"{begin} take {line.title} ({line.take}): {sizes(line)} a row, {figure} {self.shown(line, question)}"
+        said = f"{begin} take {line.title} ({self._read(line.take)}): "
+        said += f"{sizes(line)} a row, {figure} {self.shown(line, question)}"
         said += f"; the embeddings have {self.exact.memory:,} bytes and {number(self.exact.value(question), 3)}."
         if best is not line and best.value(question) > line.value(question) + MARGIN:
             said += f" The highest is {best.title}, {sizes(best)}, {self.shown(best, question)}."
@@ -194,7 +198,15 @@ class Comparison:
 
     def recipes(self) -> dict[str, str]:
         """Return the lines that build and search each recommended way, by its title."""
-        return {one.pick.title: recipe(one.pick) for one in self.verdicts.values()}
+        return {one.pick.title: self._read(recipe(one.pick)) for one in self.verdicts.values()}
+
+    def _read(self, lines: str) -> str:
+        """Return lines whose commands read the data with the options that they need."""
+        frozen = " --freeze" if "--backbone" in self.reading else ""
+        options = {"train": f"{self.reading}{frozen}", "index build": self.reading}
+        return re.sub(
+            "lbhash (train|index build) DATA", lambda found: f"{found[0]} {options[found[1]]}".rstrip(), lines
+        )
 
     def frontier(self) -> list[Line]:
         """Return the ways that, for some question, no lighter way equals; the lightest first."""
@@ -221,7 +233,7 @@ class Comparison:
             record |= {name: round(line.value(name), 4) if name in line.shown else None for name in asked}
             times = {"fit_seconds": line.fit, "encode_seconds": line.encode, "search_ms": line.search}
             moved = [name for name in asked if name in line.shown and len(line.shown[name]) < splits[name]]
-            found.append(record | {"moved": " ".join(moved)} | times | {"take": line.take})
+            found.append(record | {"moved": " ".join(moved)} | times | {"take": self._read(line.take)})
         return found
 
     def as_dict(self) -> dict[str, Any]:

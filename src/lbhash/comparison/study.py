@@ -100,6 +100,7 @@ def compare_dataset(
     epochs: int = 30,
     workers: int = 1,
     progress: bool = False,
+    reading: str = "",
 ) -> Comparison:
     """Store rows in many ways, and measure the quality, the bytes and the time of each.
 
@@ -123,6 +124,7 @@ def compare_dataset(
         workers: processes that fit at the same time, with a thread each. A script that asks for more than one must
             guard its main program (``if __name__ == "__main__"``).
         progress: show a progress bar.
+        reading: of the ``Comparison``.
 
     Raises:
         TypeError, ValueError: a number is not as above, there are too few rows or one class, or ``out`` holds another
@@ -170,7 +172,7 @@ def compare_dataset(
         made = run_trials(trials, folder, workers, progress=progress)
         found.append({name.rpartition("-")[0]: some for name, some in made.items()})
     total = len(dataset.train) + int((~dataset.trained_base()).sum()) + (0 if rows.query else len(dataset.query))
-    comparison = Comparison(_lines(found, seed), about, count or total)
+    comparison = Comparison(_lines(found, seed), about, count or total, reading)
     if out is not None:
         comparison.save(out)
     return comparison

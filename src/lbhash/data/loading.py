@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from lbhash.data.split import EmbeddingSplit
 from lbhash.data.table import EmbeddingTable, check_protocol
 from lbhash.utils.files import check_path
 from lbhash.utils.labels import Labels, in_one_order
+from lbhash.utils.names import unknown_name
 from lbhash.utils.system import package_folder
 from lbhash.utils.table_files import SUFFIXES, is_frame
 from lbhash.utils.validation import did_you_mean
@@ -149,6 +151,9 @@ def load_table(data: str | Path, labels: str | Path | None = None, **reading: An
     >>> load_table("characters").embeddings.shape
     (3200, 784)
     """
+    known = signature(read_table).parameters
+    if unknown := sorted(reading.keys() - known.keys()):
+        raise TypeError(unknown_name(unknown[0], "no argument of load_table", list(known), {}))
     data = known_name(data)
     if is_frame(data) or str(data) not in DATASETS:
         return read_table(data, labels, **reading)

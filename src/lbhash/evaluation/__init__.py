@@ -13,7 +13,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Bound", "RankHistogram", "average_precision", "bound"]
 
-__getattr__ = lazy_names(
-    __name__,
-    {"Bound": "lower_bound", "RankHistogram": "ranking", "average_precision": "metrics", "bound": "lower_bound"},
-)
+if not TYPE_CHECKING:
+    __getattr__ = lazy_names(
+        __name__,
+        {"Bound": "lower_bound", "RankHistogram": "ranking", "average_precision": "metrics", "bound": "lower_bound"},
+    )

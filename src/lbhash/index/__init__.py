@@ -16,4 +16,5 @@ if TYPE_CHECKING:
 
 __all__ = ["DamagedIndexError", "Index", "SearchResult", "UnknownIdError", "export_index"]
 
-__getattr__ = lazy_names(__name__, {"export_index": "export"})  # which takes pyarrow.parquet
+if not TYPE_CHECKING:
+    __getattr__ = lazy_names(__name__, {"export_index": "export"})  # which takes pyarrow.parquet

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias, get_args
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -26,7 +26,7 @@ from lbhash.index.ids import ID, Ids, Names, UnknownIdError, are_texts, arrow_of
 from lbhash.index.rerank import check_real, reranked
 from lbhash.index.results import By, Neighbors, SearchResult, Within
 from lbhash.index.where import Filter, Where, conditions
-from lbhash.utils.names import Guessed
+from lbhash.utils.names import Guessed, telling
 from lbhash.utils.serialization import json_values
 from lbhash.utils.validation import check_choice, check_int, check_type
 
@@ -139,6 +139,8 @@ class Rows(NamedTuple):
 CANDIDATES, MORE = 100, 10
 """Of an index that knows only distances: so many codes at least, and for each neighbor, are ranked by outputs."""
 
+_CALLED_WITH = {**dict.fromkeys(("top_k", "n_results", "limit"), "k"), "filter": "where"}
+"""What users of other libraries give to a search."""
 _WORDS = {
     **dict.fromkeys(("load", "read_index"), "Index.open(path)"),
     **dict.fromkeys(("ntotal", "count"), "len(index)"),
@@ -180,8 +182,10 @@ class BaseIndex(ABC, metaclass=_Guessed):
 
     _words = _WORDS
 
-    def __getattr__(self, name: str) -> Any:
-        raise AttributeError(type(self).no_attribute(name))
+    if not TYPE_CHECKING:  # else any name would pass a type checker
+
+        def __getattr__(self, name: str) -> Any:
+            raise AttributeError(type(self).no_attribute(name))
 
     @property
     @abstractmethod
@@ -260,6 +264,7 @@ class BaseIndex(ABC, metaclass=_Guessed):
         table = self.metadata_of(ids)
         return table.add_column(1, "code", code_column(self.codes_of(ids)))
 
+    @telling(_CALLED_WITH)
     def search(
         self,
         codes: npt.ArrayLike | None = None,

@@ -178,8 +178,10 @@ class Index(BaseIndex):
     @classmethod
     def from_hasher(cls, hasher: Any, kind: str = "flat", *, vectors: str = "", options: Options = None) -> Index:
         """Return an empty index for the codes of a fitted ``Hasher``; the arguments are those of ``Index``."""
-        about = {"model": hasher.model_.fingerprint(), "learns_classes": hasher.model_.learns_classes}
-        return cls(hasher.model_.bits, kind, vectors=vectors, options=options, **about)
+        if (model := vars(hasher).get("model_")) is None:
+            raise ValueError("hasher is not fitted yet; call fit, or load a model with from_pretrained")
+        about = {"model": model.fingerprint(), "learns_classes": model.learns_classes}
+        return cls(model.bits, kind, vectors=vectors, options=options, **about)
 
     def __repr__(self) -> str:
         where = "in memory" if self.path is None else str(self.path)

@@ -38,7 +38,7 @@ def evaluate_file_neighbors(
     left, right = _two_files(queries, base, bits, None, None)
     if len(embeddings) not in (1, 2):
         raise ValueError(f"neighbors names {len(embeddings)} files; it must be one, or those of queries and base")
-    tables = [load_table(file) for file in embeddings]
+    tables = [load_table(file, damaged="skip") for file in embeddings]  # which have no codes
     if len(tables) == 1:
         both = np.intersect1d(left.rows, right.rows)
         if len(both):

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lbhash.data import Dataset, load_dataset
 from lbhash.data.images import holds_images
+from lbhash.pipeline.columns import label_columns
 from lbhash.pipeline.embeddings import ImageOptions, TextOptions, embed_dataset, embed_texts
 from lbhash.utils.files import fetched
+from lbhash.utils.formatting import some_names
 
 if TYPE_CHECKING:
     from lbhash.hasher import Hasher
@@ -51,6 +54,9 @@ def open_embedded(
         raise ValueError(f"data is {str(data)!r}, which holds images; give what embeds them (--backbone FOLDER)")
     reading = {} if texts is None else texts.open()
     dataset = load_dataset(data, **files, **reading, protocol=protocol, seed=split_seed, damaged=damaged)
+    if dataset.train.labels is None and files.get("label_column") is None and (columns := label_columns(data)):
+        said = f"{data} has no column with a usual name for labels; it has {some_names(columns)}"
+        print(f"{said}; --label-column names one", file=sys.stderr)
     if texts is None:
         return dataset, {}
     dataset.check_several_classes()  # before the work of embedding

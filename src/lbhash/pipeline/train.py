@@ -18,13 +18,11 @@ from lbhash.evaluation.neighbors import evaluate_neighbors
 from lbhash.evaluation.recognition import classifier_predict
 from lbhash.hasher import encode_split, fit_split, name_of, outputs_split
 from lbhash.losses.registry import PAPER
-from lbhash.pipeline.columns import label_columns
 from lbhash.pipeline.embeddings import ImageOptions, TextOptions
 from lbhash.pipeline.figures import figures_of
 from lbhash.pipeline.splits import open_embedded
 from lbhash.training.settings import grouped, side_by_side
 from lbhash.utils.files import check_folder, write_json
-from lbhash.utils.formatting import some_names
 from lbhash.utils.labels import class_array
 from lbhash.utils.system import peak_memory, usable_cores
 from lbhash.utils.table_files import is_label_table
@@ -70,12 +68,6 @@ def train_files(
         )
         columns_of_data = ["embedding_column", *([] if is_label_table(labels) else ["label_column"])]
         metadata |= {name: files[name] for name in columns_of_data if files[name] is not None}
-        if dataset.train.labels is None and label_column is None and (columns := label_columns(data)):
-            has = some_names(columns)
-            print(
-                f"{data} has no column with a usual name for labels; it has {has}; --label-column names one",
-                file=sys.stderr,
-            )
         threads = 1 if threads is None else threads
         return train_model(dataset, out, split_seed=split_seed, metadata=metadata, threads=threads, **training)
     from lbhash.models.backbone import check_backbone_name

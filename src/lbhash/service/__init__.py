@@ -15,4 +15,5 @@ if TYPE_CHECKING:
 
 __all__ = ["Settings", "create_app"]
 
-__getattr__ = lazy_names(__name__, {"Settings": "settings", "create_app": "app"})
+if not TYPE_CHECKING:
+    __getattr__ = lazy_names(__name__, {"Settings": "settings", "create_app": "app"})

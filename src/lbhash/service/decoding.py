@@ -15,7 +15,7 @@ from lbhash.data.images.decoding import decode_image, thumbnail_of
 from lbhash.service.errors import ServiceError
 from lbhash.service.workers import Worker, WorkerError
 
-LARGE = 4_000_000  # pixels, from which on one image is held in memory at a time: 25 million take 170 MiB
+LARGE = 2_100_000  # pixels, from which on one image is held in memory at a time: 25 million take 170 MiB, these 15
 _SIZE = struct.Struct("!II")
 _MEMORY = 2 << 30  # bytes of address space, most of which the libraries reserve and never touch
 _MEMORY_PER_PIXEL = 32  # a decoder's own buffers, and a few copies in several modes

@@ -111,8 +111,8 @@ class Main:
     pull: Pull | None = _choice(
         None,
         "A second loss, which pulls codes to the class centers: 'surrogate' (the paper's guidance), 'bits' (a "
-        "cross-entropy of each bit) or 'none'. By default 'none' for embeddings and a method with centers, such as "
-        "csq.",
+        "cross-entropy of each bit) or 'none'. The default is 'none' for embeddings and a method with centers, such "
+        "as csq; else, and with the recipe 'paper', 'surrogate'.",
         Pull,
     )
     unseen: float = _number(

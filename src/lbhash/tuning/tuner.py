@@ -33,7 +33,7 @@ from lbhash.utils.formatting import one_line, shown
 from lbhash.utils.labels import check_numbers, class_array
 from lbhash.utils.parallel import read_run, write_run
 from lbhash.utils.progress import counted
-from lbhash.utils.validation import check_choice, check_float, check_int
+from lbhash.utils.validation import check_choice, check_float, check_int, check_type
 
 if TYPE_CHECKING:
     from optuna.study import Study
@@ -88,6 +88,9 @@ class SearchOptions:
         check_choice(self.by, "by", get_args(By))
         check_float(self.percentile, "percentile", 0, 100)
         check_float(self.inter_percentile, "inter_percentile", 0, 100)
+        check_float(self.held_out, "held_out", above=0, below=1)
+        for name in ("compare", "prune", "progress"):
+            check_type(getattr(self, name), name, bool, "True or False")
         if self.top_k is not None:
             check_int(self.top_k, "top_k", 1)
 

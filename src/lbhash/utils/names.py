@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Collection, Mapping
 from functools import wraps
-from typing import Any, ClassVar, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast
 
 from lbhash.utils.validation import did_you_mean
 
@@ -66,8 +66,10 @@ class Guessed(type):
 
     _words: ClassVar[Mapping[str, str]]
 
-    def __getattr__(cls, name: str) -> Any:
-        raise AttributeError(cls.no_attribute(name))
+    if not TYPE_CHECKING:  # else any name would pass a type checker
+
+        def __getattr__(cls, name: str) -> Any:
+            raise AttributeError(cls.no_attribute(name))
 
     def no_attribute(cls, name: str) -> str:
         """Return the line about an attribute that neither the class nor an object of it has."""

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from lbhash.cli.commands.options import Data, Json, integers, new_data, print_json, several, with_options
+from lbhash.cli.commands.options import Data, Json, as_typed, integers, new_data, print_json, several, with_options
 
 
 @with_options(new_data)
@@ -43,7 +43,8 @@ def compare(
     beside = metadata_bytes(data, metadata) if metadata else 0.0
     dataset, _ = open_embedded(data, **source)
     how: dict[str, Any] = {"epochs": epochs, "workers": usable_cores(), "progress": not as_json}
-    found = compare_dataset(dataset, lengths, out, count=None if count is None else int(count), seed=seed, **how)
+    count = None if count is None else int(count)
+    found = compare_dataset(dataset, lengths, out, count=count, seed=seed, reading=as_typed(source), **how)
     if as_json:
         print_json(found.as_dict() | {"metadata_bytes": round(beside, 1)})
         return

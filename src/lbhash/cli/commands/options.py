@@ -5,7 +5,8 @@ from __future__ import annotations
 import csv
 import inspect
 import json
-from collections.abc import Callable, Sequence
+import shlex
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial, wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_type_hints
@@ -130,6 +131,17 @@ def new_data(
     files |= {"embedding_column": embedding_column, "label_column": label_column}
     files |= {"protocol": protocol, "split_seed": split_seed, "damaged": damaged}
     return {**files, "images": _image_options(backbone, damaged), "texts": _text_options(encoder, text_column)}
+
+
+def as_typed(source: Mapping[str, Any]) -> str:
+    """Return the options of ``new_data`` by which commands read the data, as they are typed."""
+    images, texts = source["images"], source["texts"]
+    names = ("base", "query", "labels", "embedding_column", "label_column", "damaged")
+    given = {name: source[name] for name in names}
+    given |= {"backbone": images and images.backbone}
+    given |= {"encoder": texts and texts.encoder, "text_column": texts and texts.column}
+    typed = {f"--{name.replace('_', '-')}": value for name, value in given.items() if value not in (None, "refuse")}
+    return shlex.join(word for option, value in typed.items() for word in (option, str(value)))
 
 
 def encoded_data(

@@ -14,6 +14,7 @@ from lbhash.cli.commands.options import (
     Json,
     MethodOptions,
     TopK,
+    as_typed,
     method_options,
     new_data,
     print_json,
@@ -52,7 +53,6 @@ def train(
     from lbhash.pipeline.train import train_files
 
     images: ImageOptions | None = options["images"]
-    backbone = None if images is None else images.backbone
     options["guidance"] = guidance_options(guidance_weight)
     options["options"] = method_options(option or [])
     run: dict[str, Any] = {
@@ -80,21 +80,16 @@ def train(
     else:
         typer.echo(f"model, metrics.json and logs are in {out}")
         print_training(metrics["training"])
-    given = {"--model": out} | {
-        f"--{name.replace('_', '-')}": options[name]
-        for name in ("base", "query", "labels", "embedding_column", "label_column")
-    }
-    if images is not None:
-        given["--backbone"] = backbone if freeze else None
+    files = as_typed(options | {"texts": None} | ({} if freeze else {"images": None}))
     if options["texts"] is not None:
         from lbhash.models.encoder import load_encoder
 
-        given["--metadata"] = load_encoder(out).metadata["text_column"]  # so that a search shows the texts
-    given |= {"--damaged": None if options["damaged"] == "refuse" else options["damaged"]}
-    files = shlex.join(word for option, value in given.items() if value is not None for word in (option, str(value)))
+        column = load_encoder(out).metadata["text_column"]  # so that a search shows the texts
+        files = f"{files} --metadata {shlex.quote(column)}"
     # Of one file all rows, queries too: they were held out for the evaluation, not from the collection.
     one = options["base"] is None and options["query"] is None and (images is not None or not is_split_folder(data))
-    typer.echo(f"next: lbhash index build {shlex.quote(data)} {files}{' --split all' if one else ''} --out index")
+    words = [shlex.quote(data), "--model", shlex.quote(str(out)), files, "--split all" if one else "", "--out index"]
+    typer.echo(f"next: lbhash index build {' '.join(filter(None, words))}")
 
 
 def guidance_options(weight: str | None) -> dict[str, float | str] | None:
