@@ -92,3 +92,14 @@ def type_lines(lines, folder, known=None):
         with pytest.raises({one.__name__: one for one in (TypeError, ValueError, AttributeError)}[kind]) as caught:
             exec(code, names)
         assert said in str(caught.value)
+
+
+def test_what_is_shown_is_short():
+    digits, table = lbhash.load_dataset("digits"), lbhash.data.load_table("digits")
+    assert repr(digits) == "Dataset(digits, digits: 800 train, 1,597 base, 200 query rows; 10 classes)"
+    assert repr(table) == "EmbeddingTable(digits, 1,797 rows, 10 classes)"
+    assert repr(digits.query) == "EmbeddingSplit(200 rows of 64 numbers)"
+    index = Index(8)
+    index.add(np.zeros((3, 1), np.uint8))
+    found = index.range_search(np.zeros((2, 1), np.uint8), 0)
+    assert repr(found) == "Within(6 codes of 2 queries: limits, distances, ids)"

@@ -64,6 +64,11 @@ class Dataset(Generic[SplitT_co]):
                     f"no row of the {name} split of {self.name} has a label; give some, or none to any split"
                 )
 
+    def __repr__(self) -> str:
+        rows = ", ".join(f"{len(self.split(name)):,} {name}" for name in SPLITS)
+        labels = "no labels" if self.train.labels is None else f"{self.classes} classes"
+        return f"Dataset({self.name}, {self.protocol}: {rows} rows; {labels})"
+
     def split(self, name: str) -> SplitT_co:
         """Return the split of that name: train, base or query."""
         return getattr(self, check_choice(name, "split", SPLITS))

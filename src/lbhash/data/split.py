@@ -126,6 +126,9 @@ class EmbeddingSplit(Split):
     labels: npt.NDArray | None
     needs_backbone = False
 
+    def __repr__(self) -> str:
+        return f"EmbeddingSplit({len(self):,} rows of {self.dim} numbers)"
+
     @property
     def dim(self) -> int:
         """Length of an embedding."""

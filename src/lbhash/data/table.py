@@ -39,6 +39,10 @@ class Table(ABC, Generic[SplitT]):
     def __len__(self) -> int:
         return len(self.content)
 
+    def __repr__(self) -> str:
+        labels = "no labels" if self.labels is None else f"{len(self.class_names)} classes"
+        return f"{type(self).__name__}({self.name}, {len(self):,} rows, {labels})"
+
     @property
     def has_splits(self) -> bool:
         """Whether the data themselves say which rows are train, base and query, by flags or as they were published."""
@@ -131,7 +135,7 @@ class Table(ABC, Generic[SplitT]):
                 raise ValueError(f"{said}; a query must be in no other split, or it finds itself")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class EmbeddingTable(Table[EmbeddingSplit]):
     """Rows of embeddings ``[n, dim]``: in memory, memory-mapped, or ``lbhash.data.streamed.StreamedEmbeddings``.
 

@@ -72,6 +72,9 @@ class Within(NamedTuple):
     distances: npt.NDArray[np.int32]
     ids: Names
 
+    def __repr__(self) -> str:
+        return f"Within({len(self.ids):,} codes of {len(self.limits) - 1:,} queries: limits, distances, ids)"
+
     def of(self, query: int) -> tuple[npt.NDArray[np.int32], Names]:
         """Return the distances and ids of one query."""
         found = slice(self.limits[query], self.limits[query + 1])

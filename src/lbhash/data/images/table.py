@@ -56,7 +56,7 @@ class ImageSplit(Split):
         return fingerprint(self.images.store.fingerprint(), np.asarray(self.rows, np.int64), labels)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class ImageTable(Table[ImageSplit]):
     """Rows of images, as a file or a folder holds them."""
 
