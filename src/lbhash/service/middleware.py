@@ -48,7 +48,7 @@ class Security:
     def __init__(self, app: ASGIApp, settings: Settings, max_json: int) -> None:
         self.app, self._tokens, self._max_json = app, Tokens(settings), max_json
         self._open, self._hosts = settings.read_token is None, [host.lower() for host in settings.hosts]
-        self._bodies = Bodies(3 * MAX_BODY, BODY_SECONDS)
+        self._bodies = Bodies(2 * MAX_BODY, BODY_SECONDS)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
