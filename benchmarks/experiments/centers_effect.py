@@ -4,7 +4,8 @@
 
 CSQ with the paper's settings, alone and with either pull. A fifth of the training rows is held out, and a figure is the
 mAP of these, each a query to all others: no row of a base or a query is read. Each effect is a difference of two kinds
-of words with the same seed, of which only "arranged" are not given to the classes in random order.
+of words with the same seed, of which only "arranged" are not given to the classes in random order. The page has the
+means over the pulls, and PAGE's folder gets centers-effect.csv with each.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from unittest import mock
 
 import numpy as np
 import pandas as pd
-from benchmarks.experiments.shared import fitted, held_out, markdown, options, run, show
+from benchmarks.experiments.shared import fitted, held_out, markdown, options, run, show, write_csv
 
 from lbhash.centers import class_centers
 from lbhash.centers.arrange import arrange_centers
@@ -79,20 +80,11 @@ def trained(train: EmbeddingSplit, *, kind: str, pull: str, bits: int, seed: int
         yield from fitted(train, hasher=hasher)
 
 
-def effects(maps: pd.DataFrame) -> pd.DataFrame:
-    """Return each effect in points of mAP, with half of its 95 % interval over the seeds, by data, bits and pull."""
+def effects(maps: pd.DataFrame, by: list[str]) -> pd.DataFrame:
+    """Return each effect in points of mAP, with half of its 95 % interval over the seeds; others are means."""
     less = pd.DataFrame({name: maps[one] - maps[other] for name, (one, other) in EFFECTS.items()})
-    shown = less.groupby(KEY[:3], sort=False).agg(lambda values: Interval.of(values).shown(1))
-    return shown.reset_index()
-
-
-def known(classes: int, lengths: list[int]) -> pd.DataFrame:
-    """Return the smallest distance of words of each kind, and how many pairs are opposite."""
-    table = pd.DataFrame({"words": KINDS[:-1]})
-    for bits in lengths:
-        made = [words_of(kind, classes, bits, 0) for kind in KINDS[:-1]]
-        table[f"{classes} × {bits}"] = [f"{minimum_distance(one)}, {opposite_pairs(one)} pairs" for one in made]
-    return table
+    means = less.groupby([*by, "seed"], sort=False).mean()
+    return means.groupby(by, sort=False).agg(lambda values: Interval.of(values).shown(1)).reset_index()
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -106,8 +98,9 @@ def main(arguments: list[str] | None = None) -> None:
             columns = {"data": source.name, "bits": bits, "pull": pull, "seed": seed, "kind": kind}
             trials.append((columns | {"epochs": given.epochs}, Trial(fit, train, (question,))))
     maps = 100 * run(trials, given).pivot_table("map", KEY, "kind", sort=False)
-    distances = [markdown(known(source.classes(), given.bits)) for source in given.data]
-    show("\n\n".join([markdown(effects(maps)), *distances]), PART, given.page)
+    show(markdown(effects(maps, KEY[:2])), PART, given.page)
+    if given.page is not None:
+        write_csv(effects(maps, KEY[:3]), given.page.with_name("centers-effect.csv"))
 
 
 if __name__ == "__main__":
