@@ -179,13 +179,11 @@ def test_recall_that_rises_is_not_told_to_rise_on():
 def test_the_lines_read_the_data_as_the_comparison_did():
     coded = replace(line("csq", 2, 0.9, 0.9), take="lbhash train DATA --bits 16")
     lines = line("embeddings", 100, 0.5, 0.5), coded
-    comparison = Comparison(lines, ABOUT, 1000, "--label-column group --damaged skip")
+    read = dict.fromkeys(("train", "index build"), "--label-column group --damaged skip")
+    comparison = Comparison(lines, ABOUT, 1000, read)
     build = "lbhash index build DATA --label-column group --damaged skip --model model --split all --out index\n"
     assert build in comparison.recipes()["csq"]
     assert "take csq (lbhash train DATA --label-column group --damaged skip --bits 16): 2 bytes" in str(comparison)
-    frozen = replace(comparison, reading="--backbone FOLDER").recipes()["csq"]
-    assert frozen.startswith("lbhash train DATA --backbone FOLDER --freeze --bits 16 --out model\nlbhash index build")
-    assert "lbhash index build DATA --backbone FOLDER --model" in frozen
 
 
 def test_the_files_and_the_tables(found):

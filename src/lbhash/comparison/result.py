@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import io
 import math
-import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -80,7 +79,7 @@ class Comparison:
         lines: all ways.
         about: the data, the settings and the seed.
         count: the expected number of rows.
-        reading: the options by which commands read the data, such as ``--label-column group``.
+        reading: the options by which the commands ``train`` and ``index build`` read the data.
 
     >>> Comparison(lines=(), about={"seed": 0}, count=1).questions  # of no way
     []
@@ -89,7 +88,7 @@ class Comparison:
     lines: tuple[Line, ...]
     about: Mapping[str, Any]
     count: int
-    reading: str = ""
+    reading: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def questions(self) -> list[str]:
@@ -202,11 +201,9 @@ class Comparison:
 
     def _read(self, lines: str) -> str:
         """Return lines whose commands read the data with the options that they need."""
-        frozen = " --freeze" if "--backbone" in self.reading else ""
-        options = {"train": f"{self.reading}{frozen}", "index build": self.reading}
-        return re.sub(
-            "lbhash (train|index build) DATA", lambda found: f"{found[0]} {options[found[1]]}".rstrip(), lines
-        )
+        for command, options in self.reading.items():
+            lines = lines.replace(f"lbhash {command} DATA", f"lbhash {command} DATA {options}".rstrip())
+        return lines
 
     def frontier(self) -> list[Line]:
         """Return the ways that, for some question, no lighter way equals; the lightest first."""

@@ -100,7 +100,7 @@ def compare_dataset(
     epochs: int = 30,
     workers: int = 1,
     progress: bool = False,
-    reading: str = "",
+    reading: Mapping[str, str] | None = None,
 ) -> Comparison:
     """Store rows in many ways, and measure the quality, the bytes and the time of each.
 
@@ -172,7 +172,7 @@ def compare_dataset(
         made = run_trials(trials, folder, workers, progress=progress)
         found.append({name.rpartition("-")[0]: some for name, some in made.items()})
     total = len(dataset.train) + int((~dataset.trained_base()).sum()) + (0 if rows.query else len(dataset.query))
-    comparison = Comparison(_lines(found, seed), about, count or total, reading)
+    comparison = Comparison(_lines(found, seed), about, count or total, reading or {})
     if out is not None:
         comparison.save(out)
     return comparison

@@ -6,6 +6,7 @@ A row's number means nothing in another file, nor in the same file once it has c
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from hashlib import file_digest
 from pathlib import Path
 
@@ -29,8 +30,9 @@ def data_fingerprint(data: str | Path) -> str:
         return fingerprint(str(data))
     path = Path(fetched(data, "data"))
     if not path.is_dir():  # which may have another name elsewhere
-        with path.open("rb") as opened:
+        with suppress(OSError), path.open("rb") as opened:
             return fingerprint(file_digest(opened, xxh3_128).digest())
+        return ""  # whoever reads it says why it cannot be read
     images = load_images(path).store if holds_images(path) else None
     if images is None and is_split_folder(path):
         return ""

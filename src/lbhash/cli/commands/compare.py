@@ -44,7 +44,9 @@ def compare(
     dataset, _ = open_embedded(data, **source)
     how: dict[str, Any] = {"epochs": epochs, "workers": usable_cores(), "progress": not as_json}
     count = None if count is None else int(count)
-    found = compare_dataset(dataset, lengths, out, count=count, seed=seed, reading=as_typed(source), **how)
+    read = as_typed(source)
+    how["reading"] = {"train": f"{read} --freeze" if source["images"] else read, "index build": read}
+    found = compare_dataset(dataset, lengths, out, count=count, seed=seed, **how)
     if as_json:
         print_json(found.as_dict() | {"metadata_bytes": round(beside, 1)})
         return
