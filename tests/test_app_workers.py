@@ -84,7 +84,8 @@ def test_images_are_decoded_or_refused(decoder):
 
 def test_one_large_image_is_in_memory_at_a_time():
     decoder = Decoder(2, 60.0, max_bytes=1 << 20, max_pixels=LARGE + 4000)
-    large, begun = png(np.full((LARGE // 2000 + 1, 2000), 9)), threading.Event()
+    pixels = (np.add.outer(np.arange(LARGE // 2000 + 1), np.arange(2000)) % 256).astype(np.uint8)
+    large, begun = png(pixels), threading.Event()
 
     def second():
         begun.set()
@@ -94,6 +95,7 @@ def test_one_large_image_is_in_memory_at_a_time():
     try:
         with ThreadPoolExecutor(1) as pool:
             with decoder.image(large) as image:
+                np.testing.assert_array_equal(np.asarray(image), pixels[:, :, None].repeat(3, 2))  # it came in bands
                 waiting = pool.submit(second)
                 begun.wait()
                 with decoder.image(png(np.zeros((9, 9)))) as small:  # which waits for nothing

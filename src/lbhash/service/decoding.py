@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import queue
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from threading import Lock
+from typing import Any
 
 from PIL import Image
 
@@ -15,10 +16,15 @@ from lbhash.data.images.decoding import decode_image, thumbnail_of
 from lbhash.service.errors import ServiceError
 from lbhash.service.workers import Worker, WorkerError
 
-LARGE = 2_100_000  # pixels, from which on one image is held in memory at a time: 25 million take 170 MiB, these 15
+LARGE = 4_000_000  # pixels, from which on one image is held in memory at a time: 25 million take 100 MiB
 _SIZE = struct.Struct("!II")
 _MEMORY = 2 << 30  # bytes of address space, most of which the libraries reserve and never touch
 _MEMORY_PER_PIXEL = 32  # a decoder's own buffers, and a few copies in several modes
+
+
+Job = tuple[str, Any]
+"""What is wanted ("image", "large", "band" or "thumbnail"), and the file, or the box of a band."""
+_held: list[Image.Image] = []  # in a child process, the large image whose bands are asked for
 
 
 class Decoder:
@@ -40,12 +46,23 @@ class Decoder:
         """
         answer = self._ask(("image", data))
         with ExitStack() as held:
-            if not answer:
+            if answer:
+                image = Image.frombytes("RGB", _SIZE.unpack_from(answer), answer[_SIZE.size :])
+                del answer
+            else:
                 held.enter_context(self._large)
-                answer = self._ask(("large", data))
-            image = Image.frombytes("RGB", _SIZE.unpack_from(answer), answer[_SIZE.size :])
-            del answer
+                image = self._large_image(data)
             yield image
+
+    def _large_image(self, data: bytes) -> Image.Image:
+        """Return an image that comes in bands, so that its pixels are never in memory twice."""
+        with self._worker() as ask:
+            width, height = _SIZE.unpack(ask(("large", data)))
+            image, rows = Image.new("RGB", (width, height)), max(1, LARGE // width // 4)
+            for top in range(0, height, rows):
+                box = (0, top, width, min(top + rows, height))
+                image.paste(Image.frombytes("RGB", (width, box[3] - top), ask(("band", box))), box)
+        return image
 
     def thumbnail(self, data: bytes) -> bytes:
         """Return an image file as a small WebP file (``thumbnail_of``); raises as ``image`` does."""
@@ -57,11 +74,17 @@ class Decoder:
             if (worker := self._idle.get()) is not None:
                 worker.kill()
 
-    def _ask(self, job: tuple[str, bytes]) -> memoryview:
+    def _ask(self, job: Job) -> memoryview:
+        with self._worker() as ask:
+            return ask(job)
+
+    @contextmanager
+    def _worker(self) -> Iterator[Callable[[Job], memoryview]]:
+        """Give what asks one child process."""
         worker = self._idle.get()
         try:
             worker = worker or Worker(self._function, memory=self._memory)
-            return worker.ask(job, self._seconds)
+            yield partial(worker.ask, seconds=self._seconds)
         except ValueError as error:
             raise ServiceError(422, str(error)) from None
         except WorkerError as error:
@@ -73,11 +96,17 @@ class Decoder:
             self._idle.put(worker)
 
 
-def _decode(job: tuple[str, bytes], *, max_bytes: int, max_pixels: int) -> bytes:
+def _decode(job: Job, *, max_bytes: int, max_pixels: int) -> bytes:
     kind, data = job
+    if kind == "band":
+        return _held[0].crop(data).tobytes()
+    _held.clear()
     image = decode_image(data, max_bytes=max_bytes, max_pixels=max_pixels)
     if kind == "image" and image.width * image.height > LARGE:
         return b""
-    if kind in ("image", "large"):
+    if kind == "large":
+        _held.append(image)
+        return _SIZE.pack(*image.size)
+    if kind == "image":
         return _SIZE.pack(*image.size) + image.tobytes()
     return thumbnail_of(image)
