@@ -111,7 +111,7 @@ word = st.text("ab 1,'-", min_size=1)
 @given(st.lists(st.lists(word, min_size=1), min_size=1))
 def test_a_value_with_a_comma_is_in_quotes(lists):
     typed = [", ".join(f'"{one}"' if "," in one or one[0] == " " else one for one in words) for words in lists]
-    assert split_values(typed) == [one for words in lists for one in words]
+    assert split_values(None, typed) == [one for words in lists for one in words]
 
 
 @pytest.mark.parametrize(
@@ -120,6 +120,7 @@ def test_a_value_with_a_comma_is_in_quotes(lists):
         (("compare", "rows.npz", "--bits", "16,x"), "--bits is '16,x'; it must be integers with commas between them"),
         (("reproduce", "map", "--bits", "x"), "--bits is 'x'; it must be integers with commas"),
         (("index", "remove", "index", "--ids", "1,x"), "--ids is 'x'; it must be an integer"),
+        (("index", "remove", "index", "--ids", ""), "--ids is empty; give a value, or leave it out"),
         (
             ("evaluate", "--queries", "codes.parquet", "--base", "codes.parquet", "--rank", "1,,2"),
             "--rank is '1,,2'; it must be integers with commas between them, such as 1,10,100",

@@ -106,6 +106,8 @@ class Index:
         how = rng.choice(["add", "add", "remove", "remove", "compact"])
         if len(last.ids) > 4000:
             how = "remove"
+        elif len(last.ids) < 500:
+            how = "add"
         if how == "add":
             rows = np.array(sorted(rng.sample(range(len(self.rows.ids)), rng.choice([1, 30, 300]))))
             ids = np.arange(len(rows)) + max(int(state.ids.max()) for state in self.states.values()) + 1

@@ -47,15 +47,14 @@ def several(text: str, *names: str, **more: Any) -> Any:
     return typer.Option(*names, help=text, callback=split_values, **more)
 
 
-def split_values(given: list[str] | None) -> list[str] | None:
-    """Return the values that an option of several was given.
-
-    >>> split_values(["1, 2", '"a, b "'])
-    ['1', '2', 'a, b ']
-    """
+def split_values(option: typer.CallbackParam, given: list[str] | None) -> list[str] | None:
+    """Return the values that an option of several was given, such as 1 and "a, b" of ``1,"a, b"``."""
     if given is None:
         return None
-    return [word for line in csv.reader(given, skipinitialspace=True) for word in line]
+    words = [word for line in csv.reader(given, skipinitialspace=True) for word in line]
+    if given and not words:
+        raise ValueError(f"{option.opts[0]} is empty; give a value, or leave it out")
+    return words
 
 
 Data = Annotated[
