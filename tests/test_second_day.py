@@ -70,6 +70,12 @@ def test_an_index_knows_its_columns(shop, json_of, succeed):
     assert (less["title"], less["label"], less["price"]) == ("3", None, None)
 
 
+def test_a_filter_by_the_name_in_the_file_says_what_the_index_calls_it(shop):
+    line = "where names the column 'sku'; the index has .*, which calls it 'id'"
+    with pytest.raises(ValueError, match=line):
+        Index.open(shop.index).search(np.zeros((1, 2), np.uint8), where={"sku": "A"})
+
+
 def test_whole_numbers_become_ids_of_an_index_of_texts(shop, json_of, model, write_parquet, blobs):
     json_of("index", "add", shop.index, *shop("new.csv", [("99125", "pan", "cups", "1", "no", "")]))
     file = write_parquet(shop.index.parent / "n.parquet", blobs.x[:1], sku=[99126], title=[12])

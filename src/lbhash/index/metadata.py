@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 from bisect import bisect_left
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -226,7 +227,10 @@ def check_where(where: Filter, schema: pa.Schema | None) -> None:
     for name, *_ in each(where):
         if schema is not None and name not in (ID, *schema.names):
             known = ", ".join(f"{field.name} ({field.type})" for field in schema) or "none"
-            raise ValueError(f"where names the column {name!r}; the index has {known}")
+            origin = json.loads((schema.metadata or {}).get(ORIGIN, "{}"))
+            here = {origin.get("label_column"): "label", origin.get("id_column"): ID}
+            hint = f", which calls it {here[name]!r}" if name in here else ""
+            raise ValueError(f"where names the column {name!r}; the index has {known}{hint}")
 
 
 def passing(where: Filter, column: Callable[[str], pa.ChunkedArray]) -> npt.NDArray[np.bool_] | np.bool_:
