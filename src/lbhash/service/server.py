@@ -62,12 +62,12 @@ def run(
 
 
 def give_back_memory() -> None:
-    """Let the C library give buffers from 1 MiB on back to the system when they are freed, where it is glibc.
+    """Let the C library give buffers from 128 KiB on back to the system when they are freed, where it is glibc.
 
     Otherwise it keeps those of each thread once a larger one was freed: 100 MiB after some large bodies.
     """
     with contextlib.suppress(AttributeError, OSError, TypeError):  # TypeError: Windows, which has no library of none
-        ctypes.CDLL(None).mallopt(MMAP_THRESHOLD, 1 << 20)
+        ctypes.CDLL(None).mallopt(MMAP_THRESHOLD, 1 << 17)
 
 
 def listen(host: str, port: int) -> socket.socket:
