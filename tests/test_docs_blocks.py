@@ -339,7 +339,7 @@ WORDS = {
     "README.md": 900, "docs/start.md": 610, "docs/choose.md": 620,
     "docs/deploy.md": 1000, "docs/interop.md": 1200,  # a section, with its code, for each of ten programs
     "docs/idea.md": 600, "docs/centers.md": 1270, "docs/guidance.md": 1200, "docs/evaluation.md": 1230,
-    "docs/methods.md": 570, "docs/fidelity.md": 1200, "docs/architecture.md": 970, "docs/reliability.md": 1060,
+    "docs/methods.md": 570, "docs/fidelity.md": 1200, "docs/architecture.md": 970, "docs/reliability.md": 1080,
     "docs/numbers.md": 800, "docs/default.md": 900, "docs/new-classes.md": 850, "docs/search.md": 1550,
     "docs/finetuning.md": 800, "docs/reproduce.md": 890, "benchmarks/README.md": 1900,
     "docs/formats.md": 500, "docs/http.md": 570, "docs/image-data.md": 500, "docs/glossary.md": 670,
