@@ -22,6 +22,7 @@ from lbhash.utils.formatting import one_line
 JSON, FORM = "application/json", "multipart/form-data"
 
 _MAX_BRACKETS = 20_000  # of JSON: more than a filter with the most values has, even if each holds a bracket
+_PIECE = 1 << 16  # bytes of a form that are parsed at a time: a part that is too large is refused before it is copied
 
 
 async def read_body(request: Request, model: type[Body]) -> tuple[str, bytes]:
@@ -112,11 +113,12 @@ def _read_form(content_type: str, data: bytes, model: type[BaseModel]) -> tuple[
 async def _parse_form(content_type: str, data: bytes) -> tuple[list[bytes], list[tuple[str, Any]]]:
     """Return the files in the field ``image``, and names and values of the other fields."""
 
-    async def whole() -> AsyncGenerator[bytes, None]:
-        yield data
+    async def pieces() -> AsyncGenerator[bytes, None]:
+        for start in range(0, len(data), _PIECE):
+            yield data[start : start + _PIECE]
 
     headers = Headers({"content-type": content_type})
-    parser = MultiPartParser(headers, whole(), max_files=MAX_BATCH, max_fields=16, max_part_size=MAX_JSON)
+    parser = MultiPartParser(headers, pieces(), max_files=MAX_BATCH, max_fields=16, max_part_size=MAX_JSON)
     parser.spool_max_size = len(data) + 1  # bytes, from which on it would write a file
     form = await parser.parse()
     images = [await file.read() for file in form.getlist("image") if isinstance(file, UploadFile)]
