@@ -99,8 +99,11 @@ class Decoder:
 def _decode(job: Job, *, max_bytes: int, max_pixels: int) -> bytes:
     kind, data = job
     if kind == "band":
-        return _held[0].crop(data).tobytes()
-    _held.clear()
+        image = _held.pop()
+        if data[3] < image.height:  # an idle child holds no image
+            _held.append(image)
+        return image.crop(data).tobytes()
+    _held.clear()  # bands that nobody asked for
     image = decode_image(data, max_bytes=max_bytes, max_pixels=max_pixels)
     if kind == "image" and image.width * image.height > LARGE:
         return b""
