@@ -160,8 +160,8 @@ def cells(found: pd.DataFrame) -> pd.DataFrame:
 def tables(lines: pd.DataFrame) -> str:
     """Return two tables: the three forms by each score, and the guidance's parts by two."""
 
-    def joined(of: pd.DataFrame, score: str, forms: Sequence[str]) -> str:
-        return " / ".join(number(of.loc[form, score], 1) for form in forms)
+    def joined(of: pd.DataFrame, column: str, rows: Sequence[str]) -> str:
+        return " / ".join(number(of.loc[row, column], 1) for row in rows)
 
     forms = lines.index.get_level_values("form")
     main = [
@@ -174,10 +174,10 @@ def tables(lines: pd.DataFrame) -> str:
     ]
     parts = [
         dict(zip(("data", "method"), names, strict=True))
-        | {form: f"{of.loc[form, 'by bits']:.1f} / {of.loc[form, 'by outputs']:.1f}" for form in list(FORMS)[1:]}
+        | {form: joined(scores, form, ("by bits", "by outputs")) if form in scores else "–" for form in list(FORMS)[1:]}
         for (*names, _), of in lines.groupby(level=["data", "method", "bits"], sort=False)
-        for of in [of.droplevel([0, 1, 2])]
-        if set(FORMS) <= set(of.index)
+        for scores in [of.droplevel([0, 1, 2]).T]
+        if not set(scores) <= set(MAIN)
     ]
     shown = [pd.DataFrame(main), pd.DataFrame(parts).rename(columns={"guidance": "guidance (blocks of 8)"})]
     return "\n\n".join(markdown(one.astype(str)) for one in shown)
@@ -198,7 +198,7 @@ def trials(
     best = found.loc[found.groupby(["searched", "method", "form"])["map"].idxmax()]
     weights = best.set_index(["searched", "method", "form"])["weight"].to_dict()
     for seed, (name, (dataset, more)), method, length, form in product(
-        range(seeds), data.items(), methods, bits, FORMS
+        range(seeds), data.items(), methods, bits, given.forms
     ):
         if form in MAIN or length == bits[0]:
             weight = 0.0 if form == "alone" else weights[name, method, form if form in SEARCHED else "guidance"]
@@ -215,6 +215,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--image-size", type=int, default=64)
     parser.add_argument("--image-epochs", type=int, default=8)
     parser.add_argument("--methods", nargs="+", default=["csq", "hashnet"])
+    parser.add_argument("--forms", nargs="+", choices=FORMS, default=list(FORMS))
     given = parser.parse_args(arguments)
     learning = {"backbone": given.backbone, "image_size": given.image_size, "epochs": given.image_epochs}
     data = {one.name: (load_dataset(one.file), {"epochs": given.epochs}) for one in given.data}
