@@ -272,7 +272,7 @@ def test_an_index_of_queries_alone_is_shown_with_the_figures_of_the_training(tmp
     assert summary["trained"] == {"searched": [{"name": "new rows", **figures}], "stored": []}
     assert (summary["codes"], summary["queries"], summary["map"], len(summary["classes"])) == (200, None, None, 10)
     assert [one["map"] for one in summary["classes"]] == [0.25 if label == 3 else None for label in range(10)]
-    assert summary["notes"] == ["no mAP: the index holds nothing but the queries of the data"]
+    assert summary["notes"] == ["no mAP: the index holds only the queries of the data"]
     for damaged in ({"new_rows": {"map": 7}}, {"alternatives": {"rows": [{"bytes": "x"}]}}, []):
         metrics.write_text(json.dumps(damaged))
         assert background._report(tmp_path / "model") == (None, {})

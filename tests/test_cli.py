@@ -347,7 +347,7 @@ def others(work, blobs):
         ("bits.npz", "base and queries do not go together: codes of 11 bits and of 12 bits; use one model for both"),
         ("model.npz", "base and queries do not go together: codes of model 0123456789abcdef and of model "),
         ("unlabeled.npz", "base has no labels; an evaluation needs them"),
-        ("text.parquet", "which is damaged or no file of codes"),
+        ("text.parquet", "which is damaged or not a file of codes"),
     ],
 )
 def test_bad_evaluations(inside, others, command, name, said):

@@ -80,7 +80,7 @@ def test_truncated_files(tmp_path, suffix, kept):
     file = tmp_path / f"c{suffix}"
     write_codes(file, table_of(64, n=500))
     file.write_bytes(file.read_bytes()[:kept])
-    with pytest.raises(ValueError, match=r"^base is '.*', which is damaged or no file of codes: .") as error:
+    with pytest.raises(ValueError, match=r"^base is '.*', which is damaged or not a file of codes: .") as error:
         read_codes(file, "base")
     assert "\n" not in str(error.value)
 
@@ -98,8 +98,8 @@ def test_other_arrays(tmp_path):
             ValueError,
             "labels of codes has 49 rows and codes has 50; they must be equal",
         ),
-        ({"codes": codes, "rows": np.ones(50)}, ValueError, "codes holds 50 codes and no integer row for each"),
-        ({"codes": np.array([{}], object)}, ValueError, "which is damaged or no file of codes"),
+        ({"codes": codes, "rows": np.ones(50)}, ValueError, "codes holds 50 codes; its rows must be as many integers"),
+        ({"codes": np.array([{}], object)}, ValueError, "which is damaged or not a file of codes"),
     ):
         np.savez(file, **arrays, allow_pickle=True)
         with pytest.raises(error, match=message):
@@ -178,7 +178,7 @@ def test_bad_arrays_of_other_programs(tmp_path):
         with pytest.raises(ValueError, match=said):
             read_codes(file, "base", **given)
     file.write_bytes(b"")
-    with pytest.raises(ValueError, match=r"base is .*, which is damaged or no .npy file"):
+    with pytest.raises(ValueError, match=r"base is .*, which is damaged or not a .npy file"):
         read_codes(file, "base")
     write_codes(tmp_path / "c.parquet", table_of(12))
     with pytest.raises(ValueError, match="base holds codes of 12 bits; with bits 16 they must have 16"):

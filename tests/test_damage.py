@@ -164,10 +164,10 @@ def test_a_checkpoint(tmp_path):
 
     assert refusals(file, lambda: load_checkpoint(file), same, 400) > 0.95
     for _ in flipped(file, 3):
-        with pytest.raises(ValueError, match=r"^the checkpoint in .* is damaged .*; start anew without resume: "):
+        with pytest.raises(ValueError, match=r"^the checkpoint in .* is damaged .*; start again without resume: "):
             load_checkpoint(file)
     torch.save(content, file)  # which has no checksum
-    with pytest.raises(ValueError, match=r"start anew without resume: its checksum is wrong or missing"):
+    with pytest.raises(ValueError, match=r"start again without resume: its checksum is wrong or missing"):
         load_checkpoint(file)
 
 

@@ -381,7 +381,7 @@ def test_only_the_largest_group_of_numbered_columns_is_of_an_embedding(tmp_path)
 
 def test_text_that_is_no_table(tmp_path):
     for name, content, said in (
-        ("a.json", b"[1, 2]", "which is no list of JSON objects"),
+        ("a.json", b"[1, 2]", "which is not a list of JSON objects"),
         ("c.csv", b"0,5;1,5\n1,0;2,0\n", "whose first line has the number 0,5 for a name"),
     ):
         (tmp_path / name).write_bytes(content)

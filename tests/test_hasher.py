@@ -34,7 +34,7 @@ SMALL = {"bits": 12, "hidden": 16, "epochs": 2, "batch_size": 32, "dropout": 0.1
 
 
 NOT_PASSED = {
-    "check_classifier_multioutput": "predict is of one label a row; codes of several are for score and search"
+    "check_classifier_multioutput": "predict gives one label a row; codes of several are for score and search"
 }
 
 
@@ -98,7 +98,7 @@ def test_every_kind_of_method_takes_several_labels_a_row_and_none(blobs, method,
     assert hasher.classes_.tolist() == [0, 1, 2, 3]
     assert np.isfinite(hasher.model_.outputs(blobs.query_x)).all()
     assert 0 < hasher.score(blobs.query_x, blobs.query_hot) <= 1
-    with pytest.raises(ValueError, match="predict is of one label a row"):
+    with pytest.raises(ValueError, match="predict gives one label a row"):
         hasher.predict(blobs.query_x)
 
 

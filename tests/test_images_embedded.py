@@ -327,7 +327,7 @@ def test_pictures_are_queries(table, backbone_folder, cache, tmp_path, succeed, 
     (tmp_path / "images" / "note.png").write_text("no image")
     for image, said in (
         ("gone.png", "image 'gone.png' cannot be read: No such file or directory"),
-        ("images/note.png", "image 'images/note.png' is no image, or damaged from its first bytes on"),
+        ("images/note.png", "image 'images/note.png' is not an image, or is damaged from its first bytes on"),
         ("cache", "image is 'cache', which has no image"),
     ):
         assert said in refuse(*search, "--image", image)

@@ -340,7 +340,7 @@ def test_another_model_is_refused():
         (lambda i, c: i.add(c, [10, 17, 12, 13, 17, 15]), "ids holds 17 twice; give it once"),
         (lambda i, c: i.add(c, [-(2**63) - 1, *range(5)]), "ids holds -9223372036854775809; an integer must be"),
         (lambda i, c: i.add(c, ["a", 1, 2, 3, 4, 5]), "ids holds texts and others; it must hold integers, or texts"),
-        (lambda i, c: i.add(c, ["", *"abcde"]), "ids holds an empty text; an id must have a character at least"),
+        (lambda i, c: i.add(c, ["", *"abcde"]), "ids holds an empty text; an id must have at least one character"),
         (lambda i, c: i.add(c, ["\ud800", *"abcde"]), r"ids holds '\\ud800', which UTF-8 cannot write"),
         (lambda i, c: i.add(c, list("abcdef")), "ids holds texts, and the index's ids are integers"),
         (lambda i, c: i.codes_of(["3"]), "ids holds texts, and the index's ids are integers"),

@@ -110,7 +110,7 @@ def rewrite(folder, **changes):
             {"version": 8},
             "of format 8; this lbhash reads format 7 alone: upgrade lbhash (pip install --upgrade lbhash)",
         ),
-        ({"format": "photographs"}, "whose index.json is damaged or not of an index"),
+        ({"format": "photographs"}, "whose index.json is damaged or not that of an index"),
         ({"bits": 64}, "index is damaged: 00000001.0.codes.npy does not hold uint8 [1500, 8]"),
     ],
 )
@@ -155,7 +155,7 @@ def test_manifests_whose_values_do_not_fit_are_refused(whole, tmp_path, change):
     change(manifest)
     manifest.pop("checksum")
     (tmp_path / "i" / "index.json").write_text(json.dumps({**manifest, "checksum": checksum(manifest)}))
-    with pytest.raises(ValueError, match=r"^path is '.*', whose index\.json is damaged or not of an index; build"):
+    with pytest.raises(ValueError, match=r"^path is '.*', whose index\.json is damaged or not that of an index; build"):
         Index.open(tmp_path / "i")
 
 
@@ -195,7 +195,7 @@ def test_a_manifest_that_was_changed_by_hand(whole, tmp_path, refuse, name, valu
     shutil.copytree(whole["flat"][0], tmp_path / "i")
     file = tmp_path / "i" / "index.json"
     file.write_text(json.dumps({**json.loads(file.read_text()), name: value}))
-    said = "whose index.json is damaged or not of an index"
+    said = "whose index.json is damaged or not that of an index"
     with pytest.raises(ValueError, match=said):
         Index.open(tmp_path / "i", mode="a")
     assert said in refuse("index", "verify", tmp_path / "i")
@@ -214,7 +214,7 @@ def test_places_that_hold_no_index(tmp_path, refuse):
         Index.open(tmp_path / "file", mode="a")
     for content in (b"", b"{}", b"[" * 100_000, bytes(range(256))):
         (tmp_path / "index.json").write_bytes(content)
-        with pytest.raises(ValueError, match=r"whose index\.json is damaged or not of an index"):
+        with pytest.raises(ValueError, match=r"whose index\.json is damaged or not that of an index"):
             Index.open(tmp_path, mode="a")
 
 

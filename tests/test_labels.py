@@ -360,7 +360,7 @@ def test_labels_that_are_compared_get_one_order():
         (pa.array([{"a": 1}]), TypeError, "y holds struct<"),
         (np.array(["2020-01-01"], "M8[D]"), TypeError, r"y holds date32\[day\]; it must be class numbers or names"),
         ([2**70], TypeError, "y must be class numbers"),
-        ([b"\xff"], ValueError, "y holds bytes that are no text in UTF-8"),
+        ([b"\xff"], ValueError, "y holds bytes that are not UTF-8 text"),
         ([0, 0.5, None], ValueError, "y is 0.5 in row 1; it must hold classes, not continuous values$"),
         ([None, None, 0.5], ValueError, "y is 0.5 in row 2; "),
         (np.array([[0.0], [np.inf]]), ValueError, "y is inf in row 1; "),

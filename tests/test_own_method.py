@@ -144,7 +144,7 @@ class ForgetsTheModule(Own):
 @pytest.mark.parametrize(
     ("method", "options", "message"),
     [
-        (nn.Module, {}, "^method is Module, which is no subclass of lbhash.losses.Objective$"),
+        (nn.Module, {}, "^method is Module, which is not a subclass of lbhash.losses.Objective$"),
         (NeedsMore, {}, "^method needsmore cannot be made: missing a required argument: 'scale'; it must be __init__"),
         (
             TakesNoIndex,

@@ -185,7 +185,7 @@ def test_bad_commands(tmp_path, refuse, monkeypatch, arguments, said):
 def test_other_commands_name_prepare(published, tmp_path, kind):
     folder = shutil.copytree(published / kind, tmp_path / kind, ignore=shutil.ignore_patterns("*.parquet"))
     assert holds_images(folder)
-    said = rf"^data is '.*{kind}', a data set in a layout of its own; .*lbhash prepare {kind} FOLDER --out FILE.parquet"
+    said = rf"^data is '.*{kind}', a data set in its original layout; .*lbhash prepare {kind} FOLDER --out FILE.parquet"
     with pytest.raises(ValueError, match=said):
         load_images(folder)
 
@@ -220,8 +220,8 @@ def test_lists(tmp_path):
     [
         ("b.png 0 x", r"^line 2 of database.txt is 'b.png 0 x'; it must be"),
         ("b.png 0 1 0", r"^line 2 of database.txt has 3 labels and the first line 2"),
-        ("b.png 0 2", r"^line 2 of database.txt has the label 2; of several labels each must be 0 or 1"),
-        ("a.png 0 1", r"^line 2 of database.txt labels 'a.png' otherwise than another line does"),
+        ("b.png 0 2", r"^line 2 of database.txt has the label 2; with several labels each must be 0 or 1"),
+        ("a.png 0 1", r"^line 2 of database.txt gives 'a.png' other labels than an earlier line"),
     ],
 )
 def test_bad_lists(tmp_path, line, said):
@@ -266,7 +266,7 @@ def test_a_pickle_that_would_run_something(tmp_path, monkeypatch, held, said, pr
     monkeypatch.chdir(tmp_path)
     write_cifar10(tmp_path / "c")
     (tmp_path / "c" / "data_batch_3").write_bytes(pickle.dumps(held, protocol=protocol))
-    with pytest.raises(ValueError, match=rf"^batch '.*data_batch_3' is damaged, or no batch of CIFAR: .*({said})"):
+    with pytest.raises(ValueError, match=rf"^batch '.*data_batch_3' is damaged, or not a batch of CIFAR: .*({said})"):
         read_cifar(tmp_path / "c")
     assert not (tmp_path / "ran").exists()
 
@@ -293,7 +293,7 @@ def test_bad_batches(tmp_path):
     batch = tmp_path / "data_batch_2"
     pixels = np.zeros((2, 3072), np.uint8)
     for held, said in (
-        (batch.read_bytes()[:999], r"^batch '.*data_batch_2' is damaged, or no batch of CIFAR: "),
+        (batch.read_bytes()[:999], r"^batch '.*data_batch_2' is damaged, or not a batch of CIFAR: "),
         (pickle.dumps([1], 2), r"^batch '.*' has no array 'data'; it must be an original batch of CIFAR"),
         (python2_batch(pixels[:, :10], [1, 2]), r"^'data' of batch '.*' has shape \(2, 10\); it must be \[n, 3072\]"),
         (python2_batch(pixels, [1]), r"has no list 'labels' of 2 class numbers"),

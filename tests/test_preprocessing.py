@@ -111,7 +111,7 @@ def test_a_preprocessing_that_cannot_be_changed_or_looked_up():
     for processor in (Gray(), Framed()):
         said = (
             rf"^the preprocessing of backbone 'b', a {type(processor).__name__}, does more than scale images and their "
-            "channels, which augmented ones could not be given; train without augmentation"
+            "channels, so it cannot follow augmentation; train without augmentation"
         )
         with pytest.raises(ValueError, match=said):
             PixelValues(Backbone(Takes(), processor, "b"))

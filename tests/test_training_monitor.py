@@ -238,12 +238,12 @@ def test_a_best_checkpoint_that_is_not_this_runs(blobs, tmp_path, damage):
     if damage == "another":
         held = torch.load(file, weights_only=True)
         write_checkpoint(file, {**held, "epoch": best + 1})
-        message = rf"best.ckpt in '.*' is not of epoch {best}, the best one of this run; start anew without resume"
+        message = rf"best.ckpt in '.*' is not of epoch {best}, the best one of this run; start again without resume"
     else:
         file.write_bytes(file.read_bytes()[:1000])
         if damage == "gone":
             file.unlink()
-        message = "the checkpoint in '.*' is damaged or none of lbhash; start anew without resume: "
+        message = "the checkpoint in '.*' is damaged or none of lbhash; start again without resume: "
     with pytest.raises(ValueError, match=message) as error:
         fitted(blobs, monitor="ratio", folder=tmp_path, resume=True)
     assert "\n" not in str(error.value)

@@ -437,7 +437,7 @@ def test_another_search_does_not_go_on(train, tmp_path):
     assert len(search(small(), train, 4, **options | {"trials": 2}).trials) == 2  # more of the same
     file = tmp_path / "runs" / "0.json"
     file.write_text(file.read_text().replace("0.001", "0.002"))
-    with pytest.raises(ValueError, match=r"0.json is damaged .*; delete it, and its run is made anew$"):
+    with pytest.raises(ValueError, match=r"0.json is damaged .*; delete it to run it again$"):
         search(small(), train, 4, **options)
     with pytest.raises(ValueError, match="which is a file; it must be a folder"):
         search(small(), train, 4, **options | {"folder": file})

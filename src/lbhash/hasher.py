@@ -215,7 +215,7 @@ class Hasher(_Attributes, metaclass=Guessed):
         codes = self.encode(X)
         rows, labels = _labeled(self, "predict")
         if labels.ndim == 2:
-            raise ValueError("predict is of one label a row, and the hasher was fitted to several; use score or search")
+            raise ValueError("predict gives one label a row, and the hasher was fitted to several; use score or search")
         if k is None:  # else the votes of other classes would decide
             k = min(VOTES, int(np.unique(labels, return_counts=True)[1].min()))
         return self.classes_[knn_predict(codes, rows, labels, k=min(check_int(k, "k", 1), len(rows)))]

@@ -55,7 +55,7 @@ def make_centers(classes: int, bits: int, kind: str, seed: int) -> tuple[Centers
     if kind in BLOCKS:
         plan = plan_for(kind, classes, bits)
         if plan is None:
-            raise ValueError(f"kind is {kind!r}, which has no {classes} words of {bits} bits; 'best' always has")
+            raise ValueError(f"kind is {kind!r}, which has no {classes} words of {bits} bits; take 'best'")
         return choose(plan.words(), classes), plan.name
     return _OTHERS[kind](classes, bits, seed), kind
 

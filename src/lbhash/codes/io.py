@@ -167,7 +167,7 @@ def read_codes(
     """
     folder = check_path(path, name).is_dir()
     file = Path(path) if folder else check_suffix(existing_file(path, name), name, READABLE)
-    with refusing(f"{name} is {str(path)!r}, which is damaged or no file of codes", OSError, EOFError):
+    with refusing(f"{name} is {str(path)!r}, which is damaged or not a file of codes", OSError, EOFError):
         if folder:
             table = _read_folder(file, name)
         elif file.suffix == ".parquet":
@@ -192,7 +192,7 @@ def read_codes(
     if table.labels is not None:
         check_same_rows(table.labels, f"labels of {name}", table.codes, name)
     if table.rows.shape != (len(table.codes),) or table.rows.dtype.kind not in "iu":
-        raise ValueError(f"{name} holds {len(table.codes)} codes and no integer row for each")
+        raise ValueError(f"{name} holds {len(table.codes)} codes; its rows must be as many integers")
     return table
 
 

@@ -135,7 +135,7 @@ def compare_dataset(
 
     lengths = sorted(set(check_ints(bits, "bits", 1, MAX_BITS)))
     if not lengths:
-        raise ValueError("bits is empty; it must hold a length at least, such as 32")
+        raise ValueError("bits is empty; give at least one length, such as 32")
     count = None if count is None else check_int(count, "count", 1)
     check_int(seed, "seed", 0)
     check_int(epochs, "epochs", 1)

@@ -102,10 +102,10 @@ def trained_classes(labels: npt.NDArray, seed: int, share: float = 0.5) -> npt.N
     """
     rng = np.random.default_rng(check_int(seed, "the seed of the split"))
     if not has_label(labels).all():
-        raise ValueError("the protocol takes classes out of training, and the data have rows without a label")
+        raise ValueError("the protocol leaves classes out of training, and the data have rows without a label")
     share = check_float(share, "share", above=0, below=1)
     if labels.ndim == 2:
-        raise ValueError("the protocol takes classes out of training, and the data have several labels a row")
+        raise ValueError("the protocol leaves classes out of training, and the data have several labels a row")
     classes = rng.permutation(np.unique(labels))
     if len(classes) < 4:
         raise ValueError(f"the data have {len(classes)} classes; the protocol needs at least 4")

@@ -82,9 +82,7 @@ class Table(ABC, Generic[SplitT]):
         known = has_label(labels)
         if not known.all() and isinstance(PROTOCOLS.get(chosen), UnseenProtocol):
             said = f"protocol is {chosen!r}, and {len(known) - known.sum():,} rows of {self.name} have no label"
-            raise ValueError(
-                f"{said}; leave them out, or say by the columns in_train, in_base and in_query what is what"
-            )
+            raise ValueError(f"{said}; leave them out, or mark the rows by the columns in_train, in_base and in_query")
         try:
             if published and self.test_rows is not None:
                 found = TRAIN_TEST_PROTOCOLS[chosen].split(labels, self.test_rows[rows], seed)

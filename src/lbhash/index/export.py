@@ -172,7 +172,7 @@ def _rows(part: pa.Table, codes: list[str]) -> Iterator[tuple[Any, ...]]:
 def _text(value: Any) -> str:
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     if "\0" in text or (not isinstance(value, str) and "\\u0000" in text):
-        raise ValueError(f"a column holds {text[:80]!r}, with a character of number 0; no SQL can say it")
+        raise ValueError(f"a column holds {text[:80]!r}, which has the character U+0000; SQL cannot hold it")
     return text
 
 

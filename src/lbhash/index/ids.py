@@ -108,7 +108,7 @@ def numbers_of(names: Names) -> Ids:
     except UnicodeEncodeError as error:
         raise ValueError(f"ids holds {error.object!r}, which UTF-8 cannot write") from None
     if "" in names:
-        raise ValueError("ids holds an empty text; an id must have a character at least")
+        raise ValueError("ids holds an empty text; an id must have at least one character")
     return np.array(hashes, np.int64)
 
 

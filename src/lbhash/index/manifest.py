@@ -28,7 +28,7 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     manifest = read_versioned(content, FORMAT, VERSION, source, "build the index again")
     if manifest is not None and manifest.pop("checksum", "") == checksum(manifest) and _well_formed(manifest):
         return manifest
-    raise ValueError(f"{source}, whose {NAME} is damaged or not of an index; build the index again")
+    raise ValueError(f"{source}, whose {NAME} is damaged or not that of an index; build the index again")
 
 
 def write_manifest(folder: Path, manifest: dict[str, Any]) -> str:

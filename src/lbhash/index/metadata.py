@@ -191,7 +191,7 @@ def _check_readable(name: str, column: pa.Array | pa.ChunkedArray) -> None:
     try:
         column.validate(full=True)
     except pa.ArrowException:
-        raise ValueError(f"{said}, of which a text is not UTF-8") from None
+        raise ValueError(f"{said}; one of its texts is not UTF-8") from None
     if any(types.is_temporal(kind) for kind in leaves):
         whole = types.is_nested(column.type) or types.is_dictionary(column.type) or types.is_duration(column.type)
         try:  # nanoseconds need pandas, unless there are none
@@ -200,7 +200,7 @@ def _check_readable(name: str, column: pa.Array | pa.ChunkedArray) -> None:
             else:
                 pc.min_max(column).as_py()
         except (pa.ArrowException, OverflowError, ValueError):
-            raise ValueError(f"{said}, of which Python does not know a time or the time zone") from None
+            raise ValueError(f"{said}; Python cannot read its time zone, or one of its times") from None
 
 
 def _leaves(kind: pa.DataType) -> list[pa.DataType]:

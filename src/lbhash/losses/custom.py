@@ -40,7 +40,7 @@ def import_method(method: str) -> type[Objective]:
 def check_custom(kind: type[Any], options: Mapping[str, Any], name: str) -> None:
     """Raise ``TypeError`` unless a custom method can be made of a task and these options, and has a loss."""
     if not issubclass(kind, Objective):
-        raise TypeError(f"method is {kind.__name__}, which is no subclass of lbhash.losses.Objective")
+        raise TypeError(f"method is {kind.__name__}, which is not a subclass of lbhash.losses.Objective")
     form = "forward(self, logits, labels, index)"
     if kind.forward is Objective.forward:
         raise TypeError(f"method {name} has no {form}, which returns its loss")

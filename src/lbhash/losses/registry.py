@@ -94,7 +94,7 @@ def find_method(method: Any) -> type[Any]:
     if not isinstance(kind, type):
         known = ", ".join(METHODS)
         raise ValueError(
-            f"method is {shown(method)}; it must be one of {known}, one of these with _d behind it, or a custom "
+            f"method is {shown(method)}; it must be one of {known}, one of these with _d after it, or a custom "
             "Objective: its class, or module:Class"
         )
     return kind

@@ -309,7 +309,7 @@ def _load(folder: Path) -> Encoder:
     except (ValueError, RecursionError):
         raise ValueError(
             "config.json is damaged, was changed after the model was saved, or is of another version of lbhash; "
-            "bring back the file as it was, or train the model again"
+            "restore the file, or train the model again"
         ) from None
     metadata = check_type(config.pop("metadata", None), "metadata", dict, "an object")
     layout = Layout(**{name: value for name, value in config.items() if name not in ("format", "version")})

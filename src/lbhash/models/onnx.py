@@ -120,7 +120,7 @@ def check_size(network: nn.Module, what: str) -> None:
     """Raise ``ValueError`` if a network's weights are too many for an ONNX file."""
     size = sum(tensor.numel() * tensor.element_size() for tensor in network.state_dict().values())
     if size > MAX_BYTES:
-        raise ValueError(f"{what} have {size:,} bytes; an ONNX file holds {MAX_BYTES:,} at most")
+        raise ValueError(f"{what} have {size:,} bytes; an ONNX file holds at most {MAX_BYTES:,}")
 
 
 def _exported(network: CodeNetwork, batches: list[Tensor], opset: int) -> Any:

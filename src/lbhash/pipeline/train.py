@@ -229,7 +229,7 @@ def check_out(out: str | Path, *, resume: bool, overwrite: bool) -> bool:
     if begun and not (resume or overwrite):
         what = "which holds the checkpoint of an unfinished training"
         raise ValueError(
-            f"out is {str(out)!r}, {what}; go on with --resume, begin anew with --overwrite, or give another"
+            f"out is {str(out)!r}, {what}; go on with --resume, start again with --overwrite, or give another folder"
         )
     return resumable
 

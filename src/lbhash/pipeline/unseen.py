@@ -122,7 +122,7 @@ def evaluate_unseen(
     check_int(draws, "draws", 1)
     top_k = None if top_k is None else check_int(top_k, "top_k", 1)
     if dataset.train.labels is None:
-        raise ValueError(f"{dataset.name} has no labels; classes can be left out only of labeled rows")
+        raise ValueError(f"{dataset.name} has no labels; the protocol unseen needs some")
     draws_of: dict[str, list[float]] = {name: [] for name in _FIGURES}
     for draw in range(draws):
         classes = trained_classes(np.asarray(dataset.train.labels), seed + draw, share)

@@ -55,7 +55,7 @@ def nearest_classes(split: EmbeddingSplit) -> tuple[int, int]:
     rows = split.take(slice(None))
     numbers = np.unique(split.labels)
     if len(numbers) < 2:
-        raise ValueError(f"data has {len(numbers)} class in its train split; it must have two at least")
+        raise ValueError(f"data has {len(numbers)} class in its train split; it must have at least two")
     deviation = rows.std(axis=0)
     means = np.stack([rows[split.labels == number].mean(axis=0) for number in numbers])
     means /= np.where(deviation > 0, deviation, 1)

@@ -75,7 +75,7 @@ class Bodies:
             if not task.done():
                 raise ServiceError(408, f"the body took longer than {self._seconds:g} seconds to arrive")
             if task.cancelled():
-                raise _busy(f"other bodies needed the {self._room:,} bytes that they all may take")
+                raise _busy(f"the bodies of other requests fill the {self._room:,} bytes for all")
             return task.result()
         except BaseException:
             task.cancel()

@@ -170,7 +170,7 @@ def _queries(engine: Engine, index: BaseIndex, ids: Any, notes: list[str]) -> tu
     searched = ~np.isin(rows, query.rows)
     new = searched & ~np.isin(rows, dataset.train.rows)
     if not searched.any():
-        raise ValueError("the index holds nothing but the queries of the data")
+        raise ValueError("the index holds only the queries of the data")
     if not new.any():
         notes.append("every row that is searched was trained on, so that mAP says nothing of new rows")
     elif not new.all():

@@ -175,7 +175,7 @@ def make_server(app: Any, places: int, **tls: Any) -> Server:
     most = min(1024 + 2 * places, 3 * (_free_handles() - _SPARE) // 4)  # a quarter for children and the index
     if most < 8:
         raise ValueError(
-            "this process may not open enough files for a few connections; allow more, as by 'ulimit -n 1024'"
+            "this process may open too few files for connections; allow more, for example by 'ulimit -n 1024'"
         )
     open_ones: dict[Connection, None] = {}
     config = uvicorn.Config(

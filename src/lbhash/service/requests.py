@@ -79,7 +79,7 @@ def parse_json(text: bytes, name: str, numbers: int = 0) -> Any:
     except ValueError as error:
         start = text[:64].decode(errors="replace")
         reason = getattr(error, "msg", "it is not UTF-8, or a number has too many digits")
-        raise ServiceError(422, f"{name} is {start!r}, which is no JSON that can be read: {reason}") from None
+        raise ServiceError(422, f"{name} is {start!r}, which is not JSON: {reason}") from None
 
 
 def line_for(error: ValidationError | Any) -> str:

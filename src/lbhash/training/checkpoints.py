@@ -101,7 +101,7 @@ class RunCheckpoints:
             if held["epoch"] != state.epoch or held[_SETTINGS] != self.settings:
                 raise ValueError(
                     f"{BEST} in {str(self.folder.parent)!r} is not of epoch {state.epoch}, the best one of this run; "
-                    "start anew without resume"
+                    "start again without resume"
                 )
             self._weights = held["weights"]
         training.module.load_state_dict(self._weights)
@@ -152,7 +152,7 @@ def write_checkpoint(path: Path, content: dict[str, Any]) -> None:
 
 def load_checkpoint(path: Path) -> dict[str, Any]:
     """Return what a checkpoint holds, never unpickled; ``ValueError`` if it cannot be read or its checksum is wrong."""
-    said = f"the checkpoint in {str(path.parent.parent)!r} is damaged or none of lbhash; start anew without resume"
+    said = f"the checkpoint in {str(path.parent.parent)!r} is damaged or none of lbhash; start again without resume"
     with refusing(said, Exception):  # a damaged file makes PyTorch raise almost anything
         check_file(path, own=True)
         held = torch.load(path, weights_only=True, map_location="cpu")

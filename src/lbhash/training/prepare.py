@@ -191,7 +191,7 @@ def labeled(split: SplitT, classes: int) -> SplitT:
     missing = len(split) - len(split.labeled())
     if missing:
         said = f"{missing:,} of {len(split):,} rows have no label"
-        raise ValueError(f"{said}, which only a host method that is fitted by itself takes; leave them out")
+        raise ValueError(f"{said}, and this training needs one for each; leave them out")
     labels = check_numbers(split.labels, classes, "labels of split")
     check_same_rows(labels, "labels of split", split, "split")
     return split.with_rows(split.rows, labels)

@@ -126,7 +126,7 @@ def checked_space(space: Space, hasher: Hasher, classes: int) -> dict[str, BaseD
     """
     distributions, found = import_optuna().distributions, dict(space)
     if not space:
-        raise ValueError("space is empty; it must name a setting at least")
+        raise ValueError("space is empty; it must name at least one setting")
     _build(hasher, classes)
     pull = pull_of(side_by_side(hasher).checked())
     for name, values in space.items():

@@ -315,7 +315,7 @@ def read_npy(path: str | os.PathLike[str], name: str) -> Any:
             raise ValueError(
                 f"{said} holds Python objects, which are never loaded; save an array of numbers, or array.astype(str)"
             ) from None
-        raise ValueError(f"{said} is damaged or no .npy file: {one_line(error)}") from None
+        raise ValueError(f"{said} is damaged or not a .npy file: {one_line(error)}") from None
 
 
 @cache

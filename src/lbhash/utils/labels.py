@@ -401,7 +401,7 @@ def _values(distinct: Any, name: str) -> list[Any]:
         try:
             return [one or None for one in distinct.cast(pa.large_string()).to_pylist()]
         except pa.ArrowInvalid:
-            raise ValueError(f"{name} holds bytes that are no text in UTF-8") from None
+            raise ValueError(f"{name} holds bytes that are not UTF-8 text") from None
     if content(kind) not in ("whole", "numbers", "Booleans") and not pa.types.is_null(kind):
         raise TypeError(f"{name} holds {kind}; it must be {MAY_BE}")
     return [None if one != one else one for one in distinct.to_pylist()]

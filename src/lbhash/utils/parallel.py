@@ -95,7 +95,7 @@ def read_run(file: Path) -> Any:
     try:
         return checked(json.loads(file.read_text(encoding="utf-8")))
     except (ValueError, RecursionError) as error:
-        raise ValueError(f"{file} is damaged ({error}); delete it, and its run is made anew") from None
+        raise ValueError(f"{file} is damaged ({error}); delete it to run it again") from None
 
 
 @contextmanager

@@ -85,12 +85,12 @@ class Parts:
         there = sum(self.file(part).is_file() for part in self.ranges)
         if there < len(self.ranges):
             what = f"which is not complete ({there:,} of its {len(self.ranges):,} parts are there)"
-            raise ValueError(f"{said}, {what}; {again}, which goes on where it stopped")
+            raise ValueError(f"{said}, {what}; {again}, which continues where it stopped")
         for part in self.ranges:
             found = self.find(part)
             if found is None:
                 what = f"whose {self.file(part).name} is damaged or of other rows"
-                raise ValueError(f"{said}, {what}; {again}, which makes it anew")
+                raise ValueError(f"{said}, {what}; {again}, which makes it again")
             yield found
 
     @contextmanager
@@ -114,7 +114,9 @@ class Parts:
         if overwrite or not any(self.folder.glob("part-*")):
             return self.anew()
         if what := difference(open_parts(self.folder, name).facts, self.facts):
-            raise ValueError(f"{said}, which was made otherwise ({what}); give another folder, or overwrite=True")
+            raise ValueError(
+                f"{said}, which was made with other settings ({what}); give another folder, or overwrite=True"
+            )
         return [part for part in self.ranges if self.find(part) is None]
 
     def anew(self) -> list[range]:

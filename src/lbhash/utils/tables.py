@@ -476,7 +476,7 @@ def _json_list(opened: Callable[[], Any], said: str) -> Source:
         names = dict.fromkeys(name for row in rows for name in dict(row))
         return _of_table(pa.table({name: [row.get(name) for row in rows] for name in names}))
     except (ValueError, AttributeError, TypeError) as error:
-        raise ValueError(f"{said}, which is no list of JSON objects: {error}") from None
+        raise ValueError(f"{said}, which is not a list of JSON objects: {error}") from None
 
 
 def _json_tables(opened: Callable[[], Any]) -> Iterator[pa.Table]:

@@ -107,7 +107,7 @@ def best_words(generators: Iterable[Generator], classes: int) -> Centers:
         if len(chosen) == classes and merit > best_merit:
             best, best_merit = words[chosen], merit
     if best is None:
-        raise ValueError(f"classes is {classes}; none of the codes has as many distinct words")
+        raise ValueError(f"classes is {classes}; no code here has that many words")
     return unpack(best, bits)
 
 

@@ -47,11 +47,11 @@ def load_images(data: str | Path, *, name: str = "data") -> ImageTable:
     if parquet_files(path):
         return read_parquet_images(path, name)
     if not path.is_dir():
-        raise ValueError(f"{name} is {str(data)!r}, which is no .parquet file and no folder of images")
+        raise ValueError(f"{name} is {str(data)!r}, which is neither a .parquet file nor a folder of images")
     if kind := _published(path):
         raise ValueError(
-            f"{name} is {str(data)!r}, a data set in a layout of its own; make a Parquet file of it "
-            f"(lbhash prepare {kind} FOLDER --out FILE.parquet), and give that"
+            f"{name} is {str(data)!r}, a data set in its original layout; give a Parquet file of it: "
+            f"lbhash prepare {kind} FOLDER --out FILE.parquet"
         )
     return read_image_files(path, name) if holds_files(path) else read_image_folder(path, name)
 

@@ -71,7 +71,7 @@ def read_pickle(file: Path) -> Any:
             content = {key: value.values if isinstance(value, _Array) else value for key, value in content.items()}
         return content
     except Exception as error:  # bytes that lie lead the unpickler to nearly any exception
-        raise ValueError(f"batch {str(file)!r} is damaged, or no batch of CIFAR: {one_line(error)}") from None
+        raise ValueError(f"batch {str(file)!r} is damaged, or not a batch of CIFAR: {one_line(error)}") from None
 
 
 class _Array:

@@ -49,15 +49,15 @@ def decode_image(
     if not data:
         raise ValueError(f"{name} is empty; {_MAY_BE}")
     if len(data) > max_bytes:
-        raise ValueError(f"{name} has {len(data):,} bytes; it may have {max_bytes:,} at most")
+        raise ValueError(f"{name} has {len(data):,} bytes; it may have at most {max_bytes:,}")
     if data.startswith(b"\xff\xd8") and data.count(b"\xff\xda") > _SCANS:
         raise ValueError(f"{name} is a JPEG of more than {_SCANS} scans, which no camera or program writes; {_MAY_BE}")
     try:
         image = Image.open(BytesIO(data), formats=FORMATS)
     except (Image.DecompressionBombError, Image.DecompressionBombWarning):
-        raise ValueError(f"{name} has too many pixels; it may have {max_pixels:,} at most") from None
+        raise ValueError(f"{name} has too many pixels; it may have at most {max_pixels:,}") from None
     except Exception:  # a header that lies leads Pillow's readers to nearly any exception
-        raise ValueError(f"{name} is no image, or damaged from its first bytes on; {_MAY_BE}") from None
+        raise ValueError(f"{name} is not an image, or is damaged from its first bytes on; {_MAY_BE}") from None
     decoded = _upright(image, max_pixels, name)
     decoded.info = {}
     return decoded
@@ -71,7 +71,7 @@ def read_file(path: str | os.PathLike[str], name: str) -> bytes:
         with open(path, "rb") as opened:
             size = os.fstat(opened.fileno()).st_size
             if size > MAX_BYTES:
-                raise ValueError(f"{name} has {size:,} bytes; it may have {MAX_BYTES:,} at most")
+                raise ValueError(f"{name} has {size:,} bytes; it may have at most {MAX_BYTES:,}")
             return opened.read()
     except OSError as error:
         raise ValueError(f"{name} cannot be read: {error.strerror}") from None
@@ -102,7 +102,7 @@ def _upright(image: Image.Image, max_pixels: int, name: str) -> Image.Image:
     width, height = image.size
     if not 0 < width * height <= max_pixels:
         said = f"{name} has {width:,} × {height:,} pixels"
-        raise ValueError(f"{said}; it may have {max_pixels:,} at most" if width * height else f"{said}, none at all")
+        raise ValueError(f"{said}; it may have at most {max_pixels:,}" if width * height else f"{said}, none at all")
     try:
         image.load()
         decoded = _rgb(image)

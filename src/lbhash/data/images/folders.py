@@ -45,8 +45,8 @@ def read_image_folder(path: str | Path, name: str = "data") -> ImageTable:
     for top, one in found.items():
         if one.beside:
             raise ValueError(
-                f"{name} is {str(root / top)!r}, which has {one.beside[0]!r} beside the folders of its classes; an "
-                "image must be in one of them, or all images in one folder without others"
+                f"{name} is {str(root / top)!r}, which has {one.beside[0]!r} beside the folders of its classes; put "
+                "every image into the folder of a class, or all images into one folder"
             )
         _check_classes(one, f"{name} is {str(root / top)!r}")
     tell_left_out(found, name)

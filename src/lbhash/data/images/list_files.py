@@ -35,12 +35,12 @@ def read_image_lists(folder: Path, images: Path | None = None) -> ImageTable:
                 raise ValueError(f"{where} is {line[:80]!r}; it must be a path and its labels, 'path 0 1 0'")
             image, label = matched[1], tuple(map(int, matched[2].split()))
             if labels.setdefault(image, label) != label:
-                raise ValueError(f"{where} labels {image!r} otherwise than another line does")
+                raise ValueError(f"{where} gives {image!r} other labels than an earlier line")
             first = next(iter(labels.values()))
             if len(label) != len(first):
                 raise ValueError(f"{where} has {len(label)} labels and the first line {len(first)}")
             if len(label) > 1 and max(label) > 1:
-                raise ValueError(f"{where} has the label {max(label)}; of several labels each must be 0 or 1")
+                raise ValueError(f"{where} has the label {max(label)}; with several labels each must be 0 or 1")
             members[split].add(image)
         if not members[split]:
             raise ValueError(f"{list_name} names no image")

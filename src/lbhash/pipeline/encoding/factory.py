@@ -63,7 +63,7 @@ def _open_embeddings(job: EncodingJob, hasher: Hasher, stream: bool, progress: b
     given: dict[str, Any] = {"base": job.base, "query": job.query, "labels": job.labels}
     if job.split == "all" and (job.base is not None or job.query is not None or is_split_folder(job.data)):
         what = f"data is the folder {str(job.data)!r}" if Path(job.data).is_dir() else "base or query is given"
-        raise ValueError(f"split is 'all' and {what}; all takes one file, and of several split must be one of them")
+        raise ValueError(f"split is 'all' and {what}; all takes one file; with several, split must name one of them")
     # Labels decide which rows a split has: the columns of the training's data are those of the training.
     texts = TextOptions() if job.texts is None else job.texts
     reading: dict[str, Any] = {"stream": stream, "damaged": job.damaged, "need_labels": False}

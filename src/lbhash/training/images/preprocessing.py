@@ -20,7 +20,7 @@ def input_size(backbone: Backbone) -> tuple[int, int]:
     found = _size(backbone.processor, backbone.name)
     if found is None:
         said = f"the preprocessing of backbone {backbone.name!r} leaves images in sizes of their own"
-        raise ValueError(f"{said}; give image_size, the side of the squares that it is to make of them")
+        raise ValueError(f"{said}; give image_size, the side of the squares to make")
     return found
 
 
@@ -35,7 +35,7 @@ def resized(backbone: Backbone, side: int) -> Backbone:
     processor = _resized_processor(backbone, side)
     if processor is None:
         said = f"the preprocessing of backbone {backbone.name!r}, a {type(backbone.processor).__name__}"
-        raise ValueError(f"image_size is {side}, and {said}, cannot make squares of that size")
+        raise ValueError(f"image_size is {side}; {said}, cannot make squares of that size")
     made = Backbone(backbone.model, processor, backbone.name)
     said = f"image_size is {side}, which backbone {backbone.name!r}, a {type(backbone.model).__name__}, cannot take"
     with refusing(said, AssertionError, IndexError, RuntimeError, TypeError, ValueError):
@@ -72,7 +72,7 @@ class PixelValues:
         if not separable:
             said = f"the preprocessing of backbone {backbone.name!r}, a {type(backbone.processor).__name__}"
             raise ValueError(
-                f"{said}, does more than scale images and their channels, which augmented ones could not be given; "
+                f"{said}, does more than scale images and their channels, so it cannot follow augmentation; "
                 "train without augmentation"
             )
         self.sources = rises.argmax(axis=0)  # of the model's channels, in the image
