@@ -1,4 +1,4 @@
-"""Unique codes: equal codes, most of a trained base, are grouped and compared once."""
+"""Group equal codes, most of a trained base, so that each distinct code is compared once."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ Words = npt.NDArray[np.uint64]
 Compressed: TypeAlias = tuple[Words, npt.NDArray, npt.NDArray[np.int32]]
 """Words, groups and weights as ``compress`` returns them."""
 
-_FEW = 0.8  # the share of distinct codes up to which weights pay
+_FEW = 0.8  # the largest share of distinct codes with which weights pay off
 
 
 def unique_rows(rows: Words) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """Return positions of unique rows, and which of them each row equals: ``rows[unique][inverse]`` is ``rows``.
+    """Return positions of unique rows, and each row's place among them: ``rows[unique][inverse]`` is ``rows``.
 
-    Like ``np.unique``, in a fraction of the time. If keys of different rows collide, which is rare, a row may come more
-    than once; counts stay right.
+    Like ``np.unique``, in a fraction of the time. In the rare case that keys of different rows collide, a row may come
+    more than once; counts stay right.
     """
     order = np.argsort(row_keys(rows))
     new = changes(rows[order])
@@ -29,9 +29,9 @@ def unique_rows(rows: Words) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int6
 
 
 def compress(words: Words, groups: npt.NDArray) -> Compressed:
-    """Return codes in the order of their groups (integers from 0), equal codes of a group as one with a weight.
+    """Return codes sorted by group (integers from 0), with equal codes of a group merged into one with a weight.
 
-    The results are words, groups, and how often each occurs; the weights are empty if (nearly) all codes are unique.
+    The results are words, groups, and how often each occurs; the weights are empty if nearly all codes are unique.
     """
     narrow = groups.astype(np.uint16) if groups.max() < 1 << 16 else groups  # NumPy sorts 16 bits by radix
     order = np.argsort(row_keys(words))
@@ -44,7 +44,7 @@ def compress(words: Words, groups: npt.NDArray) -> Compressed:
 
 
 def row_keys(rows: Words) -> npt.NDArray[np.uint64]:
-    """Return a number for each row, the same for equal rows and seldom for others."""
+    """Return a number for each row; equal rows share it, other rows seldom do."""
     keys = rows[:, 0]
     for word in range(1, rows.shape[1]):
         keys = (keys ^ keys >> np.uint64(29)) * np.uint64(0x9E3779B97F4A7C15) ^ rows[:, word]

@@ -32,7 +32,7 @@ from lbhash.utils.validation import check_same_rows, check_type, refusing
 
 SUFFIXES = (".parquet", ".npz")
 VERSION = 2
-"""Of a file of codes; the bits of the first had another order."""
+"""The version of the format of code files; version 1 had another order of bits."""
 READABLE = (*SUFFIXES, ".npy")
 OWN_COLUMNS = ("row", "code", "label", "labels")
 """The columns of a Parquet file of codes that lbhash writes; all others are extra columns."""
@@ -47,9 +47,9 @@ class CodeTable:
         bits: h, the length of a code.
         rows: the row of each code in the file that was encoded, ``int64 [n]``.
         labels: positions in ``class_names``, ``int64 [n]``, ``UNLABELED`` for a row without a label; or
-            ``uint8 [n, C]`` of 0 and 1, where a row may have several.
-        model: fingerprint of the model that made the codes; empty if it is not known.
-        extra_columns: the other columns of a Parquet file; None if it has no others.
+            ``uint8 [n, C]`` of 0 and 1, if a row may have several.
+        model: fingerprint of the model that made the codes; empty if unknown.
+        extra_columns: the other columns of a Parquet file; None if there are none.
         class_names: the class of each position: text, numbers or Booleans. By default the positions themselves.
 
     >>> from lbhash import pack
@@ -78,9 +78,9 @@ def check_suffix(path: str | Path, name: str = "out", suffixes: tuple[str, ...] 
 
 
 def check_one_model(name: str, bits: int, model: str, other: str, other_bits: int, other_model: str) -> None:
-    """Raise ``ValueError`` unless two sets of codes have one length and, as far as known, are of one model.
+    """Raise ``ValueError`` unless two sets of codes have the same length and, as far as known, the same model.
 
-    Models are fingerprints, empty if they are not known.
+    Models are fingerprints, empty if unknown.
     """
     ours, theirs = f"of {bits} bits", f"of {other_bits} bits"
     if bits == other_bits and model and other_model:
@@ -217,7 +217,7 @@ def _read_folder(folder: Path, name: str) -> CodeTable:
 
 
 def _read_parquet(file: Path, name: str) -> CodeTable:
-    with suppress(pa.ArrowException, OSError):  # which are of a damaged file, and found below
+    with suppress(pa.ArrowException, OSError):  # a damaged file is found below
         check_parquet(file, f"{name} is {str(file)!r}, which")
     try:
         table = read_parquet(file)

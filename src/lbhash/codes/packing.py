@@ -1,8 +1,8 @@
 """Binary codes: from ±1 to packed bits and back, and the Hamming distance.
 
 A code of h bits is b in {-1, +1}^h. It is stored packed, as ``np.packbits`` does: a row of ``ceil(h / 8)`` bytes, the
-first bit as the highest of the first byte, with +1 as 1 and -1 as 0. The bits that pad the last byte are its lowest,
-and 0. So codes equal sentence-transformers' ``ubinary`` and the bits of databases.
+first bit as the highest of the first byte, with +1 as 1 and -1 as 0. The last byte is padded with 0 in its lowest bits.
+Codes thus equal sentence-transformers' ``ubinary`` and the bits of databases.
 """
 
 from __future__ import annotations
@@ -67,9 +67,9 @@ def check_codes(codes: npt.ArrayLike, name: str = "codes") -> PackedCodes:
 
 
 def check_width(codes: PackedCodes, bits: int | None, name: str = "codes") -> int:
-    """Return the length of the codes that ``check_codes`` returned: ``bits``, or if it is None, 8 * bytes.
+    """Return the length of codes that ``check_codes`` returned: ``bits``, or 8 * bytes if it is None.
 
-    Codes with another number of bytes, or with a bit set that pads the last byte, are a ``ValueError``.
+    Raises ``ValueError`` if codes have another number of bytes, or a padding bit of the last byte is set.
     """
     if bits is None:
         return 8 * codes.shape[1]
@@ -132,8 +132,8 @@ def as_packed(array: npt.ArrayLike, bits: int | None = None, name: str = "codes"
     Args:
         array: packed codes, ``uint8 [n, bytes]``; or one column for each bit, of -1 and +1 (a 0 among them is positive,
             since bin(0) = +1) or of 0 and 1. An array of ``uint8`` that holds only 0 and 1 has one column for each bit.
-        bits: the length of a code. If None, it follows from the array. It distinguishes the two forms of ``uint8``.
-        name: name of the argument in error messages; it is an error if the array has none of these forms.
+        bits: the length of a code. If None, it follows from the array. It tells the two forms of ``uint8`` apart.
+        name: name of the argument in the ``ValueError`` about an array with none of these forms.
 
     >>> codes, bits = as_packed([[1, -1, -1, 1]])
     >>> codes.tolist(), bits
@@ -166,10 +166,10 @@ def as_packed_alike(bits: int | None = None, **codes: npt.ArrayLike) -> tuple[li
 
     Args:
         bits: the length of a code. If None, it follows from the arrays.
-        codes: arrays by their names in errors, each in a form of ``as_packed``. ``uint8`` arrays are packed, unless
-            ``bits`` or another array says that they have a column for each bit, or they have more than 128 columns.
-            Arrays of 8 columns or more that all hold only 0 and 1 are also taken for bits, and a line on standard error
-            says so. Their Hamming distances are those of packed codes; only the length differs.
+        codes: arrays by their names in errors, each in a form of ``as_packed``. ``uint8`` arrays count as packed,
+            unless ``bits`` or another array implies one column per bit, or they have more than 128 columns. Arrays of 8
+            columns or more that all hold only 0 and 1 also count as bits, and a line on standard error says so. Hamming
+            distances are the same as for packed codes; only the length differs.
 
     >>> as_packed_alike(a=[[1, -1, -1, 1]], b=np.array([[True, False, True, False]]))
     ([array([[144]], dtype=uint8), array([[160]], dtype=uint8)], 4)
@@ -177,14 +177,14 @@ def as_packed_alike(bits: int | None = None, **codes: npt.ArrayLike) -> tuple[li
     arrays = {name: as_array(array, name) for name, array in codes.items()}
     if bits is None:
         bits = _length_of(arrays)
-    # Those that are not packed gave the length, so an error is theirs first.
+    # Arrays that are not packed gave the length, so their errors come first.
     ordered = sorted(arrays.items(), key=lambda item: item[1].dtype == np.uint8)
     packed = {name: as_packed(array, bits, name)[0] for name, array in ordered}
     return [packed[name] for name in arrays], bits
 
 
 def _length_of(arrays: Mapping[str, npt.NDArray[Any]]) -> int:
-    """Return the length of the codes in arrays, of which those of ``uint8`` may be packed."""
+    """Return the length of the codes in arrays; ``uint8`` arrays may be packed."""
     widths = {name: array.shape[1] if array.ndim == 2 else 0 for name, array in arrays.items()}
     for name, array in arrays.items():
         if array.dtype != np.uint8:
@@ -223,7 +223,7 @@ def code_from_hex(text: str, bits: int) -> PackedCodes:
 
 
 def convert(codes: npt.ArrayLike, bits: int, form: str) -> Any:
-    """Return packed codes ``uint8 [n, ceil(bits / 8)]`` in another form that programs take.
+    """Return packed codes ``uint8 [n, ceil(bits / 8)]`` in a form that other programs take.
 
     Args:
         codes: packed; they equal sentence-transformers' ``ubinary``.
@@ -271,7 +271,8 @@ def as_words(codes: npt.ArrayLike) -> npt.NDArray[np.uint64]:
 def hamming_distances(a: npt.ArrayLike, b: npt.ArrayLike) -> npt.NDArray[np.int32]:
     """Return the Hamming distance of every code of ``a``, ``[n, bytes]``, to every code of ``b``, ``[m, bytes]``.
 
-    It is ``int32 [n, m]``, in bits. For large sets use ``RankHistogram`` or an index, which do not hold all distances.
+    The result is ``int32 [n, m]``, in bits. For large sets use ``RankHistogram`` or an index, which do not hold all
+    distances.
 
     >>> hamming_distances(pack([[1, 1, 1]]), pack([[1, 1, 1], [-1, 1, -1]])).tolist()
     [[0, 2]]

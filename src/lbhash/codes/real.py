@@ -1,4 +1,4 @@
-"""Codes and real-valued queries: a bit that differs counts the size of the query's output.
+"""Distances of codes from real-valued queries: a bit that differs counts the size of the query's output.
 
 The distance of a code b from outputs ℓ is the sum of abs(ℓ) over the bits in which b is not the sign of ℓ. It equals (Σ
 abs(ℓ) − ⟨ℓ, b⟩) / 2, ranks like the product ⟨ℓ, b⟩, is never negative, and is the Hamming distance if all outputs are
@@ -22,9 +22,9 @@ Floats = npt.NDArray[np.float64]
 Positions = npt.NDArray[np.int64]
 
 FEW = 4_096
-"""Codes up to which NumPy adds what their bytes count."""
+"""Number of codes up to which NumPy, not Numba, adds the distances of bytes."""
 _TOGETHER = 64  # queries whose tables are in memory at a time
-_PAIRS = 1 << 22  # of a query and a code, whose distances are in memory at a time
+_PAIRS = 1 << 22  # pairs of a query and a code whose distances are in memory at a time
 _BITS = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1).astype(np.float64)
 
 
@@ -39,7 +39,7 @@ class Found(NamedTuple):
         return Found(self.distances[queries], self.ids[queries])
 
     def among(self, queries: npt.NDArray[np.bool_], others: Found) -> Found:
-        """Return results of all queries: these where ``queries`` is true, ``others`` elsewhere."""
+        """Return results of all queries: its own where ``queries`` is true, ``others`` elsewhere."""
         shape = len(queries), self.ids.shape[1]
         whole = Found(np.empty(shape), np.empty(shape, np.int64))
         for part, mine, rest in zip(whole, self, others, strict=True):
@@ -47,16 +47,16 @@ class Found(NamedTuple):
         return whole
 
     def first(self, k: int) -> Found:
-        """Return the first k of each query by distance, then id."""
+        """Return the nearest k of each query, by distance, then id."""
         order = np.arange(len(self.ids))[:, None], np.lexsort((self.ids, self.distances), axis=1)[:, :k]
         return self.select(order)
 
 
 class Asked:
-    """Queries by real outputs: ``outputs``, ``float32 [n, bits]``, and their signs as ``codes``.
+    """Queries given by real outputs: ``outputs``, ``float32 [n, bits]``, and their signs as ``codes``.
 
-    ``padded``, ``float32 [n, 8 · bytes]``, has the outputs divided by ``sizes``, ``[n]``, so that FAISS computes with
-    numbers up to 1.
+    ``padded``, ``float32 [n, 8 · bytes]``, has the outputs divided by ``sizes``, ``[n]``: FAISS computes with numbers
+    up to 1.
     """
 
     def __init__(self, outputs: npt.NDArray[np.float32]) -> None:
@@ -81,10 +81,10 @@ class Asked:
         return Asked(self.outputs[queries])
 
     def tables(self, start: int) -> Floats:
-        """Return the distances that each byte of a code adds, ``[queries, bytes, 256]``, of the next few queries."""
+        """Return the distance that each value of a byte adds, ``[queries, bytes, 256]``, for the next few queries."""
         weights = self.weights[start : start + _TOGETHER]
         codes = self.codes[start : start + _TOGETHER]
-        sums = weights.reshape(*codes.shape, 8) @ _BITS.T  # of the bytes in which a code differs
+        sums = weights.reshape(*codes.shape, 8) @ _BITS.T  # by the bits in which a byte differs
         return np.take_along_axis(sums, codes[:, :, None] ^ np.arange(256), 2)
 
     def distances(self, codes: PackedCodes) -> Floats:
@@ -92,7 +92,7 @@ class Asked:
         found = np.empty((len(self), len(codes)))
         add: Callable[..., None] = _sums
         if len(codes) > FEW:
-            from lbhash.codes.real_kernel import sums  # Numba takes its time
+            from lbhash.codes.real_kernel import sums  # importing Numba takes time
 
             add = sums
 
@@ -111,7 +111,7 @@ class Asked:
             yield some, self.some(some).distances(codes)
 
     def nearest(self, codes: PackedCodes, k: int) -> Found:
-        """Return the k nearest codes by a comparison with all, with their positions as ids."""
+        """Return the k nearest of all codes, with their positions as ids."""
         found = Found(np.empty((len(self), k)), np.empty((len(self), k), np.int64))
         for some, block in self.blocks(codes) if k else ():
             found.ids[some] = first_places(block, k)
@@ -121,7 +121,7 @@ class Asked:
     def ordered(self, candidates: Positions, codes: PackedCodes) -> Found:
         """Return each query's candidates, ``[n, c]``, by distance, then position; their codes are ``[n, c, bytes]``.
 
-        −1 stands for no candidate, and comes last, at an infinite distance.
+        −1 means no candidate; it comes last, at an infinite distance.
         """
         distances = np.array([_between(*each) for each in zip(self.weights, self.codes, codes, strict=True)])
         distances = np.where(candidates < 0, np.inf, distances.reshape(candidates.shape))
@@ -143,7 +143,7 @@ def outputs_bits(outputs: Any) -> int | None:
 
 
 def check_outputs(outputs: npt.ArrayLike, codes: PackedCodes, bits: int, name: str = "query_outputs") -> Asked:
-    """Return queries by real outputs, or raise ``ValueError`` unless these are ``[n, bits]`` with the codes' signs."""
+    """Return queries given by real outputs; ``ValueError`` unless these are ``[n, bits]`` with the codes' signs."""
     rows = as_numbers(outputs, name, len(codes), bits).astype(np.float32, copy=False)
     check_finite(rows, name)
     asked = Asked(rows)
@@ -164,11 +164,11 @@ def differing(queries: PackedCodes, codes: PackedCodes) -> npt.NDArray[np.int32]
 
 
 def _sums(table: Floats, codes: PackedCodes, found: Floats) -> None:
-    """Write the sum of the bytes' values of each code."""
+    """Write each code's sum of the entries for its bytes."""
     found[:] = table[np.arange(codes.shape[1]), codes].sum(axis=1)
 
 
 def _between(weights: Floats, query: PackedCodes, codes: PackedCodes) -> Floats:
-    """Return the sum of the weights of the bits in which each of a few codes differs from a query."""
+    """Return, for each of a few codes, the sum of the weights of the bits that differ from a query."""
     differ = np.unpackbits(query ^ codes, axis=1)
     return np.where(differ, weights, 0.0).sum(axis=1)

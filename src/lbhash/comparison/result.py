@@ -35,12 +35,12 @@ QUESTIONS = {
 MARGIN = 0.01
 """A way is as good as the best if its figure is at most this below, or if the queries cannot tell the two apart."""
 DRAWS = 1_000
-"""Of splits and queries, by which intervals are told."""
+"""Number of draws of splits and queries for an interval."""
 BEYOND = 10
-"""Recall is told for at most so many times the stored rows."""
+"""Recall is estimated for at most this multiple of the stored rows."""
 SAME = 1.2
-"""Up to so many times the stored rows are taken as they are: queries are not stored."""
-_NAMED = 3  # ways that are as good, by their names
+"""Up to this multiple of the stored rows, ``count`` needs no estimate: it may include queries, which are not stored."""
+_NAMED = 3  # equally good ways that a sentence names
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,10 +48,10 @@ class Line(Way):
     """The figures of a way, alone or after a second stage.
 
     Attributes:
-        search: milliseconds a query, of 50 at once.
-        chosen: the figures of each question by the queries that recommend, ``float64 [splits, queries]``, or of one
-            split if the way was far behind in it. "third" has those of "nearest" among a third of the rows.
-        shown: the same of the other queries.
+        search: milliseconds per query, for 50 at once.
+        chosen: the figures of each question for the queries that recommend, ``float64 [splits, queries]``; only one
+            split if the way was far behind in it. "third" is "nearest" among a third of the rows.
+        shown: the same for the other queries.
     """
 
     search: float
@@ -64,7 +64,7 @@ class Line(Way):
 
 
 class Verdict(NamedTuple):
-    """The ways for a question: the ``pick``, the ``best`` by its mean, and those ``alike``, the lightest first."""
+    """The ways for a question: the ``pick``, the ``best`` by its mean, and equally good ones, lightest first."""
 
     pick: Line
     best: Line
@@ -92,7 +92,7 @@ class Comparison:
 
     @property
     def questions(self) -> list[str]:
-        """Those of ``QUESTIONS`` that these data answer."""
+        """The ``QUESTIONS`` that these data answer."""
         return [name for name in QUESTIONS if self.answers(name)]
 
     @property
@@ -112,9 +112,9 @@ class Comparison:
     def _verdict(self, question: str) -> Verdict:
         """Return the lightest way that is as good as the best, by the queries that choose.
 
-        A way is as good if its mean is at most ``MARGIN`` below the best one's, or if 0 is in the 95 % interval of the
-        difference (a bootstrap over splits and queries). Of equally light ways that with the highest mean is taken.
-        Only ways count that keep less in memory than the embeddings, if there is any.
+        A way is as good if its mean is at most ``MARGIN`` below the best, or if 0 is in the 95 % interval of the
+        difference (a bootstrap over splits and queries). Among equally light ways, the highest mean wins. Only ways
+        with less memory than the embeddings count, unless there is none.
         """
         others = [one for one in self.answers(question) if one.name != EMBEDDINGS]
         splits = max(len(one.chosen[question]) for one in others)
@@ -129,7 +129,7 @@ class Comparison:
         return Verdict(able[good[0]], able[best], [able[at] for at in good[1:]])
 
     def _at_count(self, figures: Mapping[str, Values], question: str) -> Values:
-        """Return figures of a question; recall as it is at ``count`` rows, if it falls on as from a third to all."""
+        """Return a question's figures; recall at ``count`` rows is estimated from its fall from a third to all rows."""
         change = figures["nearest"] - figures["third"] if question == "nearest" and self.growth > 1 else np.zeros(1)
         if change.mean() >= 0:
             return figures[question]
@@ -148,7 +148,7 @@ class Comparison:
         return f"{line.value(question):.3f} ± {(high - low) / 2:.3f}"
 
     def sentences(self) -> list[str]:
-        """Return a recommendation for each question, with its figures by the other queries."""
+        """Return a recommendation for each question, with figures from the other queries."""
         return [self._sentence(question) for question in self.questions]
 
     def _sentence(self, question: str) -> str:
@@ -169,7 +169,7 @@ class Comparison:
         return said + (self._at_scale(line) if question == "nearest" else "")
 
     def _at_scale(self, line: Line) -> str:
-        """Return how the number of rows changes the recall of a way."""
+        """Return a sentence on how the number of rows changes the recall of a way."""
         rows = self.about["rows"]
         if "third" not in line.shown:
             return ""
@@ -217,9 +217,9 @@ class Comparison:
         return sorted((line for line in self.lines if line.title in kept), key=lambda one: one.weight)
 
     def records(self) -> list[dict[str, Any]]:
-        """Return the lines as plain dicts, the figures by the queries that are shown, the lightest first.
+        """Return the lines as plain dicts, lightest first, with figures from the shown queries.
 
-        ``moved`` names the questions that were asked in the first split alone, as the way was far behind in it.
+        ``moved`` names the questions that were asked only in the first split, because the way was far behind in it.
         """
         plain = ("name", "bits", "memory", "disk", "vectors", "rerank", "labels")
         asked = [*self.questions, *(["third"] if "nearest" in self.questions else [])]
@@ -234,7 +234,7 @@ class Comparison:
         return found
 
     def as_dict(self) -> dict[str, Any]:
-        """Return everything as JSON holds it: what to take, the lines that build and search it, and all ways."""
+        """Return everything as JSON values: what to take, the lines that build and search it, and all ways."""
         verdicts = {
             question: {"take": one.pick.title, "best": one.best.title, "alike": [other.title for other in one.alike]}
             for question, one in self.verdicts.items()
@@ -258,8 +258,8 @@ class Comparison:
     def figure(self, *questions: str) -> Any:
         """Draw each question's figure against bytes a row in memory: the pick, FAISS's OPQ and the embeddings.
 
-        OPQ has the second stage of the pick. All other ways are gray. Without ``questions``, all that the data answer
-        are drawn. ``ValueError`` names one that they do not answer.
+        OPQ has the second stage of the pick. All other ways are gray. Without ``questions``, all questions that the
+        data answer are drawn. ``ValueError`` names a question that they do not answer.
         """
         from lbhash.utils.plotting import new_figure
 
@@ -318,7 +318,7 @@ class Comparison:
         write_text(place / "comparison.html", page)
 
     def _picture(self, *questions: str) -> bytes:
-        """Return the figure of questions as PNG."""
+        """Return the figure of these questions as PNG."""
         buffer = io.BytesIO()
         self.figure(*questions).savefig(buffer, format="png", dpi=140)
         return buffer.getvalue()

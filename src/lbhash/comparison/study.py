@@ -35,20 +35,23 @@ from lbhash.utils.version import __version__
 
 BITS = (16, 32, 64, 128)
 SPLITS = 3
-"""How often rows are drawn, and classes that come later."""
+"""How often rows, and the classes that come later, are drawn."""
 MOST_ROWS = 20_000
-"""The most rows that are stored in each split, and the most that train; of more, as many are drawn."""
+"""The most stored rows, and the most training rows, of a split; larger data are sampled."""
 MOST_NEW, MOST_QUERIES = 2_000, 300
-"""The most rows that a question about classes stores, and the most queries, of each split."""
+"""The most stored rows of a question about classes, and the most queries, of a split."""
 TIMED = 50
 """Queries that are asked at once, to time a search."""
 SHARE_LATER = 0.2
-"""Of rows and queries, in the question about a mixture."""
+"""Share of rows and queries of later classes, in the question about a mixture."""
 CLOSE, FAR = 0.02, 0.05
-"""After the first split only what may be taken is measured again: what has a way at most ``CLOSE`` below the best of
-those that are as light, and ``FAR`` below the best of all."""
+"""How far behind a way may be in the first split to be measured in the others.
+
+A trial is repeated if one of its ways is at most ``CLOSE`` below the best way that is as light, and at most ``FAR``
+below the best of all.
+"""
 FEWEST_LATER = 8
-"""The classes from which on half of them are left out of training, to ask for classes that come later."""
+"""The fewest classes with which half of them are left out of training, to ask for classes that come later."""
 STAGES = tuple(Stage(vectors, count) for vectors in ("int8", "embeddings") for count in (100, 200))
 """The second stages, after each of which every way is measured."""
 _FIGURES = {"known": "map", "later": "map", "mixed": "map", "nearest": "recall", "third": "recall"}
@@ -65,7 +68,7 @@ def compare(
     out: str | Path | None = None,
     **settings: Any,
 ) -> Comparison:
-    """Compare ways to store rows of embeddings, by what new rows find.
+    """Compare ways to store rows of embeddings, by what new queries find.
 
     Args:
         X: embeddings ``[n, dim]``.
@@ -104,13 +107,16 @@ def compare_dataset(
 ) -> Comparison:
     """Store rows in many ways, and measure the quality, the bytes and the time of each.
 
-    Four questions are asked of each way, in three splits of the rows. Does it find new rows of the query's class, if
-    the class was trained on (mAP)? If the class was not trained on (mAP, after a second fit on half of the classes)? In
-    a mixture, where a fifth of rows and queries are of classes that were not trained on? Does it find the ten rows
-    whose embeddings are nearest, among all rows (recall)? Queries were not trained on. Each way is asked alone, and
-    with 100 and 200 candidates ranked again by vectors on disk. Half of the queries choose the recommendation, and the
-    figures are those of the other half. Ways that are far behind in the first split are not measured in the others;
-    their figures are shifted by the embeddings' change from the first split to all splits.
+    Each way is asked four questions, in three splits of the rows, with queries that were not trained on:
+
+    - Does it find new rows of the query's class, if the class was trained on (mAP)?
+    - The same, if the class was not trained on (mAP, after a second fit on half of the classes)?
+    - The same in a mixture, where a fifth of rows and queries are of classes that were not trained on?
+    - Does it find the ten rows with the nearest embeddings, among all rows (recall)?
+
+    Each way is measured alone, and with 100 and 200 candidates re-ranked by vectors on disk. Half of the queries choose
+    the recommendation; the figures are from the other half. Ways that are far behind in the first split are not
+    measured in the others; their figures are shifted by the embeddings' change from the first split to all splits.
 
     Args:
         dataset: embeddings, with or without labels. Training rows and queries are those of the data's own splits;
@@ -119,12 +125,12 @@ def compare_dataset(
         bits: lengths of the codes.
         out: a folder for the results. Each is written at once, and an interrupted comparison resumes.
         count: the expected number of rows; by default that of the data set.
-        seed: of everything.
-        epochs: of the networks.
+        seed: seed of everything random.
+        epochs: epochs of the networks.
         workers: processes that fit at the same time, with a thread each. A script that asks for more than one must
             guard its main program (``if __name__ == "__main__"``).
         progress: show a progress bar.
-        reading: of the ``Comparison``.
+        reading: passed to the ``Comparison``.
 
     Raises:
         TypeError, ValueError: a number is not as above, there are too few rows or one class, or ``out`` holds another
@@ -181,7 +187,7 @@ def compare_dataset(
 def _ways(
     train: EmbeddingSplit, bits: Sequence[int], seed: int, epochs: int, *, later: bool
 ) -> Iterator[tuple[str, Fit]]:
-    """Yield what is fitted, by name, for classes that were trained on or come ``later``; the longest come first."""
+    """Yield the fits by name, longest codes first, for classes that were trained on or come ``later``."""
     labels = train.labels is not None
     for length in reversed(bits):
         settings: dict[str, Any] = {"bits": length, "seed": seed}
@@ -218,7 +224,7 @@ def _near(found: Mapping[str, Sequence[Measured]], seed: int) -> set[str]:
 
 
 def _lines(found: Sequence[Mapping[str, Sequence[Measured]]], seed: int) -> tuple[Line, ...]:
-    """Return the line of each way: its figures of each split by either half of the queries."""
+    """Return the line of each way: its figures in each split, for both halves of the queries."""
     halves, made = _halves(found, seed), []
     splits: dict[tuple[Any, ...], dict[tuple[int, str], Measured]] = {}
     for number, trials in enumerate(found):
@@ -247,9 +253,9 @@ def _lines(found: Sequence[Mapping[str, Sequence[Measured]]], seed: int) -> tupl
 
 
 def _of_all(shown: Values, exact: Values) -> Values:
-    """Return figures ``[splits, queries]``; of a way that was measured in the first split alone, as if in all.
+    """Return figures ``[splits, queries]``; those measured only in the first split are shifted to all splits.
 
-    They are moved by what the embeddings have more in all splits: classes that come later are harder in some.
+    The shift is the embeddings' change from the first split to all splits, because later classes are harder in some.
     """
     return shown if len(shown) == len(exact) else np.clip(shown + exact.mean() - exact[: len(shown)].mean(), 0, 1)
 
@@ -270,8 +276,9 @@ def _halves(found: Sequence[Mapping[str, Sequence[Measured]]], seed: int) -> dic
 
 
 class _Rows(NamedTuple):
-    """Rows that take part, their classes numbered without gaps: ``train``, and if the data say themselves which they
-    are, ``new`` ones that are stored and not trained on, and ``query``.
+    """Rows that take part, with classes numbered without gaps.
+
+    ``new`` rows, which are stored and not trained on, and ``query`` are given if the data have their own splits.
     """
 
     train: EmbeddingSplit
@@ -309,7 +316,7 @@ def _rows(dataset: Dataset[EmbeddingSplit]) -> _Rows:
 
 
 def _split(name: str, rows: _Rows, seed: int) -> Parts:
-    """Return what is fitted to, and asked, in one split: of all classes, and of half of them if there are enough."""
+    """Return training rows and questions of one split: for all classes, and for half of them if there are enough."""
     train, query = rows.train, rows.query
     if query is None:
         train, query = _held_out(train, MOST_QUERIES, seed)
@@ -354,7 +361,7 @@ def _split(name: str, rows: _Rows, seed: int) -> Parts:
 
 
 def _held_out(rows: EmbeddingSplit, most: int, seed: int) -> tuple[EmbeddingSplit, EmbeddingSplit]:
-    """Return the rows without a tenth of each class, at most about so many in all, and this tenth."""
+    """Return the rows without a tenth of each class (about ``most`` rows at most), and this tenth."""
     share = min(0.1, most / len(rows))
     if rows.labels is not None:
         return hold_out(rows, share, seed, purpose="a comparison")
@@ -364,12 +371,12 @@ def _held_out(rows: EmbeddingSplit, most: int, seed: int) -> tuple[EmbeddingSpli
 
 
 def _dense(part: EmbeddingSplit) -> EmbeddingSplit:
-    """Return a split of a table that holds its rows alone, which another process gets."""
+    """Return a split whose table holds only its rows, to be sent to another process."""
     return EmbeddingSplit(part.embeddings[part.rows], np.arange(len(part)), part.labels)
 
 
 def _joined(one: EmbeddingSplit, other: EmbeddingSplit) -> EmbeddingSplit:
-    """Return the rows of two splits as a split of its own."""
+    """Return the rows of two splits as a new split."""
     rows = np.concatenate([part.embeddings[part.rows] for part in (one, other)])
     labels = None if one.labels is None else np.concatenate([np.asarray(part.labels) for part in (one, other)])
     return EmbeddingSplit(rows, np.arange(len(rows)), labels)

@@ -14,22 +14,21 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
 CHARACTERS = "23456789ABDEFGHJKLMNPQRTWYΔΘΛΞΠΣΦΨΩ&@#?%"
-"""Those that a person tells apart in any of the fonts: without 0 and O, 1, I and l, or c and C."""
+"""Characters that a person can tell apart in every font; 0 and O, 1, I and l, c and C are left out."""
 FONTS = [f"DejaVuSans{style}" for style in ("", "-Bold", "-Oblique", "-BoldOblique")]
 FONTS += [f"DejaVuSansMono{style}" for style in ("", "-Bold", "-Oblique", "-BoldOblique")]
 FONTS += [f"DejaVuSerif{style}" for style in ("", "-Bold", "-Italic", "-BoldItalic")]
 FONTS += [f"STIXGeneral{style}" for style in ("", "Bol", "Italic", "BolIta")]
-TIMES = 5  # that each character is drawn in each font
-SIDE, CELL = 28, 56  # pixels of a picture, and of what it is scaled down from
+TIMES = 5  # drawings of each character in each font
+SIDE, CELL = 28, 56  # pixels a side: of a picture, and of the glyph that is scaled down to it
 
 
 def characters() -> EmbeddingTable:
     """3,200 gray pictures of 40 printed characters, as ``uint8 [3200, 784]``: 28 × 28 values, 255 for full ink.
 
-    Each character is drawn 5 times in each of 16 fonts, as a scanner may see it: somewhat shifted, turned, slanted,
-    larger or smaller, blurred, faint, and with noise. The class names are the characters. With the same versions of
-    NumPy, Pillow and matplotlib the bytes are the same; with others gray values may differ a little, and the rows are
-    the same in the same order.
+    Each character is drawn 5 times in each of 16 fonts, as a scanner might see it: slightly shifted, turned, slanted,
+    scaled, blurred, faint and noisy. The class names are the characters. The same versions of NumPy, Pillow and
+    matplotlib give the same bytes. Other versions may change gray values slightly, but not the rows or their order.
     """
     rng = np.random.default_rng(0)
     pictures = [_scanned(glyph, rng) for glyph in _glyphs() for _ in range(TIMES)]

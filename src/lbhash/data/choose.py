@@ -1,4 +1,4 @@
-"""Which columns of a table are embeddings or texts, labels and splits."""
+"""Choose which columns of a table hold embeddings or texts, labels and split flags."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ if TYPE_CHECKING:
 
 EMBEDDINGS = ("embedding", "embeddings", "vector", "vectors", "features", "emb", "X")
 NO_COLUMN = "none"
-"""The name of no label column, for data whose labels do not count."""
+"""The value of ``label_column`` with which all labels are ignored."""
 
-FLAGS = {f"in_{split}": split for split in SPLITS}  # the columns or arrays that say which rows are in a split
+FLAGS = {f"in_{split}": split for split in SPLITS}  # columns or arrays that mark the rows of a split
 _NUMBERED = re.compile(r"(.*?)(\d+)")  # a name with a number at its end
 
 
 class Asked(NamedTuple):
-    """The columns of embeddings and labels that were asked for; with an encoder the embeddings are those of texts."""
+    """The columns that the caller asked for; with an encoder, ``embedding`` names the column of texts."""
 
     embedding: str | None
     label: str | None
@@ -40,23 +40,24 @@ class Asked(NamedTuple):
 
 
 class Chosen(NamedTuple):
-    """The columns of a table that are read: of embeddings (or one of texts), of labels, and of flags."""
+    """The columns to read from a table: embeddings (or texts), labels and flags."""
 
     columns: list[str]
     label: str | None
     flags: list[str]
-    guessed: bool  # whether the label has a name that other things have too
+    guessed: bool  # whether the label's name is ambiguous: it may hold something else
 
     @property
     def facts(self) -> list[str]:
-        """All columns but those of embeddings."""
+        """The columns of labels and flags."""
         return [*([self.label] if self.label else []), *self.flags]
 
 
 def choose(source: Source, asked: Asked, said: str) -> Chosen:
-    """Choose the columns of a table. A line on standard error names what is not obvious, and other columns of labels.
+    """Choose the columns of a table; a line on standard error names unusual choices and further label columns.
 
-    Raises ``ValueError`` if a column that was asked for, or one of embeddings, is not there; it begins with ``said``.
+    Raises ``ValueError`` if a requested column or the embeddings are missing, or if a name occurs twice. The message
+    begins with ``said``.
     """
     from lbhash.utils.columns import LABELS, can_be_labels
 
@@ -110,7 +111,7 @@ def first_of(names: Iterable[str], present: Iterable[str]) -> str | None:
 
 
 def _text_column(schema: pa.Schema, asked: Asked, said: str, has: str) -> str:
-    """Return the column of the texts: the one that was asked for, one of a usual name, or the only one of texts."""
+    """Return the column of texts: the requested one, one with a usual name, or the only text column."""
     from lbhash.utils.columns import LABELS, content
 
     column, label, _ = asked
@@ -126,9 +127,9 @@ def _text_column(schema: pa.Schema, asked: Asked, said: str, has: str) -> str:
 
 
 def _guessed(schema: pa.Schema, said: str) -> list[str]:
-    """Return the only column of lists of numbers, or else the columns of numbers named by one word and a number each.
+    """Return the only column of lists of numbers, or else the number columns named by one word and a number each.
 
-    One cell that is no number makes a column of a CSV file text, which must not be left out without a word.
+    One cell that is not a number turns a CSV column into text. Such a column raises an error instead of being ignored.
     """
     from lbhash.utils.columns import LABELS, content
 
@@ -159,10 +160,10 @@ def facts_of(columns: Columns, chosen: Chosen, parts: Sequence[tuple[str, int]],
     """Return labels, class names and splits as arguments of ``Table``.
 
     Args:
-        columns: of labels and flags.
-        chosen: which these are.
-        parts: the name and the number of rows of each part of the table; they count if there are no flags.
-        name: of the argument, for messages.
+        columns: the columns of labels and flags.
+        chosen: their names.
+        parts: name and number of rows of each part of the table; without flags, the names decide the splits.
+        name: name of the argument, for messages.
     """
     flags = {FLAGS[flag]: columns[flag].to_numpy() for flag in chosen.flags}
     check_flags(flags, columns.rows, name)
@@ -178,7 +179,7 @@ def facts_of(columns: Columns, chosen: Chosen, parts: Sequence[tuple[str, int]],
 
 
 def _labels_of(columns: Columns, chosen: Chosen, name: str) -> tuple[npt.NDArray | None, Sequence[Any]]:
-    """Return labels and their classes; None, and no classes, if there are none."""
+    """Return labels and class names; None and () without labels."""
     from lbhash.utils.columns import content
 
     if chosen.label is None:
@@ -196,7 +197,7 @@ def _labels_of(columns: Columns, chosen: Chosen, name: str) -> tuple[npt.NDArray
 
 
 def check_flags(flags: dict[str, npt.NDArray], rows: int, name: str) -> None:
-    """Raise ``ValueError`` unless every flag is a boolean for each row."""
+    """Raise ``ValueError`` unless every flag has one boolean per row."""
     for split, flag in flags.items():
         if flag.dtype != bool or flag.shape != (rows,):
             said = f"in_{split} of {name} is {flag.dtype} {list(flag.shape)}"
@@ -204,7 +205,7 @@ def check_flags(flags: dict[str, npt.NDArray], rows: int, name: str) -> None:
 
 
 def _class_names(metadata: Any, label: str, said: str) -> tuple[str, ...]:
-    """Return the names of the classes that ``datasets`` left in the metadata of a schema."""
+    """Return the class names that ``datasets`` wrote into the metadata of a schema."""
     try:
         feature = json.loads((metadata or {})[b"huggingface"])["info"]["features"][label]
         names = tuple(map(str, feature.get("names") or feature["feature"]["names"]))

@@ -23,7 +23,8 @@ class Dataset(Generic[SplitT_co]):
     """Train, base and query of one data set under one protocol: splits of embeddings or of images.
 
     Raises:
-        ValueError: a split is empty, or the splits differ in having labels, in their kind or in dimension.
+        ValueError: a split is empty; only some splits have labels, or one has none in any row; or splits differ in the
+            kind of labels or in dimension.
 
     >>> from lbhash import load_dataset
     >>> digits = load_dataset("digits")
@@ -36,7 +37,7 @@ class Dataset(Generic[SplitT_co]):
     train: SplitT_co
     base: SplitT_co
     query: SplitT_co
-    class_names: Sequence[Any] = ()  # what each position stands for; left out, the positions themselves
+    class_names: Sequence[Any] = ()  # the class of each label number; if left out, the numbers themselves
 
     def __post_init__(self) -> None:
         for name in SPLITS:
@@ -88,8 +89,7 @@ class Dataset(Generic[SplitT_co]):
     def trained_base(self) -> npt.NDArray[np.bool_]:
         """Return which base rows are trained on, ``bool [n]``.
 
-        Images are of one table. Embeddings of several files have no row in common but by their numbers, which are then
-        compared.
+        Splits of one table are compared by row numbers, splits of several files by the values of their embeddings.
         """
         train: Any = self.train
         base: Any = self.base
@@ -112,7 +112,7 @@ class Dataset(Generic[SplitT_co]):
 
 
 def _row_hashes(split: Split) -> npt.NDArray[np.uint64]:
-    """Return a number for each row of embeddings, the same for equal rows and else, almost surely, another."""
+    """Return a hash of each row of embeddings, ``uint64 [n]``; equal rows share it, others almost surely do not."""
     weights = np.random.default_rng(0).integers(1, 2**64, split.input_dim(), dtype=np.uint64)
     return np.concatenate(
         [(chunk + np.float32(0)).view(np.uint32).astype(np.uint64) @ weights for chunk in split.chunks()]

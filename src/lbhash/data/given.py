@@ -1,4 +1,4 @@
-"""The rows that a caller may give: embeddings, images, texts, or a table with a column of these."""
+"""Rows as a caller gives them: embeddings, images, texts, or a table with a column of these."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from lbhash.utils.arrays import as_matrix, check_unmasked
 from lbhash.utils.formatting import shown
 
 EMBEDDING, LABEL = "embedding", "label"
-"""The columns of a table (pandas, Polars, Arrow, datasets) that has rows and their labels."""
+"""The columns of a table (pandas, Polars, Arrow, datasets) that hold the rows and their labels."""
 
 
 def from_table(X: Any, y: Any, columns: Sequence[str] = (EMBEDDING,)) -> tuple[Any, Any]:
-    """Return the rows and labels of a table that has one of these columns; of anything else both as they are.
+    """Return the rows and labels of a table that has one of ``columns``; return any other ``X`` and ``y`` unchanged.
 
-    Labels that are given count, not those of the table.
+    If ``y`` is given, it replaces the labels of the table.
     """
     names = getattr(X, "column_names", getattr(X, "columns", ()))
     named = [name for name in columns if name in list(names)]
@@ -30,7 +30,10 @@ def from_table(X: Any, y: Any, columns: Sequence[str] = (EMBEDDING,)) -> tuple[A
 
 
 def matrix(X: Any) -> Any:
-    """Return embeddings as an array, or a table as it is; ``ValueError`` if they are not ``[n, dim]`` or are masked."""
+    """Return embeddings as an array, or a table unchanged.
+
+    Raises ``ValueError`` if they are not ``[n, dim]`` or are masked, ``TypeError`` if they are sparse or not numbers.
+    """
     if X is None or isinstance(X, (str, bytes, dict, set)) or np.isscalar(X):
         raise ValueError(f"X is {X!r}; it must be embeddings [n, dim], or a list of images or texts")
     if hasattr(X, "toarray"):
@@ -40,10 +43,10 @@ def matrix(X: Any) -> Any:
     X = np.asarray(X) if isinstance(X, (list, tuple)) else X
     if getattr(getattr(X, "dtype", None), "kind", "") == "c":
         raise ValueError(f"Complex data not supported: X holds {X.dtype}, and must hold real numbers")
-    if getattr(X, "ndim", 2) == 1:  # scikit-learn would print all of it
+    if getattr(X, "ndim", 2) == 1:  # scikit-learn would print the whole array
         what = f"X has the shape {X.shape}, and must have rows, [n, dim]"
         raise ValueError(f"{what}. Reshape your data: of one row, X.reshape(1, -1)")
-    for axis, what in enumerate(("sample", "feature")):  # the words are those that scikit-learn's checks look for
+    for axis, what in enumerate(("sample", "feature")):  # scikit-learn's checks look for these words
         if getattr(X, "shape", (1, 1))[axis] == 0:
             shape = tuple(map(int, X.shape))
             raise ValueError(f"X is empty: 0 {what}(s) (shape={shape}) while a minimum of 1 is required, [n, dim]")
@@ -51,7 +54,7 @@ def matrix(X: Any) -> Any:
 
 
 def _numbers(X: npt.NDArray) -> npt.NDArray[np.float64]:
-    """Return the numbers of an array of objects; ``TypeError`` names the first row with something else."""
+    """Return an array of objects as numbers; ``TypeError`` names the first row that holds anything else."""
     try:
         return X.astype(np.float64)
     except (TypeError, ValueError):
@@ -65,7 +68,7 @@ def _numbers(X: npt.NDArray) -> npt.NDArray[np.float64]:
 
 
 def listed(X: Any) -> Any:
-    """Return a column of texts, paths or other objects as a list; what holds numbers, or several columns, as it is."""
+    """Return a column of texts, paths or other objects as a list; return numbers and wider tables unchanged."""
     if getattr(getattr(X, "dtype", None), "kind", "O") not in "OUT" or len(getattr(X, "shape", ())) > 1:
         return X
     convert = next((name for name in ("tolist", "to_list", "to_pylist") if hasattr(X, name)), None)
@@ -80,7 +83,7 @@ def is_item(X: Any) -> bool:
 
 
 def holds_images(X: Any, *, backbone: bool) -> bool:
-    """Return whether ``X`` are images, or one; texts count as their paths if there is a ``backbone``."""
+    """Return whether ``X`` is an image or a list of images; with a ``backbone``, texts count as paths of images."""
     X = listed(X)
     if isinstance(X, (list, tuple)):
         return is_item(X[0]) and (backbone or not isinstance(X[0], str)) if X else backbone
@@ -88,9 +91,10 @@ def holds_images(X: Any, *, backbone: bool) -> bool:
 
 
 def items(X: Any, *, columns: bool = False) -> Iterator[Any] | None:
-    """Return the images or texts that ``X`` holds, or is one of; None if it holds embeddings, as no iterator does.
+    """Return an iterator over the images or texts of ``X``; None if ``X`` holds embeddings.
 
-    They may be in ``columns``, arrays among them, if the model takes such.
+    An iterator always counts as images or texts. With ``columns``, ``X`` may also be a column, an array, or one image
+    or text.
     """
     if isinstance(X, Iterator):
         return X
@@ -113,7 +117,7 @@ def check_images(X: Any) -> list[Any]:
 
 
 def check_texts(X: Any, encoder: str) -> list[str]:
-    """Return texts as a list; raises ``TypeError`` or ``ValueError`` if they are none, or one of them is empty."""
+    """Return texts as a list; ``TypeError`` unless ``X`` is a list or column, ``ValueError`` if a row is no text."""
     texts = listed(X)
     if not isinstance(texts, (list, tuple)) or not len(texts):
         raise TypeError(f"X is {shown(X)} and encoder {encoder!r}; it must be texts, a list or a column")

@@ -1,4 +1,4 @@
-"""Validation rows: rows of the training split that are not trained on, so that settings can be judged by them."""
+"""Held-out (validation) rows: training rows that are not trained on, so that settings can be judged by them."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from lbhash.utils.validation import check_float
 
 
 def hold_out(split: SplitT, share: float = 0.2, seed: int = 0, *, purpose: str = "tuning") -> tuple[SplitT, SplitT]:
-    """Cut a training split in two: the rows to train on, and the validation rows, each in the order of the split.
+    """Divide a training split into rows to train on and held-out rows, each in the order of the split.
 
-    Of every class the same ``share``, above 0 and below 1, is for validation: at least one row if the class has two,
-    and never its last. Rows without a label are never for it. With several labels a row the share is sampled from all
-    rows. ``purpose`` is for messages. Raises ``TypeError`` or ``ValueError`` if the share is no such
-    number, the split has no labels, or no row can be spared.
+    Each class holds out the same ``share``, above 0 and below 1: at least one row if it has two, but never all of them.
+    Rows without a label are never held out. With several labels a row, the share is sampled from all rows. ``purpose``
+    appears in messages. Raises ``TypeError`` or ``ValueError`` if the share is out of range, the split has no labels,
+    or fewer than two rows can be held out.
     """
     validation = validation_rows(split.labels, share, seed, purpose=purpose)
     return split.where(~validation), split.where(validation)
@@ -26,7 +26,7 @@ def hold_out(split: SplitT, share: float = 0.2, seed: int = 0, *, purpose: str =
 def validation_rows(
     labels: npt.NDArray | None, share: float, seed: int, *, name: str = "held_out", purpose: str = "tuning"
 ) -> npt.NDArray[np.bool_]:
-    """Return which of the rows with these labels are for validation, ``bool [n]``, as ``hold_out`` samples them."""
+    """Return which of the rows with these labels ``hold_out`` holds out, ``bool [n]``."""
     share = check_float(share, name, above=0, below=1)
     if labels is None:
         raise ValueError(f"split has no labels; {purpose} needs one for each row")
@@ -51,8 +51,8 @@ def validation_rows(
 def validation_dataset(data: Dataset[EmbeddingSplit], seed: int = 0) -> Dataset[EmbeddingSplit]:
     """Return train, base and query cut from the training rows: 60, 30 and 10 % of every class.
 
-    What is chosen by these has never seen a query of ``data``. If the base of ``data`` holds training rows, this one
-    does, too: as many of the rows that are trained on, sampled at random, as give them the same share of the base.
+    Settings chosen on them have never seen a query of ``data``. If the base of ``data`` includes training rows, the new
+    base also includes new training rows, sampled at random to the same share of the base.
     """
     train, rest = hold_out(data.train, 0.4, seed, purpose="validation")
     base, query = hold_out(rest, 0.25, seed, purpose="validation")

@@ -1,4 +1,4 @@
-"""Reads data sets and their splits, by name or from files."""
+"""Read data sets and their splits, by name or from files."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ DATASETS = {"digits": digits, "characters": characters}
 
 
 def known_name(data: str | Path) -> str | Path:
-    """Return the name of a data set as it is written here, in ``DATASETS`` or on the Hub; of any other data itself.
+    """Return the name of a data set in its exact spelling; return other data unchanged.
 
-    Raises ``ValueError`` if it is one word, near to a name, and there is no such file.
+    Raises ``ValueError`` if ``data`` is one word, resembles a name, and no such file exists.
     """
     if is_frame(data):
         return data
@@ -73,14 +73,13 @@ def load_dataset(
             ``base`` and ``query``.
         base: a file of the base rows; ``data`` then holds the training rows alone.
         query: a file of the query rows, together with ``base``.
-        labels: an ``.npy``, or a table with a column of the labels, of the rows of ``data``.
-        protocol: a name of ``PROTOCOLS``, for one file. If None, the file's own flags count, and ``holdout`` if it
-            has none.
-        seed: of the protocol's sample.
+        labels: an ``.npy``, or a table with a label column, for the rows of ``data``.
+        protocol: a name of ``PROTOCOLS``, for one file. If None, the file's flags count, or ``holdout`` if it has none.
+        seed: seed of the protocol's sample.
         reading: further arguments of ``read_table``.
 
     Raises:
-        ValueError: arguments that do not go together, or what ``read_table`` and ``Dataset`` refuse.
+        ValueError: arguments contradict each other, or ``read_table`` or ``Dataset`` refuses the data.
 
     >>> digits = load_dataset("digits")
     >>> len(digits.train), len(digits.base), len(digits.query)
@@ -103,9 +102,9 @@ def load_files(
     protocol: str | None = None,
     **reading: Any,
 ) -> dict[str, EmbeddingTable] | None:
-    """Return the table of each split of a data set that has a file for each; None if it is one table, or has a name.
+    """Return the table of each split if each split has its own file; None if the data are one table or a known name.
 
-    The arguments and errors are those of ``load_dataset``; labels may be missing. The tables have the same classes.
+    Arguments and errors are those of ``load_dataset``; labels may be missing. All tables have the same classes.
     """
     protocol = check_protocol(protocol)
     if (base is None) != (query is None):
@@ -130,12 +129,12 @@ def load_files(
 
 
 def is_split_folder(data: str | Path) -> bool:
-    """Return whether data are a folder, and not one table but a file for each split."""
+    """Return whether ``data`` is a folder with a file for each split, and not one table."""
     return Path(data).is_dir() and not is_one_table(Path(data))
 
 
 def _of_same_classes(tables: dict[str, EmbeddingTable]) -> dict[str, EmbeddingTable]:
-    """Return tables whose labels are positions in the same classes; tables without labels as they are."""
+    """Return the tables with labels numbered by one list of classes; tables without labels stay unchanged."""
     given = {split: Labels(one.labels, one.class_names) for split, one in tables.items() if one.labels is not None}
     alike = zip(given, in_one_order(given), strict=True) if given else ()
     made = {split: replace(tables[split], labels=one.numbers, class_names=one.classes) for split, one in alike}

@@ -1,6 +1,6 @@
-"""Which data the rows of an index are of: it knows them by a fingerprint.
+"""Fingerprints of data: an index recognizes the data of its rows by them.
 
-A row's number means nothing in another file, nor in the same file once it has changed.
+A row's number means nothing in another file, or in the same file after a change.
 """
 
 from __future__ import annotations
@@ -18,21 +18,22 @@ from lbhash.utils.files import fetched
 from lbhash.utils.fingerprint import fingerprint, sampled
 
 ROW = "row"
-"""The column with the row of the data that a code was made from; null for a code of other data."""
+"""The column that names the row of the data a code was made from; null if the code was made from other data."""
 
 
 def data_fingerprint(data: str | Path) -> str:
-    """Return the fingerprint of a file, or of a folder by the names and sizes of its files and a sample of these.
+    """Return the fingerprint of a file, or of a folder by its files' names and sizes and a sample of their bytes.
 
-    A copy has the same. It is empty for a folder with a file for each split, whose rows are counted in each file.
+    A copy has the same fingerprint. It is empty for an unreadable file, and for a folder with a file for each split,
+    because each file numbers its own rows.
     """
     if str(data) in DATASETS or is_hub_dataset(data):
         return fingerprint(str(data))
     path = Path(fetched(data, "data"))
-    if not path.is_dir():  # which may have another name elsewhere
+    if not path.is_dir():  # without the name, which a copy may not share
         with suppress(OSError), path.open("rb") as opened:
             return fingerprint(file_digest(opened, xxh3_128).digest())
-        return ""  # whoever reads it says why it cannot be read
+        return ""  # reading the file reports the fault
     images = load_images(path).store if holds_images(path) else None
     if images is None and is_split_folder(path):
         return ""

@@ -1,4 +1,4 @@
-"""Protocols: rules by which rows become train, base and query, by name and seed."""
+"""Protocols: rules that split rows into train, base and query, by name and seed."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from lbhash.utils.validation import check_float, check_int
 
 @dataclass(frozen=True)
 class Protocol:
-    """A rule that samples the splits.
+    """A rule that samples the splits from each class.
 
-    With several labels a row a sample by class has no meaning, so that as many rows are sampled from all. If that
-    leaves a label without a query, one of its rows takes the place of a query that can be spared. (The only row of a
-    label is then a query, and nothing is trained for the label.)
+    With several labels a row, the same number of rows is sampled from all rows instead. If a label then has no query,
+    one of its rows replaces a query that can be spared. (If the label has only this row, it is a query and the label is
+    not trained.)
     """
 
     query: int  # rows of each class that are queries
@@ -36,7 +36,7 @@ class Protocol:
         else:
             groups = [(f"class {label}", np.flatnonzero(labels == label), 1) for label in np.unique(labels)]
         found: dict[str, list[npt.NDArray[np.int64]]] = {"train": [], "base": [], "query": []}
-        for name, rows, classes in groups:  # each is sampled from on its own
+        for name, rows, classes in groups:  # each group is sampled separately
             queries = self.query * classes
             trains = 0 if self.train is None else self.train * classes
             if len(rows) <= queries + trains:
@@ -58,12 +58,12 @@ class Protocol:
 class HoldoutProtocol:
     """The rule for data without splits: queries, base rows that are not trained on, and training rows.
 
-    A class of fewer than ten rows gives one query and one base row, and a class of one or two rows only trains, so that
-    no file is refused for a small class. With several labels a row, as many rows are sampled from all; a label of three
-    rows or more gets a query and a base row where that is possible, and rows with a rarer one train if others suffice.
+    A class of 3 to 9 rows gives one query and one base row; a smaller class only trains, so that it causes no error.
+    With several labels a row, the same number is sampled from all rows. A label with three or more rows then gets a
+    query and a base row if possible; rows with a rarer label train if there are enough others.
     """
 
-    share = 0.1  # of each class that is queries; as much is base, and the rest trains
+    share = 0.1  # of each class: one share is queries, another is base, and the rest trains
     disjoint = True  # no base row is trained on
 
     def split(self, labels: npt.NDArray, seed: int) -> dict[str, npt.NDArray[np.int64]]:
@@ -92,13 +92,13 @@ class HoldoutProtocol:
 
 
 FEWEST = 3
-"""The rows of the smallest class that ``HoldoutProtocol`` takes a query and a base row from."""
+"""The fewest rows of a class from which ``HoldoutProtocol`` takes a query and a base row."""
 
 
 def trained_classes(labels: npt.NDArray, seed: int, share: float = 0.5) -> npt.NDArray[np.int64]:
-    """Return the classes of these labels that are trained on if a ``share`` of them, drawn by seed, is not.
+    """Return the classes to train on after a ``share`` of them, drawn by seed, is left out.
 
-    Raises ``ValueError`` unless rows have one label each and there are at least two classes on either side.
+    Raises ``ValueError`` unless each row has one label and both sides have at least two classes.
     """
     rng = np.random.default_rng(check_int(seed, "the seed of the split"))
     if not has_label(labels).all():
@@ -117,10 +117,10 @@ def trained_classes(labels: npt.NDArray, seed: int, share: float = 0.5) -> npt.N
 
 
 class UnseenProtocol:
-    """A rule that trains on half of the classes, and asks about the others, of which the model has seen no row."""
+    """A rule that trains on half of the classes; base and queries are of the others, which the model has never seen."""
 
     def split(self, labels: npt.NDArray, seed: int) -> dict[str, npt.NDArray[np.int64]]:
-        """Split rows as ``Protocol.split`` does. With an odd number of classes one more is trained on."""
+        """Split rows as ``Protocol.split`` does. An odd class is trained on."""
         trained = np.isin(labels, trained_classes(labels, seed))
         asked = np.flatnonzero(~trained)
         query = PROTOCOLS["holdout"].split(labels[asked], seed)["query"]
@@ -153,7 +153,7 @@ class TrainTestProtocol:
     def split(
         self, labels: npt.NDArray, test_rows: npt.NDArray[np.bool_], seed: int
     ) -> dict[str, npt.NDArray[np.int64]]:
-        """Return what ``Protocol.split`` does, if ``test_rows``, ``bool [n]``, are the published test set."""
+        """Split rows as ``Protocol.split`` does; ``test_rows``, ``bool [n]``, marks the published test set."""
         rng = np.random.default_rng(check_int(seed, "the seed of the split"))
         query = _sample(labels, test_rows, self.query, "query", rng)
         train = _sample(labels, ~test_rows, self.train, "train", rng)
@@ -194,10 +194,10 @@ def _sample(
 
 
 def _with_a_query_each(order: npt.NDArray[np.int64], queries: int, labels: npt.NDArray) -> npt.NDArray[np.int64]:
-    """Return the order with as few swaps as needed for each label to be among the first ``queries``, if possible.
+    """Return ``order`` with swaps that put each label among the first ``queries`` rows, if possible.
 
-    The rarest label comes first, those of a single row last; the row that gives way is the last one whose labels all
-    have another query.
+    Rare labels are served first, labels with a single row last. Each swap removes the last query whose labels all have
+    another query.
     """
     order = order.copy()
     hot = labels != 0
@@ -206,7 +206,7 @@ def _with_a_query_each(order: npt.NDArray[np.int64], queries: int, labels: npt.N
     missing = np.flatnonzero((counts == 0) & (totals > 0))
     for label in sorted(missing, key=lambda label: (totals[label] == 1, totals[label])):
         if counts[label]:
-            continue  # came with a rarer one
+            continue  # a row of a rarer label brought it
         spare = np.flatnonzero(~(hot[order[:queries]] & (counts < 2)).any(axis=1))
         if not len(spare):
             break

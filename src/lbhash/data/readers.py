@@ -1,4 +1,4 @@
-"""Tables of embeddings from the files that people have, in the number type that the file has."""
+"""Read tables of embeddings from many kinds of files, in the number type of the file."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from lbhash.utils.validation import check_choice
 if TYPE_CHECKING:
     from lbhash.utils.tables import Source
 
-_NAMED = 5  # damaged rows
+_NAMED = 5  # damaged rows that a message names
 
 
 def read_table(
@@ -45,35 +45,34 @@ def read_table(
 ) -> EmbeddingTable:
     """Read embeddings, labels and split flags.
 
-    The embeddings are a column of lists of one length, or of such lists as JSON in text, or a column for each number (a
-    pattern such as ``emb_*`` names them). Labels are integers or strings, or lists of these if a row may have several.
-    Of one label a row some may be missing (null, NaN or empty): they are ``UNLABELED``. Boolean ``in_train``,
-    ``in_base`` and ``in_query`` say which split a row belongs to.
+    Embeddings are one column of lists of one length (also as JSON text), or one column per dimension (named by a
+    pattern such as ``emb_*``). Labels are integers or strings, or lists of them if a row may have several. If each row
+    has one label, missing ones (null, NaN or empty) become ``UNLABELED``. Boolean ``in_train``, ``in_base`` and
+    ``in_query`` mark the rows of each split.
 
     Args:
-        path: a frame of pandas or Polars, or a table of Arrow; a table in a file, which is Parquet, Arrow, Feather,
-            CSV, TSV, or JSON (a list of objects, or one a line), the last three also with ``.gz``; a folder of such
-            files, or one that ``datasets`` saved; an ``.npz`` with such arrays; an ``.npy`` of the embeddings, whose
-            labels may lie beside ``NAME.npy`` in ``NAME_labels.npy``; or the address of such a file that ``fsspec``
-            reads.
-        labels: an ``.npy``, or a table with a column of the labels, instead of the file's own.
-        name: of the argument, for messages.
-        stream: read the embeddings of a Parquet file when they are looked at, and leave it to whoever looks at them
-            to find those that are NaN, infinite or beyond float32 (``check_embeddings``).
-        embedding_column: the column or array of the embeddings; if None, the first of ``EMBEDDINGS`` that is there, or
-            else the only column of lists of numbers, or else the columns of one name and a number each.
-        label_column: that of the labels, in the table ``labels`` if there is one, or ``none``; if None, the first of
-            ``LABELS`` that is there.
-        encoder: what makes embeddings of texts, whenever they are looked at (``EmbeddedTexts``); None for embeddings.
-        text_column: the column of the texts; if None, the first of ``TEXT_COLUMNS`` that is there, or else the only
-            column of texts besides that of the labels.
-        damaged: ``refuse`` embeddings that are NaN, infinite or beyond float32, and texts that are missing, or ``skip``
-            such rows, which are then in no split, and say how many there are.
-        need_labels: refuse labels that are missing in every row; if false, there are none.
+        path: a pandas or Polars frame, or an Arrow table; a file in Parquet, Arrow, Feather, CSV, TSV or JSON (a list
+            of objects, or one per line), the last three also as ``.gz``; a folder of such files, or one saved by
+            ``datasets``; an ``.npz`` with such arrays; an ``.npy`` of embeddings, with labels in ``NAME_labels.npy``
+            beside ``NAME.npy``, if any; or the address of such a file for ``fsspec``.
+        labels: an ``.npy``, or a table with a label column, used instead of the file's labels.
+        name: name of the argument, for messages.
+        stream: read the embeddings of a Parquet file on access. The caller must then check that they are finite
+            (``check_embeddings``).
+        embedding_column: the column or array of embeddings. If None, the first of ``EMBEDDINGS`` that exists, or else
+            the only column of lists of numbers, or else the columns of one word and a number each.
+        label_column: the column of labels, in the table ``labels`` if given; ``none`` ignores labels. If None, the
+            first of ``LABELS`` that exists.
+        encoder: embeds the column of texts on access (``EmbeddedTexts``); None if the table holds embeddings.
+        text_column: the column of texts. If None, the first of ``TEXT_COLUMNS`` that exists, or else the only column of
+            texts besides the labels.
+        damaged: ``refuse`` raises an error if embeddings are NaN, infinite or beyond float32, or texts are missing;
+            ``skip`` keeps such rows out of all splits and reports their number.
+        need_labels: raise an error if every label is missing; if false, the table then has no labels.
 
     Raises:
         TypeError, ValueError: the file is missing, damaged, empty or holds something else; an embedding is NaN,
-            infinite or beyond float32 (the message says which row); labels are missing or are no classes.
+            infinite or beyond float32 (the message names the row); labels are missing or are not classes.
     """
     path = path if is_frame(path) else fetched(path, name)
     if text_column is not None and encoder is None:
@@ -99,11 +98,11 @@ def _read_table(
     stream: bool,
     skip: bool,
 ) -> EmbeddingTable:
-    """Read a table as ``read_table`` says; not every message has the name of the file."""
+    """Read a table as ``read_table`` does; messages may lack the name of the file."""
     from lbhash.utils.columns import read_label_file
 
     apart, column, label_name = is_label_table(labels), asked.label, "labels"
-    if apart:  # the column is one of theirs
+    if apart:  # label_column names a column of that table
         asked = asked._replace(label=NO_COLUMN)
     table = _read_file(path, name, asked, stream=stream)
     if labels is None and not is_frame(path) and suffix_of(path) == ".npy" and asked.label != NO_COLUMN:
@@ -156,7 +155,7 @@ def _read_file(path: str | Path, name: str, asked: Asked, *, stream: bool) -> Em
 def _read_columns(
     source: Source, chosen: Chosen, asked: Asked, name: str, said: str, *, stream: bool
 ) -> EmbeddingTable:
-    """Read the columns in one pass; of embeddings that are streamed, all others."""
+    """Read the columns in one pass, except embeddings that are streamed."""
     import pyarrow as pa
 
     from lbhash.utils.columns import Columns, content
@@ -190,20 +189,20 @@ def _read_columns(
 
 
 def holds_embeddings(data: str | Path, text_column: str | None) -> bool:
-    """Return whether data, for a model of texts, have embeddings and no such column of texts."""
+    """Return whether data for a model of texts hold embeddings and lack the column of texts."""
     from lbhash.utils.tables import open_table
 
     if suffix_of(data) in (".npy", ".npz"):
         return True
     try:
         names = open_table(data).schema.names
-    except ValueError:  # whoever reads the file says what is wrong with it
+    except ValueError:  # reading the file reports the fault
         return False
     return text_column not in names and first_of(EMBEDDINGS, names) is not None
 
 
 def is_one_table(folder: Path) -> bool:
-    """Return whether a folder is one table: files of it, or what ``datasets`` saved, and no files of splits."""
+    """Return whether a folder is one table: it has table files, or ``datasets`` saved it, and no file is a split."""
     if any((folder / f"{split}{suffix}").is_file() for split in SPLITS for suffix in SUFFIXES):
         return False
     saved = (folder / "state.json").is_file() or (folder / "dataset_dict.json").is_file()
@@ -215,7 +214,7 @@ def check_embeddings(
 ) -> None:
     """Raise ``ValueError`` or ``TypeError`` unless ``embeddings`` is ``[n, dim]`` of finite numbers.
 
-    A message calls them ``name`` and its rows by the numbers in ``rows``, ``int64 [n]``; if None, they count from 0.
+    Messages call the embeddings ``name`` and number their rows by ``rows``, ``int64 [n]``; if None, from 0.
     """
     check_unmasked(embeddings, name)
     if embeddings.ndim != 2 or embeddings.shape[1] == 0:
@@ -230,7 +229,7 @@ def check_embeddings(
 
 
 def check_texts(embeddings: EmbeddedTexts, name: str) -> None:
-    """Raise ``ValueError`` if a text is missing, or has nothing but spaces."""
+    """Raise ``ValueError`` if a text is missing or blank."""
     if len(blank := embeddings.blank()):
         raise ValueError(f"{_damage(embeddings, blank, name)}; mend such rows, or leave them out (damaged='skip')")
 
@@ -242,7 +241,7 @@ def _damaged_rows(embeddings: npt.NDArray | EmbeddedTexts) -> npt.NDArray[np.int
     found = [np.empty(0, np.int64)]
     whole = isinstance(embeddings, np.ndarray) and embeddings.dtype.kind != "f"
     for start in range(0, 0 if whole else len(embeddings), 8192):
-        with np.errstate(over="ignore"):  # float32 is what a model is given
+        with np.errstate(over="ignore"):  # models take float32
             finite = np.isfinite(embeddings[start : start + 8192].astype(np.float32, copy=False)).all(axis=1)
         found.append(start + np.flatnonzero(~finite))
     return np.concatenate(found)
@@ -254,7 +253,7 @@ def _damage(
     name: str,
     rows: npt.NDArray[np.int64] | None = None,
 ) -> str:
-    """Return the fault of damaged rows, and the first ones' numbers, from ``rows`` if given."""
+    """Return words that name the fault and the first damaged rows, numbered by ``rows`` if given."""
     if isinstance(embeddings, EmbeddedTexts):
         what = "empty"
     else:

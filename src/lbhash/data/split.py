@@ -1,4 +1,4 @@
-"""A split of a data set: some rows of a table, of embeddings or of images, as training and evaluation take them."""
+"""Splits of a data set: rows of a table, embeddings or images, for training and evaluation."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SplitT = TypeVar("SplitT", bound="Split")
 
 
 class Embedder(Protocol):
-    """What turns images into embeddings, with its image processor; a ``lbhash.models.backbone.Backbone`` is one."""
+    """Turns images into embeddings, and has an image processor; ``lbhash.models.backbone.Backbone`` is one."""
 
     processor: Any
     name: str
@@ -33,7 +33,7 @@ class Embedder(Protocol):
 
 @runtime_checkable
 class TrainingRows(Protocol):
-    """Rows to learn from, of embeddings or of images. A split of embeddings is one."""
+    """Rows to learn from, embeddings or images; ``EmbeddingSplit`` is one."""
 
     @property
     def labels(self) -> Any:
@@ -44,8 +44,8 @@ class TrainingRows(Protocol):
     def inputs(self, index: npt.NDArray[np.int64], epoch: int) -> Any:
         """Return the model's input of the rows at these positions, ``float32 [m, ...]``; a tensor or an array.
 
-        What is random in it, such as augmentation, must follow from the seed, the epoch and the row alone: the
-        processes that read the rows are not the same in a resumed run.
+        Randomness, such as augmentation, must depend on the seed, the epoch and the row alone: a resumed run reads its
+        rows in other processes.
         """
 
     def fingerprint(self) -> str:
@@ -53,7 +53,7 @@ class TrainingRows(Protocol):
 
 
 class Split(ABC):
-    """Some rows of a table, in an order of their own, without a copy of the table: a frozen dataclass."""
+    """Some rows of a table, in any order, without a copy of the table; subclasses are frozen dataclasses."""
 
     rows: npt.NDArray[np.int64]  # their positions in the table, [n]
     labels: npt.NDArray | None  # of these rows, int64 [n] (a row may be UNLABELED) or multi-hot uint8 [n, C]; or None
@@ -76,13 +76,13 @@ class Split(ABC):
     ) -> Iterator[npt.NDArray[np.float32]]:
         """Yield the embeddings in order, ``float32 [up to size, dim]`` at a time.
 
-        Images are embedded by the backbone, read ahead in so many ``workers``, and counted by a bar of the name
-        ``progress`` unless it is empty; raises ``ValueError`` with the name of one that is damaged or missing.
+        The backbone embeds images, and ``workers`` processes read ahead. A bar named ``progress`` counts the images
+        unless the name is empty. ``ValueError`` names an image that is damaged or missing.
         """
 
     @abstractmethod
     def embedded(self, backbone: Embedder | None = None, *, workers: int = 0, progress: str = "") -> EmbeddingSplit:
-        """Return the split as embeddings, held in memory: itself, or what ``chunks`` makes of images."""
+        """Return the split as embeddings: itself, or its images embedded by ``chunks`` and held in memory."""
 
     def with_rows(self: SplitT, rows: npt.NDArray[np.int64], labels: npt.NDArray | None) -> SplitT:
         """Return a split of the same table with other rows and labels."""
@@ -93,7 +93,7 @@ class Split(ABC):
         return self.with_rows(self.rows[chosen], None if self.labels is None else self.labels[chosen])
 
     def subsample(self: SplitT, most: int, seed: int | Sequence[int] = 0) -> SplitT:
-        """Return at most so many of the rows, chosen at random, in their order."""
+        """Return at most ``most`` of the rows, chosen at random, in their order."""
         if len(self) <= most:
             return self
         chosen = np.zeros(len(self), bool)
@@ -112,14 +112,14 @@ class Split(ABC):
         return self.with_rows(self.rows, numbered), classes
 
     def labeled(self: SplitT) -> SplitT:
-        """Return the rows that have a label, in their order: the split itself if all have, or none is known."""
+        """Return the rows that have a label, in their order: the split itself if all have one or labels are None."""
         known = np.ones(0, bool) if self.labels is None else has_label(self.labels)
         return self if known.all() else self.where(known)
 
 
 @dataclass(frozen=True)
 class EmbeddingSplit(Split):
-    """Some rows of a table, whose ``embeddings`` are ``[N, dim]``; they are ``TrainingRows`` as they are."""
+    """Some rows of a table whose ``embeddings`` are ``[N, dim]``; they can be used as ``TrainingRows``."""
 
     embeddings: npt.NDArray
     rows: npt.NDArray[np.int64]
@@ -164,7 +164,7 @@ class EmbeddingSplit(Split):
     def standardization(self) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
         """Return mean and standard deviation of every feature, ``float64 [dim]`` each."""
         total, squares = np.zeros(self.dim), np.zeros(self.dim)
-        shift = self.take(slice(0, 1))[0].astype(np.float64)  # so that far-off data keep their digits in the squares
+        shift = self.take(slice(0, 1))[0].astype(np.float64)  # keeps the squares precise if the data are far from 0
         for chunk in self.chunks():
             centered = chunk - shift
             total += centered.sum(axis=0)
@@ -174,5 +174,5 @@ class EmbeddingSplit(Split):
 
 
 def classes_of(labels: npt.NDArray) -> npt.NDArray[np.int64]:
-    """Return the classes that some row has, in the order of their numbers."""
+    """Return the classes that occur, in ascending order."""
     return np.unique(labels[has_label(labels)]) if labels.ndim == 1 else np.flatnonzero(labels.any(axis=0))

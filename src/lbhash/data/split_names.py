@@ -1,4 +1,4 @@
-"""The names of the parts of a data set: folders, files and parts of ``datasets``."""
+"""Find splits by the names of folders, files and parts of ``datasets``."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NAMES = {
     "validation": ("validation", "valid", "val", "dev"),
     "test": ("test", "testing"),
 }
-"""The names of each split and of each published set, in small letters or capitals."""
+"""The names of each split and each published set, in any case."""
 
 _KINDS = {name: kind for kind, names in NAMES.items() for name in names}
 
@@ -30,9 +30,9 @@ def is_known(name: str) -> bool:
 def splits_of(names: Collection[str]) -> dict[str, str]:
     """Return the split of each part by its name: train, base, query, or "test" for the published set of queries.
 
-    The parts must be all three splits, or a training set and what is held out of it: if that is a validation set and a
-    test set, the validation set is trained on. Parts of other names are left out; if the names say nothing, all are.
-    The order is that of ``NAMES``.
+    The names must include all three splits, or ``train`` with a validation set, a test set or both; with both, the
+    validation set is trained on. Parts with other names are left out; if no rule applies, the result is empty. The
+    order is that of ``NAMES``.
 
     >>> splits_of(["Train", "valid"])
     {'Train': 'train', 'valid': 'test'}
@@ -52,16 +52,16 @@ def splits_of(names: Collection[str]) -> dict[str, str]:
 def split_masks(
     names: Sequence[str], lengths: Sequence[int], of: str, labeled: npt.NDArray[np.bool_] | None = None
 ) -> dict[str, npt.NDArray[np.bool_]]:
-    """Return which rows of parts with these names and lengths are in which split, or in the published test set.
+    """Return which rows of these parts are in each split, or in the published test set.
 
-    Nothing is returned unless ``splits_of`` knows all of the names. If a validation set is trained on, a line on
-    standard error says so. It is a test set too if no row of the test set is ``labeled``, ``bool [n]``.
+    The result is empty unless ``splits_of`` knows all names. If a validation set is trained on, a line on standard
+    error says so. If no row of the test set has a label, the validation set joins the test set instead.
 
     Args:
-        names: of the parts, of which several may have one name.
+        names: names of the parts; they may repeat.
         lengths: rows of each part.
-        of: the data, for the line.
-        labeled: which rows have a label; None if all have, or none.
+        of: name of the data, for the line.
+        labeled: which rows have a label, ``bool [n]``; None if all have one, or none.
     """
     splits = splits_of(names)
     if not splits or not splits.keys() >= set(names):

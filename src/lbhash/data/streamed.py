@@ -1,4 +1,4 @@
-"""Parquet files that are read as they are needed, with the memory of a few rows, however large their row groups are."""
+"""Read Parquet files on access, with the memory of a few rows, however large their row groups are."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 class ParquetRows:
     """Some columns of one or more Parquet files, read forward, ``batch_rows`` rows at a time.
 
-    Rows that rise from call to call cost one pass over the files, and row groups without any of them are skipped. For a
-    row before the last one its row group is read again from its beginning. A batch and a page of the file are in
-    memory; a page is a megabyte, or what pyarrow writes at once, 1,024 rows. Columns have the types that were read
-    first. With ``texts``, texts are dictionaries, so that one that many rows have is held once.
+    Rows in ascending order cost one pass over the files, and row groups without any of them are skipped. For a row
+    before the current batch, its row group is read again from the start. Memory holds one batch and one page of the
+    file; a page is a megabyte, or 1,024 rows, which pyarrow writes at once. All batches get the column types of the
+    first. With ``texts``, texts are dictionaries, so that a repeated text is held once.
     """
 
     def __init__(self, files: Sequence[Path], columns: Sequence[str], batch_rows: int, texts: bool = False) -> None:
@@ -50,7 +50,7 @@ class ParquetRows:
         return int(self._starts[-1])
 
     def take(self, rows: npt.NDArray[np.int64]) -> pa.Table:
-        """Return these rows, in this order; it is quick if they rise."""
+        """Return these rows, in this order; ascending rows are fast."""
         import pyarrow as pa
 
         order = np.argsort(rows, kind="stable")
@@ -65,7 +65,7 @@ class ParquetRows:
         return table if (order[1:] > order[:-1]).all() else table.take(pa.array(np.argsort(order)))
 
     def around(self, row: int) -> tuple[int, pa.RecordBatch]:
-        """Return the row that the batch of ``row`` begins with, and the batch; ``ValueError`` if it is damaged."""
+        """Return the batch that holds ``row``, after the number of its first row; ``ValueError`` if it is damaged."""
         import pyarrow as pa
 
         group = self._group_of(row)
@@ -88,7 +88,7 @@ class ParquetRows:
         return self._groups[self._group_of(row)][0]
 
     def _alike(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Return a batch with the types of the first one: files that are one table may differ."""
+        """Return a batch with the column types of the first one; files of one table may differ."""
         import pyarrow as pa
 
         self._schema = self._schema or batch.schema
@@ -101,7 +101,7 @@ class ParquetRows:
         return int(np.searchsorted(self._starts, row, side="right")) - 1
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.files, self.columns, self.batch_rows, self.texts)  # and no file that is open
+        return type(self), (self.files, self.columns, self.batch_rows, self.texts)  # without the open file
 
     def _open(self, group: int) -> None:
         file, number = self._groups[group]
@@ -118,9 +118,9 @@ class ParquetRows:
 
 
 class StreamedEmbeddings:
-    """The embeddings of Parquet files, ``[n, dim]``: an array that is read when it is looked at (``ParquetRows``).
+    """The embeddings of Parquet files as an array ``[n, dim]`` that is read on access (``ParquetRows``).
 
-    Only the first row that is not missing is checked at once; what is wrong with another is said when it is read.
+    At first only the first row that is not missing is checked. Faults of other rows are reported when they are read.
     """
 
     ndim = 2

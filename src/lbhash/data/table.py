@@ -1,4 +1,4 @@
-"""Tables: all rows of a file or a folder, and how they become the splits of a data set."""
+"""Tables: all rows of a file or folder, and their splits into a data set."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ TableT = TypeVar("TableT", bound="Table[Any]")
 class Table(ABC, Generic[SplitT]):
     """Rows of embeddings or of images, as a file or a folder holds them."""
 
-    content: Any  # embeddings [n, dim], or where images lie
-    labels: npt.NDArray | None  # positions int64 [n] (a row may be UNLABELED), or uint8 [n, C]; None if there are none
+    content: Any  # embeddings [n, dim], or an image store
+    labels: npt.NDArray | None  # class numbers int64 [n] (or UNLABELED), or multi-hot uint8 [n, C]; None without labels
     name: str  # where the rows come from, for messages
-    flags: dict[str, npt.NDArray[np.bool_]] = field(default_factory=dict)  # of each split [n], if the data say its rows
-    test_rows: npt.NDArray[np.bool_] | None = None  # [n], the test or validation set that the data were published with
-    protocol: str = "holdout"  # if neither flags nor the user say which rows are train, base and query
-    class_names: Sequence[Any] = ()  # what each position stands for; left out, the positions themselves
+    flags: dict[str, npt.NDArray[np.bool_]] = field(default_factory=dict)  # by split [n], if the data mark the rows
+    test_rows: npt.NDArray[np.bool_] | None = None  # [n], the published test or validation set
+    protocol: str = "holdout"  # if neither flags nor the user choose the splits
+    class_names: Sequence[Any] = ()  # the class of each label number; if left out, the numbers themselves
     damaged: npt.NDArray[np.bool_] | None = None  # [n], rows that are in no split
 
     def __post_init__(self) -> None:
@@ -45,7 +45,7 @@ class Table(ABC, Generic[SplitT]):
 
     @property
     def has_splits(self) -> bool:
-        """Whether the data themselves say which rows are train, base and query, by flags or as they were published."""
+        """Whether the data bring their own splits: flags, a published test set or a protocol."""
         return bool(self.flags) or self.test_rows is not None or self.protocol != "holdout"
 
     def where(self, row: int) -> str:
@@ -57,16 +57,17 @@ class Table(ABC, Generic[SplitT]):
         """Return these rows as a split; if None, all that are not damaged."""
 
     def split_rows(self, protocol: str | None = None, seed: int = 0) -> tuple[str, dict[str, npt.NDArray[np.int64]]]:
-        """Return the name of the protocol, and the train, base and query rows that it takes.
+        """Return the name of the protocol and its train, base and query rows.
 
-        Of rows without a label a protocol makes no query: they are train, and base where the base holds the train rows.
+        In partly labeled data, the protocols of ``PROTOCOLS`` make no query of a row without a label. Such rows are
+        train, and also base if the protocol's base includes train rows.
 
         Args:
-            protocol: a name of ``PROTOCOLS``, or for a table with a published test set of ``TRAIN_TEST_PROTOCOLS``.
-                If None, the table's flags count; if it has none, its own protocol. Rows without labels are sampled
-                as if they were of one class, where the protocol allows it. By ``holdout`` all but the queries are
-                then train and base: how many neighbors codes keep depends on how many rows there are.
-            seed: of the sample.
+            protocol: a name of ``PROTOCOLS``, or of ``TRAIN_TEST_PROTOCOLS`` for a table with a published test set. If
+                None, the table's flags count, or else its own protocol. A table without labels allows only ``holdout``,
+                which then samples all rows as one class. All rows but the queries are both train and base, because the
+                number of rows affects how many neighbors codes keep.
+            seed: seed of the sample.
         """
         protocol, seed = check_protocol(protocol), check_int(seed, "the seed of the split")
         rows = self.sound()
@@ -104,14 +105,14 @@ class Table(ABC, Generic[SplitT]):
         return chosen, {split: rows[found[split]] for split in SPLITS}
 
     def dataset(self, protocol: str | None = None, seed: int = 0) -> Dataset[SplitT]:
-        """Return train, base and query by the arguments of ``split_rows``."""
+        """Return the data set of the splits that ``split_rows`` makes with these arguments."""
         chosen, rows = self.split_rows(protocol, seed)
         return Dataset(
             self.name, chosen, **{split: self.split(rows[split]) for split in SPLITS}, class_names=self.class_names
         )
 
     def without(self: TableT, damaged: Collection[int]) -> TableT:
-        """Return the same rows, of which these are damaged."""
+        """Return the same table with these rows marked as damaged."""
         return replace(self, damaged=np.isin(np.arange(len(self)), list(damaged)))
 
     def sound(self) -> npt.NDArray[np.int64]:
@@ -137,7 +138,7 @@ class Table(ABC, Generic[SplitT]):
 class EmbeddingTable(Table[EmbeddingSplit]):
     """Rows of embeddings ``[n, dim]``: in memory, memory-mapped, or ``lbhash.data.streamed.StreamedEmbeddings``.
 
-    They are used as float32, so that float64 keeps seven digits: center numbers that vary less than that before.
+    They are used as float32, which keeps seven digits: center float64 values that vary by less beforehand.
     """
 
     @property
@@ -154,7 +155,7 @@ class EmbeddingTable(Table[EmbeddingSplit]):
 def _with_unlabeled(
     protocol: Any, labels: npt.NDArray, known: npt.NDArray[np.bool_], seed: int
 ) -> dict[str, npt.NDArray[np.int64]]:
-    """Return the splits that a protocol makes of the rows with a label, and the other rows where they belong."""
+    """Return a protocol's splits of labeled rows; unlabeled rows join train, and base if it includes train rows."""
     if known.all():
         return protocol.split(labels, seed)
     labeled, others = np.flatnonzero(known), np.flatnonzero(~known)
@@ -164,5 +165,5 @@ def _with_unlabeled(
 
 
 def check_protocol(protocol: str | None) -> str | None:
-    """Return the name of a protocol as ``PROTOCOLS`` has it, or None; ``ValueError`` if there is no such protocol."""
+    """Return the name of a protocol in its exact spelling, or None; ``ValueError`` if there is no such protocol."""
     return protocol and check_choice(protocol, "protocol", list({**PROTOCOLS, **TRAIN_TEST_PROTOCOLS}))

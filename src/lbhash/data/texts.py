@@ -1,4 +1,4 @@
-"""Texts of a table, and the embeddings that an encoder makes of them when they are looked at."""
+"""Texts of a table, and their embeddings, which an encoder computes on access."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from lbhash.utils.vectors import key_of
 TEXT_COLUMNS = ("text", "sentence", "document", "content")
 
 SORTED = 256
-"""Texts that an encoder sorts by their length, so that those of a batch are of about one length."""
+"""Number of texts that an encoder sorts by length together, so that a batch holds texts of similar length."""
 
 _CHUNK = 256
 
 
 class TextEmbedder(Protocol):
-    """What turns texts into embeddings; a ``lbhash.models.texts.TextEncoder`` is one."""
+    """Turns texts into embeddings; ``lbhash.models.texts.TextEncoder`` is one."""
 
     name: str
 
@@ -36,11 +36,11 @@ class TextEmbedder(Protocol):
 
 
 class EmbeddedTexts:
-    """The embeddings of texts, ``[n, dim]``: an array that is computed where it is looked at, and not kept.
+    """The embeddings of texts: an array ``[n, dim]`` that is computed on access and not kept.
 
     Args:
-        texts: a column of Arrow with texts or nulls, as a dictionary.
-        encoder: what embeds them.
+        texts: an Arrow dictionary column of texts or nulls.
+        encoder: embeds the texts.
         column: the name of the column.
     """
 

@@ -1,4 +1,4 @@
-"""Embeddings as NumPy has them, from columns of Arrow."""
+"""Embeddings as NumPy arrays, from Arrow columns."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 def numbers_of(
     array: pa.Array, rows: Sequence[int] | npt.NDArray[np.int64], dim: int | None, said: str
 ) -> npt.NDArray[Any] | None:
-    """Return a column of lists of numbers, or of such lists as JSON, as ``[m, dim]``; what is missing is NaN.
+    """Return a column of lists of numbers, or of such lists as JSON, as ``[m, dim]``; missing rows are NaN.
 
     Args:
-        array: lists of any type of Arrow.
+        array: lists of any Arrow type.
         rows: the number of each row, for messages.
-        dim: how many numbers a row has; if None, as many as the first row that is not missing.
-        said: the column, for messages.
+        dim: numbers per row; if None, as many as in the first row that is not missing.
+        said: name of the column, for messages.
 
     Returns:
         The numbers in their own type, or None if ``dim`` is None and all rows are missing.
@@ -46,7 +46,7 @@ def numbers_of(
     if len(wrong := np.flatnonzero(there & (lengths != dim))):
         numbers = f"{lengths[wrong[0]]} numbers in row {rows[wrong[0]]}"
         raise ValueError(f"{said} has {numbers}; all rows must have as many as the first ({dim})")
-    found = values.to_numpy(zero_copy_only=False)  # of a null, NaN
+    found = values.to_numpy(zero_copy_only=False)  # null becomes NaN
     if found.dtype.kind not in "uif":
         raise TypeError(f"{said} holds {array.type}; it must hold lists of numbers")
     if there.all():
@@ -57,7 +57,7 @@ def numbers_of(
 
 
 def _parsed(texts: pa.Array, rows: Sequence[int] | npt.NDArray[np.int64], said: str) -> pa.Array:
-    """Return lists of numbers that are written as text, such as ``[0.5, 1]``."""
+    """Return lists of numbers from JSON text such as ``[0.5, 1]``."""
     import pyarrow as pa
 
     found: list[npt.NDArray[np.float64] | None] = []
@@ -70,20 +70,20 @@ def _parsed(texts: pa.Array, rows: Sequence[int] | npt.NDArray[np.int64], said: 
         except (ValueError, TypeError, RecursionError):
             what = "it must hold lists of numbers, or such lists as JSON; name another by embedding_column"
             raise ValueError(f"{said} is {text[:40]!r} in row {row}; {what}") from None
-        if not found and vector is not None:  # one text may stand in many rows
+        if not found and vector is not None:  # a text may repeat in many rows
             check_memory(len(texts) * vector.nbytes, f"{said}, whose {len(texts):,} rows")
         found.append(vector)
     return pa.array(found, pa.list_(pa.float64()))
 
 
 class Growing:
-    """Embeddings of one column of lists, or of a column for each number, that are added batch by batch.
+    """Embeddings that are collected batch by batch, from one column of lists or from one column per dimension.
 
     Args:
-        columns: which these are.
-        rows: how many there will be, if that is known.
-        name: of the argument.
-        said: what it is, for messages.
+        columns: names of the columns.
+        rows: number of rows in the end, if known.
+        name: name of the argument.
+        said: what the argument is, for messages.
     """
 
     def __init__(self, columns: Sequence[str], rows: int | None, name: str, said: str) -> None:
@@ -92,10 +92,10 @@ class Growing:
         self._made: npt.NDArray[Any] | None = None
 
     def add(self, batch: pa.RecordBatch) -> None:
-        """Add the rows of a batch, of which those that are missing are NaN."""
+        """Add the rows of a batch; missing rows are NaN."""
         start, self.rows = self.rows, self.rows + len(batch)
         found = self._of(batch, start)
-        if found is None:  # nothing says yet how long a row is
+        if found is None:  # the dimension is not known yet
             return
         made, late = self._made, self._made is None and start > 0
         kind = found.dtype if made is None else np.result_type(made, found)
@@ -109,7 +109,7 @@ class Growing:
                 made = np.empty((rows, found.shape[1]), kind)
             else:
                 made.resize((rows, made.shape[1]), refcheck=False)  # in place
-        if kind != made.dtype:  # blocks of JSON may differ, or parts of a folder
+        if kind != made.dtype:  # blocks of JSON, or files of a folder, may differ
             made = made.astype(kind)
         if late:
             made[:start] = np.nan

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 Precision = Literal["32", "bf16"]
 
-HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")  # of a model, user/name
+HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")  # a model's id on the Hub, user/name
 
 # The errors that transformers raises if a model is damaged or missing.
 _LOAD_ERRORS = (AttributeError, ImportError, LookupError, OSError, RuntimeError, TypeError, ValueError)
@@ -42,9 +42,9 @@ class Backbone:
     """A vision model of Hugging Face ``transformers``, in evaluation mode, with its own preprocessing.
 
     The embedding (``pooled``) is the model's ``pooler_output`` if it has one and the checkpoint has its weights.
-    Otherwise it comes from the ``last_hidden_state``: of ``[n, tokens, d]`` the class token, or the mean of the tokens
-    if the model has no class token; of ``[n, c, h, w]`` the mean over the image. Of a model of images and text (CLIP,
-    SigLIP) only the image tower is used, before the projection to the space that images share with text.
+    Otherwise it comes from ``last_hidden_state``: from ``[n, tokens, d]`` the class token, or the mean of the tokens if
+    there is none; from ``[n, c, h, w]`` the mean over the image. A model of images and text (CLIP, SigLIP) uses only
+    its image tower, without the projection to the shared space.
     """
 
     def __init__(self, model: Any, processor: Any, name: str) -> None:
@@ -80,7 +80,7 @@ class Backbone:
     def embed(self, images: Iterable[Image.Image | bytes], batch_size: int = 32) -> npt.NDArray[np.float32]:
         """Return the embeddings ``float32 [n, dim]`` of PIL images, or paths or bytes of image files, in order.
 
-        A generator is read batch by batch. An error of an item has its position, counted from 0.
+        A generator is read batch by batch. Errors name an item by its position, counted from 0.
         """
         rows = list(self.embed_batches(images, batch_size))
         return np.concatenate(rows) if rows else np.empty((0, self.dim), np.float32)
@@ -149,9 +149,9 @@ def check_backbone_name(name_or_folder: str | Path) -> str:
 
 
 def hub_folder(name: str, revision: str | None = None) -> Path:
-    """Return a folder, or the one with a model of the Hub, whose name is its revision; no pickle is downloaded.
+    """Return the folder of a model: a local one, or one of the Hub named by its revision; download no pickle.
 
-    Raises ``OSError`` if the Hub has no such model, or it cannot be reached and the model is not here.
+    Raises ``OSError`` if the Hub has no such model, or cannot be reached and the model is not cached.
     """
     if Path(name).exists():
         return Path(name)
@@ -159,13 +159,13 @@ def hub_folder(name: str, revision: str | None = None) -> Path:
 
     options: Any = {"revision": revision, "allow_patterns": ["*.json", "*.safetensors", "*.txt", "*.model"]}
     if revision is not None:
-        with suppress(OSError):  # what is here already needs no network
+        with suppress(OSError):  # a cached model needs no network
             return Path(snapshot_download(name, local_files_only=True, **options))
     return Path(snapshot_download(name, **options))
 
 
 def fingerprint_of(model: nn.Module, facts: dict[str, Any]) -> str:
-    """Return 16 hexadecimal digits that identify a model by its weights, and by what else its outputs depend on."""
+    """Return 16 hexadecimal digits that identify a model by its weights, and ``facts`` that its outputs depend on."""
     import torch
 
     def weights() -> Iterator[Any]:
@@ -179,7 +179,7 @@ def fingerprint_of(model: nn.Module, facts: dict[str, Any]) -> str:
 def pooled_output(model: nn.Module, pixels: Tensor) -> Tensor:
     """Return the embeddings ``[n, dim]`` of preprocessed images ``[n, channels, height, width]``, with their gradient.
 
-    For images of another size, the model is asked to interpolate the encodings of its patches' positions, if it can.
+    For images of another size, the model interpolates its position encodings, if it can.
     """
     usual: Any = getattr(getattr(model, "config", None), "image_size", None)
     can = usual is not None and "interpolate_pos_encoding" in signature(model.forward).parameters
@@ -200,7 +200,7 @@ def pooled(model: nn.Module, outputs: Any) -> Tensor:
 
 
 def device_of(device: str) -> str:
-    """Return PyTorch's name of a device; auto, gpu and mps are a GPU of CUDA, or the CPU if there is none."""
+    """Return PyTorch's name of a device; auto, gpu and mps mean a CUDA GPU, or the CPU if there is none."""
     import torch
 
     if device not in ("auto", "gpu", "mps"):
@@ -209,7 +209,7 @@ def device_of(device: str) -> str:
 
 
 def _load_model(name: str) -> Any:
-    """Load a model with all its weights from a folder or the Hub; if it has two towers, only that of images."""
+    """Load a model with all its weights from a folder or the Hub; if it has two towers, only the image tower."""
     import torch
     from transformers import AutoConfig, AutoModel
 
@@ -244,11 +244,11 @@ def _is_timm(folder: Path) -> bool:
 
 
 def drop_idle_padding(model: nn.Module) -> None:
-    """Let convolutions of MobileNetV1 and V2 pad their input themselves if they do it as TensorFlow does.
+    """Let convolutions of MobileNetV1 and V2 pad their input themselves where this equals TensorFlow's padding.
 
-    ``transformers`` copies and pads the input of every convolution of these models, but only with a stride of 2 does
-    TensorFlow pad more on one side than on the other. The outputs are the same, bit for bit; a step of training
-    MobileNetV2 on a CPU takes 15 % less time. The model's configuration, which is saved with it, does not change.
+    ``transformers`` copies and pads the input of every convolution of these models, but TensorFlow pads unevenly only
+    with a stride of 2. The outputs stay the same, bit for bit; a training step of MobileNetV2 on a CPU takes 15 % less
+    time. The saved configuration does not change.
     """
     from torch.nn import Conv2d
 
@@ -272,14 +272,14 @@ def _without_notes(config: dict[str, Any]) -> dict[str, Any]:
 
 @contextmanager
 def loading(kind: str, name: str) -> Iterator[None]:
-    """Turn what libraries raise while they load a model, without a word, into a ``ValueError`` of one line."""
+    """Silence libraries while they load a model, and turn their errors into a ``ValueError`` of one line."""
     with unloadable(kind, name), quiet():
         yield
 
 
 @contextmanager
 def unloadable(kind: str, name: str) -> Iterator[None]:
-    """Turn what is raised where a model is loaded into a ``ValueError`` of one line."""
+    """Turn errors of loading a model into a ``ValueError`` of one line."""
     from safetensors import SafetensorError
 
     what = "which" if Path(name).exists() else "which is no folder, and as a model of the Hub"

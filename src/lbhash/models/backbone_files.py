@@ -1,4 +1,4 @@
-"""The backbone that belongs to a hash model: in the model's own folder, or wherever its name leads."""
+"""The backbone of a hash model: in the model's own folder, or found by its name."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
 
 def find_backbone(model: Encoder, folder: str | Path | None = None) -> str:
-    """Return the folder or Hub id of the backbone of a model that was loaded from a folder, or from a Hub id.
+    """Return the folder or Hub id of a model's backbone; ``folder`` is the folder or Hub id of the model.
 
-    A backbone that was fine-tuned with the model is downloaded from its Hub id; raises ``ValueError`` if it is missing,
-    or if the model does not know its backbone.
+    A backbone that was fine-tuned with the model is downloaded from the model's Hub id. Raises ``ValueError`` if it is
+    missing, or if the model does not know its backbone.
     """
     own = own_backbone(folder)
     if own is not None:
@@ -45,7 +45,7 @@ def find_backbone(model: Encoder, folder: str | Path | None = None) -> str:
 
 
 def check_backbone(model: Encoder, backbone: Backbone | TextEncoder) -> None:
-    """Raise ``ValueError`` unless a backbone is the one that a hash model knows, and its embeddings have the length."""
+    """Raise ``ValueError`` unless a backbone is the one that the model knows, with embeddings of the right length."""
     known, what = model.metadata.get("backbone"), "encoder" if model.takes_texts else "backbone"
     if known and known["fingerprint"] != backbone.fingerprint():
         alike = "prompts" if model.takes_texts else "preprocessing"
@@ -61,7 +61,7 @@ def check_backbone(model: Encoder, backbone: Backbone | TextEncoder) -> None:
 def load_backbone(
     model: Encoder, folder: str | Path | None = None, *, name: str | Path | None = None, device: str = "auto"
 ) -> Backbone | TextEncoder:
-    """Load the backbone that a model was trained with, of images or of texts, from ``name`` or where it is known."""
+    """Load the backbone, of images or texts, that a model was trained with, from ``name`` or its known place."""
     found = str(name or find_backbone(model, folder))
     try:
         backbone: Backbone | TextEncoder
@@ -87,7 +87,7 @@ def load_backbone(
 def save_backbone(backbone: Backbone, folder: str | Path) -> None:
     """Write a backbone into a model folder: first under a temporary name, then renamed.
 
-    The model's configuration, which is written later, has its fingerprint, so a save that was cut short is noticed.
+    The model's configuration is written later and has its fingerprint, so that an interrupted save is noticed.
     """
     target = Path(folder) / FOLDER
     make_folder(target.parent)

@@ -1,4 +1,4 @@
-"""What encodes: the weights of a trained model, and its raw outputs ℓ, whose signs are the code. NumPy is all it needs.
+"""Encode with NumPy alone: a trained model's weights, and its raw outputs ℓ, whose signs are the code.
 
 ``lbhash.models.hash_model`` has the same model as a PyTorch module, for training.
 """
@@ -30,7 +30,7 @@ from lbhash.utils.validation import check_int, check_type, refusing
 
 _FORMAT, _VERSION = "lbhash model", 2
 _BATCH = 2048
-"""Rows at a time: what a hidden layer makes of them stays in the processor's cache."""
+"""Rows at a time, so that the outputs of a hidden layer stay in the processor's cache."""
 
 _UNSURE = 1e-5
 """Outputs below this share of their row's largest are computed again, in double precision."""
@@ -64,13 +64,13 @@ class Layout:
     """The shape of a model.
 
     Attributes:
-        dim: numbers of an embedding.
+        dim: length of an embedding.
         bits: the length of a code.
         hidden: width of the hidden layer; 0 for a linear head.
         dropout: probability that an input is dropped in training.
-        classifier: classes of the method's own linear classifier on codes, stored beside the head; 0 if it has none.
-        posterior: ``classes`` of a branch with the class posterior, and whether a row may have ``several``; or None.
-        neighborhood: whether there is a branch with the embedding's own neighborhoods.
+        classifier: number of classes of the method's linear classifier on codes, stored beside the head; or 0.
+        posterior: ``classes`` of a class posterior branch, and whether a row may have ``several``; or None.
+        neighborhood: whether a branch keeps the embedding's own neighborhoods.
     """
 
     dim: int
@@ -101,19 +101,18 @@ class Layout:
 
 
 class Encoder:
-    """A trained model of embeddings: standardization, a linear head or one with a hidden layer, and its branches.
+    """A trained model: standardization of embeddings, a linear head or one with a hidden layer, and branches.
 
     ℓ = W2 · relu(W1 · (x − mean) / scale + b1) + b2,  code = sign ℓ with bin(0) = +1
 
-    With the branch of the class posterior the outputs are tanh ℓ + that branch
-    (``lbhash.models.posterior.ClassPosterior``); that of neighborhoods comes last
-    (``lbhash.models.neighborhood.Neighborhood``).
+    With a class posterior branch (``lbhash.models.posterior.ClassPosterior``), the outputs are tanh ℓ plus this branch.
+    A neighborhood branch (``lbhash.models.neighborhood.Neighborhood``) comes last.
 
     Args:
         layout: the shape of the model.
         weights: its tensors by name, ``float32``, as ``lbhash.models.hash_model`` has them.
-        metadata: what made the model (method, seed, data …), as JSON can hold it. A coder has ``coder`` there, and
-            ``learns_classes``.
+        metadata: how the model was made (method, seed, data …), as JSON values; also ``coder`` and ``learns_classes``
+        if it is a coder.
     """
 
     def __init__(
@@ -124,7 +123,7 @@ class Encoder:
 
     @property
     def dim(self) -> int:
-        """The numbers of an embedding."""
+        """Length of an embedding."""
         return self.layout.dim
 
     @property
@@ -144,8 +143,8 @@ class Encoder:
     def outputs(self, x: npt.NDArray) -> npt.NDArray[np.float32]:
         """Return the raw outputs ℓ, ``float32 [n, bits]``, of embeddings ``[n, dim]`` of any number type.
 
-        Sums depend in their last digits on how many rows are computed together. A code does not: outputs so near to 0
-        that their sign could depend on it are those of double precision.
+        The last digits of sums depend on how many rows are computed together. Codes do not: outputs so near 0 that
+        their sign could change are computed in double precision.
         """
         found = np.empty((len(x), self.bits), np.float32)
 
@@ -168,7 +167,7 @@ class Encoder:
         return bool(self.metadata.get("learns_classes", True))
 
     def soft(self, outputs: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
-        """Return ℓ ``[n, bits]`` as it counts beside bits: of a host tanh ℓ, as in its training; else ℓ as it is."""
+        """Return ℓ ``[n, bits]`` at the scale of bits: tanh ℓ of a host method, as in training; otherwise ℓ itself."""
         branches = self.layout.posterior is not None or self.layout.neighborhood
         return outputs if self.metadata.get("coder") or branches else np.tanh(outputs)
 
@@ -212,16 +211,16 @@ class Encoder:
 
     @property
     def takes_texts(self) -> bool:
-        """Whether the embeddings that it takes are those of an encoder of texts."""
+        """Whether its embeddings come from an encoder of texts."""
         return (self.metadata.get("backbone") or {}).get("kind") == "text"
 
     def reading_of(self, data: str | Path, backbone: Callable[[], Any]) -> dict[str, Any]:
-        """Return the arguments by which ``lbhash.data.load_table`` reads data as the training read its own.
+        """Return arguments with which ``lbhash.data.load_table`` reads data as the training did.
 
-        Embeddings and labels have the columns of the training in its own file, and texts in any table. What embeds
-        these is what ``backbone`` returns.
+        A file with the name of the training file keeps its columns of embeddings and labels; any table keeps the column
+        of texts. ``backbone`` returns the encoder of these texts.
         """
-        from lbhash.data.readers import holds_embeddings  # which takes its time
+        from lbhash.data.readers import holds_embeddings  # a slow import
 
         here = self.metadata.get("data") == Path(data).name
         texts = self.takes_texts and not holds_embeddings(data, self.metadata.get("text_column"))
@@ -236,8 +235,8 @@ class Encoder:
     def save(self, directory: str | Path) -> None:
         """Write ``model.safetensors``, ``config.json`` and a model card; whole files, renamed into place.
 
-        The configuration is written last and holds the fingerprint of the weights and its own checksum, so that loading
-        the model finds out if a save was cut short, or the configuration is no longer the one that was saved.
+        The configuration is written last. It holds the fingerprint of the weights and its own checksum, so that loading
+        notices an interrupted save or a changed configuration.
         """
         target = Path(directory)
         metadata = plain(self.metadata, "metadata")
@@ -257,7 +256,7 @@ class Encoder:
             code_bytes=code_bytes(self.bits),
         )
         make_folder(target)
-        for left in target.glob(".saving-*"):  # by a save that was killed
+        for left in target.glob(".saving-*"):  # from a killed save
             shutil.rmtree(left, ignore_errors=True)
         with tempfile.TemporaryDirectory(dir=target, prefix=".saving-") as made:
             with naming(target, SafetensorError):
@@ -274,7 +273,7 @@ class Encoder:
 
 
 def _told(metadata: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Yield what a card says: not the mAP by which the weight of the posterior was chosen, which is another model's."""
+    """Yield the facts of a model card, without the mAP that chose the posterior's weight: it is another model's."""
     for key, value in metadata.items():
         yield key, {name: one for name, one in value.items() if name != "map"} if key == "posterior" else value
 

@@ -1,4 +1,4 @@
-"""What a model folder holds, and whether a folder is one."""
+"""Model folders: what they hold, and checks of a folder."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from pathlib import Path
 
 from lbhash.utils.files import folder_with
 
-FOLDER = "backbone"  # within a model folder, of the backbone that was fine-tuned with the model
+FOLDER = "backbone"  # in a model folder; of the backbone that was fine-tuned with the model
 PICKLES = {".bin", ".ckpt", ".joblib", ".pickle", ".pkl", ".pt", ".pth"}
 _OURS = "a folder that lbhash wrote"
 _WRITTEN = ("README.md", "config.json", "model.safetensors", "metrics.json")
 
 
 def check_replaces_ours(folder: str | Path, name: str) -> None:
-    """Raise ``ValueError`` if a model written to a folder would replace files of which lbhash wrote none.
+    """Raise ``ValueError`` if saving a model to a folder would replace files that lbhash did not write.
 
     A link, or a folder in a file's place, is refused when the file is written (``check_replaceable``).
     """

@@ -19,12 +19,12 @@ class HashModel(nn.Module):
 
     ℓ = W2 · relu(W1 · dropout((x − mean) / scale) + b1) + b2,  code = sign ℓ with bin(0) = +1
 
-    With a ``posterior`` branch the outputs are tanh ℓ plus that branch (``lbhash.models.posterior``), which is fitted
-    after the head and is no part of its training. So is a ``neighborhood`` branch (``lbhash.models.neighborhood``),
-    which comes last.
+    With a ``posterior`` branch (``lbhash.models.posterior``), the outputs are tanh ℓ plus this branch. A
+    ``neighborhood`` branch (``lbhash.models.neighborhood``) comes last. Both are fitted after the head and take no part
+    in its training.
 
-    Inputs are dropped in training, because the protocols have few rows, of many numbers each. The arguments are those
-    of ``Layout``. ``metadata`` is what made the model (method, seed, data …), as JSON can hold it.
+    Inputs are dropped in training, because the protocols have few rows with many numbers each. The arguments are those
+    of ``Layout``; ``metadata`` is that of ``Encoder``.
     """
 
     mean: Tensor
@@ -76,7 +76,7 @@ class HashModel(nn.Module):
         return Encoder(layout, weights, self.metadata)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return the raw outputs ``[n, bits]`` of embeddings ``[n, dim]``: ℓ, or what it is with the branches."""
+        """Return the raw outputs ``[n, bits]`` of embeddings ``[n, dim]``: ℓ, with the branches if there are any."""
         logits: Tensor = self.head(self.dropout((x - self.mean) / self.scale))
         outputs = logits if self.posterior is None else logits.tanh() + self.posterior(x)
         return outputs if self.neighborhood is None else self.neighborhood(x, outputs)

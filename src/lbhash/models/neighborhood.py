@@ -7,9 +7,9 @@ from torch import Tensor, nn
 
 
 class Neighborhood(nn.Module):
-    """share · ℓ + W (x − mean): what a network has learned of its classes, and what the embedding knows of any class.
+    """share · ℓ + W (x − mean): what the network has learned of its classes, plus the embedding's own neighborhoods.
 
-    ``lbhash.training.heads`` fits W, and brings both to one scale.
+    ``lbhash.training.heads`` fits W, and brings both terms to one scale.
     """
 
     share: Tensor

@@ -27,7 +27,7 @@ from lbhash.utils.system import check_packages
 from lbhash.utils.validation import check_int
 from lbhash.utils.version import __version__
 
-OPSET = 18  # the oldest version of ONNX's operators that PyTorch writes, and thus the one that most engines read
+OPSET = 18  # the oldest version of ONNX's operators that PyTorch writes, so that most engines read it
 LIMIT = 1e-4  # the allowed difference of a raw output, relative to the largest output or 1, whichever is more
 MAX_BYTES = 2_000_000_000  # of weights: an ONNX file is a Protocol Buffers message, which must be below 2^31 bytes
 
@@ -36,7 +36,7 @@ _CHECKED_ROWS = (1, 7, 248)  # number of embeddings in each batch
 
 
 class CodeNetwork(nn.Module):
-    """A hash model, after its backbone if there is one, that returns packed codes.
+    """A hash model, with its backbone before it if there is one, that returns packed codes.
 
     ``forward`` takes ``[n, dim]``, or ``[n, 3, height, width]`` if there is a backbone, and returns codes, ``uint8 [n,
     ceil(bits / 8)]``, and raw outputs ℓ, ``float32 [n, bits]``.
@@ -68,7 +68,8 @@ def export_model(
     The file takes ``embeddings``, ``float32 [n, dim]``; or, if a backbone is exported too, ``pixel_values``,
     ``float32 [n, 3, height, width]``, images after the backbone's preprocessing. It returns ``codes``,
     ``uint8 [n, ceil(bits / 8)]``, packed as ``lbhash.codes.pack`` does, and ``logits``, the raw outputs ℓ,
-    ``float32 [n, bits]``. n is free, from 1 on; so are height and width if the preprocessing does not fix them. Its
+    ``float32 [n, bits]``. n is any number from 1 on; height and width are free unless the preprocessing fixes them. The
+    file's
     metadata describe the codes: see ``docs/export.md``.
 
     Two engines sum in different orders. The file is written only if no ℓ of a check batch differs from the library's
@@ -77,7 +78,7 @@ def export_model(
     Args:
         model: a model folder. If it has a folder ``backbone``, that is its backbone.
         out: the file, which must end in ``.onnx``.
-        backbone: a folder or Hub id of the backbone to export too, in place of the model's own.
+        backbone: folder or Hub id of a backbone to export too, instead of the model's own.
         opset: the version of ONNX's operators. If None, ``OPSET``.
 
     Returns:
@@ -99,7 +100,7 @@ def export_model(
     network = CodeNetwork(HashModel.of(loaded), None if vision is None else vision.model).eval()
     check_size(network, "the weights of model and backbone")
     batches = _embedding_batches(loaded) if vision is None else _image_batches(vision)
-    with replacing(file) as temporary:  # first, so that a file that cannot be written fails at once
+    with replacing(file) as temporary:  # so that a file that cannot be written fails at once
         proto = _exported(network, batches, opset)
         describe(proto, _metadata(loaded, vision))
         temporary.write_bytes(proto.SerializeToString())
@@ -138,7 +139,7 @@ def _exported(network: CodeNetwork, batches: list[Tensor], opset: int) -> Any:
 def as_proto(
     network: nn.Module, inputs: dict[str, Tensor], outputs: list[str], free: dict[int, str], opset: int, fault: str
 ) -> Any:
-    """Return a network as an ``onnx.ModelProto`` whose inputs, and outputs, have these names.
+    """Return a network as an ``onnx.ModelProto`` with these names of inputs and outputs.
 
     ``free`` names the axes of every input whose length is not fixed. Raises ``ValueError``, which begins with
     ``fault``, if PyTorch cannot export it.
@@ -146,7 +147,7 @@ def as_proto(
     options: dict[str, Any] = {"input_names": [*inputs], "output_names": outputs, "dynamo": True, "verbose": False}
     shapes: Any = tuple(dict(free) for _ in inputs)
     if len(inputs) > 1:
-        shapes = (shapes,)  # of one argument, *inputs
+        shapes = (shapes,)  # of the one argument, *inputs
     try:
         with _quiet():
             program = torch.onnx.export(
@@ -224,7 +225,7 @@ def _compare(model: Encoder, network: CodeNetwork, batches: list[Tensor], file: 
     version = str(onnxruntime.__version__)
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = torch.get_num_threads()
-    options.log_severity_level = 4  # errors are raised too
+    options.log_severity_level = 4  # errors are also raised
     try:
         session = onnxruntime.InferenceSession(str(file), options, providers=["CPUExecutionProvider"])
         name = session.get_inputs()[0].name
@@ -239,7 +240,7 @@ def _compare(model: Encoder, network: CodeNetwork, batches: list[Tensor], file: 
     limit = LIMIT * max(1.0, float(np.abs(expected).max()))
     largest = float(np.abs(logits - expected).max())
     of_what = f"of the exported model under onnxruntime {version}"
-    if not largest <= limit:  # nor NaN
+    if not largest <= limit:  # also refuses NaN
         far = f"up to {largest:.2g} from the library's ({limit:.2g} is allowed)"
         raise ValueError(f"the outputs {of_what} are {far}; the file is not written")
     if not np.array_equal(codes, pack_outputs(logits)):

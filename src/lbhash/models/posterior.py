@@ -11,13 +11,13 @@ TURNS = 0.8
 
 
 class ClassPosterior(nn.Module):
-    """λ · (Σ_c p(c | x) · center of c + s · u(x)), which the branch of bits is added to.
+    """λ · (Σ_c p(c | x) · center of c + s · u(x)), which is added to the branch of bits.
 
-    p is the softmax, or with ``several`` labels a row the logistic function of each, of a linear model of the direction
-    of x − mean. The dither u is a triangle wave between −1 and 1 of a random projection of it, one of each bit: nearly
-    independent from row to row, and the same for rows that are nearly the same. Without it (s = 0) rows of one
-    posterior share one code, however unsure they are; with it the Hamming distance of two rows falls in expectation
-    with the probability that they are of one class.
+    p is the softmax (with ``several`` labels a row, the logistic function of each score) of a linear model of the
+    direction of x − mean. The dither u is a triangle wave between −1 and 1 of a random projection of this direction,
+    one for each bit. It is nearly independent from row to row, and nearly the same for rows that are nearly the same.
+    Without it (s = 0), rows with one posterior share one code, however unsure they are. With it, the expected Hamming
+    distance of two rows falls with the probability that they share a class.
     """
 
     mean: Tensor
@@ -38,7 +38,7 @@ class ClassPosterior(nn.Module):
 
     @property
     def config(self) -> dict[str, int | bool]:
-        """What the model's configuration must say of the branch."""
+        """The branch's part of the model's configuration."""
         return {"classes": len(self.centers), "several": self.several}
 
     def scores(self, x: Tensor) -> Tensor:
@@ -56,7 +56,7 @@ class ClassPosterior(nn.Module):
         return scores.sigmoid() if self.several else scores.softmax(dim=1)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return what is added to the bits, ``[n, bits]``, of embeddings ``[n, dim]``."""
+        """Return the branch's outputs ``[n, bits]`` for embeddings ``[n, dim]``."""
         outputs = self.probabilities(x) @ self.centers
         turns = F.linear(self.directed(x), self.directions, self.phases)
         return outputs + self.strength * (4 * (turns - turns.floor() - 0.5).abs() - 1)

@@ -1,6 +1,6 @@
 """Encoders of texts: pretrained models of ``sentence-transformers`` that turn a text into an embedding.
 
-From their ONNX file, if ``lbhash export --encoder`` checked it, they start without PyTorch and sentence-transformers.
+With an ONNX file that ``lbhash export --encoder`` checked, they start without PyTorch and sentence-transformers.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _PACKAGES = ("sentence_transformers", "transformers")
 
 
 class TextEncoder:
-    """A model of ``sentence-transformers``, or its ONNX file, with its own prompts and its own longest text."""
+    """A model of ``sentence-transformers``, or its ONNX file, with its own prompts and maximum length."""
 
     def __init__(self, model: Any, name: str, revision: str | None = None, *, device: str = "auto") -> None:
         self.model, self.name, self.revision, self.device = model, name, revision, device
@@ -35,11 +35,11 @@ class TextEncoder:
     def from_pretrained(
         cls, name_or_folder: str | Path, *, device: str = "auto", revision: str | None = None
     ) -> TextEncoder:
-        """Load a model from a Hub id, of a revision or the newest, or from a folder.
+        """Load a model from a folder, or from a Hub id at ``revision`` (None for the newest).
 
-        The ONNX file of the folder is taken if ``lbhash export --encoder`` checked it, unless device is a GPU. Nothing
-        is unpickled, and no code of the repository is run. A GPU is taken if there is one, unless device is "cpu".
-        Raises ``ValueError`` if the model cannot be loaded.
+        The folder's ONNX file is used if ``lbhash export --encoder`` checked it, unless device is a GPU. Nothing is
+        unpickled, and no code of the repository is run. A GPU is used if there is one, unless device is "cpu". Raises
+        ``ValueError`` if the model cannot be loaded.
         """
         name = check_encoder_name(name_or_folder)
         with unloadable("encoder", name):
@@ -53,8 +53,8 @@ class TextEncoder:
     ) -> npt.NDArray[np.float32]:
         """Return the embeddings ``float32 [n, dim]`` of texts, in their order.
 
-        Texts are encoded as the model's documents or, with ``query``, as its queries, by the prompts that it has for
-        these. What is longer than the model takes is cut. ``at_once`` texts are sorted by their length.
+        Texts get the model's prompt for documents or, with ``query``, for queries. Texts beyond the model's maximum
+        length are cut. ``at_once`` texts are sorted by length together.
         """
         total = len(texts) if isinstance(texts, Sequence) else None
         with counted("embedding", total, "texts", show=progress) as advance:
@@ -82,7 +82,7 @@ class TextEncoder:
 
     @cached_property
     def _on_gpu(self) -> Any:
-        """The PyTorch model of an ONNX file, for many texts on a machine with a GPU; else the file's own."""
+        """The PyTorch model in place of an ONNX file, for many texts if there is a GPU; otherwise the ONNX model."""
         folder = self.model.folder
         can = has_gpu() and all(map(is_installed, _PACKAGES)) and any(folder.rglob("*.safetensors"))
         return load_by_torch(folder, self.name, self.device) if can and self.device != "cpu" else self.model
@@ -95,7 +95,7 @@ class TextEncoder:
         return int(self.model.encode(["a"], show_progress_bar=False).shape[1])
 
     def fingerprint(self) -> str:
-        """Return 16 hexadecimal digits that identify the encoder by its weights, its prompts and its longest text."""
+        """Return 16 hexadecimal digits that identify the encoder by its weights, prompts and maximum length."""
         return self._fingerprint
 
     def metadata(self) -> dict[str, Any]:
@@ -113,7 +113,7 @@ class TextEncoder:
 
 
 def load_by_torch(folder: Path, name: str, device: str) -> Any:
-    """Load the PyTorch model of a folder; raises ``ValueError``, which calls it ``name``, if that is not possible."""
+    """Load the PyTorch model of a folder; raises ``ValueError``, which calls it ``name``, if that fails."""
     check_packages(f"encoder {name!r}, which 'lbhash export --encoder' gave no ONNX file,", "text", *_PACKAGES)
     from sentence_transformers import SentenceTransformer
 

@@ -20,10 +20,10 @@ from lbhash.utils.system import check_packages
 from lbhash.utils.validation import refusing
 
 LEAST = 0.9999
-"""The cosine of an embedding with the PyTorch model's must be at least this."""
+"""The least cosine of an embedding with that of the PyTorch model."""
 
 _KEPT = "the encoder stays with PyTorch (if another program wrote the file, remove it and export again)"
-_ANY = 1 << 20  # tokens; what transformers calls unlimited is more
+_ANY = 1 << 20  # tokens; transformers calls a larger number unlimited
 _INPUTS = ("input_ids", "attention_mask", "token_type_ids")
 _TEXTS = (
     "a",
@@ -53,14 +53,13 @@ class Transformer(nn.Module):
 
 
 def export_encoder(encoder: str | Path) -> dict[str, Any]:
-    """Give a folder of sentence-transformers an ONNX file, or check the one it has, so that lbhash reads this one.
+    """Write or check the ONNX file of a sentence-transformers folder, so that lbhash uses it.
 
-    The file, ``onnx/model.onnx``, has the form of sentence-transformers' own: it returns the last hidden state. What
-    comes after it, the prompts and checksums are in ``onnx/lbhash.json``. A file that another program wrote is checked
-    and kept.
+    The file, ``onnx/model.onnx``, returns the last hidden state, like those of sentence-transformers. Later steps,
+    prompts and checksums are in ``onnx/lbhash.json``. A file that another program wrote is checked and kept.
 
-    Raises ``ValueError`` if the encoder has modules that lbhash does not compute itself, or if under onnxruntime its
-    tokens differ, or an embedding's cosine with the PyTorch model's is below ``LEAST``.
+    Raises ``ValueError`` if lbhash cannot compute a module of the encoder, tokens differ, or under onnxruntime an
+    embedding's cosine with the PyTorch model's is below ``LEAST``.
 
     Returns:
         ``out``, its ``bytes``, how many ``texts`` were compared, their ``least_cosine``, and the ``fingerprint``.
@@ -86,7 +85,7 @@ def export_encoder(encoder: str | Path) -> dict[str, Any]:
 
 @contextmanager
 def _file(model: Any, folder: Path, name: str) -> Iterator[Path]:
-    """Yield the folder's ONNX file if another program wrote it; else a new one, which is kept if it is found right."""
+    """Yield the folder's ONNX file if another program wrote it; else a new one, which is kept if the block succeeds."""
     import onnx
 
     file = folder / FILE
@@ -110,7 +109,7 @@ def _file(model: Any, folder: Path, name: str) -> Iterator[Path]:
 
 
 def _facts(model: Any, folder: Path, name: str) -> dict[str, Any]:
-    """Return what an ONNX model needs to know; raises ``ValueError`` if lbhash cannot compute a module itself."""
+    """Return the facts for an ``OnnxModel``; raises ``ValueError`` if lbhash cannot compute a module itself."""
     kinds = [type(one).__name__ for one in model]
     said = f"encoder is {name!r}, whose"
     if kinds[:2] != ["Transformer", "Pooling"] or not {*kinds[2:]} <= {"Dense", "Normalize"}:
@@ -135,7 +134,7 @@ def _facts(model: Any, folder: Path, name: str) -> dict[str, Any]:
 
 
 def _dense(model: Any, at: int, folder: Path, said: str) -> dict[str, Any]:
-    """Return what is known about a Dense module, the one at a position."""
+    """Return the facts of the Dense module at a position."""
     module = model[at]
     activation = type(module.activation_function).__name__
     own_names = (module.module_input_name, module.module_output_name) != ("sentence_embedding",) * 2
@@ -148,7 +147,7 @@ def _dense(model: Any, at: int, folder: Path, said: str) -> dict[str, Any]:
 
 
 def _prompt(model: Any, *names: str) -> str:
-    """Return the prompt that sentence-transformers takes: the first of these names, or the default."""
+    """Return the prompt that sentence-transformers uses: that of the first known name, or the default."""
     found = next((one for one in names if one in model.prompts), model.default_prompt_name)
     return model.prompts.get(found) or ""
 
@@ -172,7 +171,7 @@ def _compare(original: TextEncoder, made: OnnxModel, name: str) -> tuple[int, fl
             raise ValueError(f"{made.file} fails under onnxruntime: {line_of(error)}; {_KEPT}") from None
         lengths_of = np.linalg.norm(wanted, axis=1) * np.linalg.norm(found, axis=1)
         least = min(least, float(((wanted * found).sum(axis=1) / lengths_of).min()))
-    if not least >= LEAST:  # nor NaN
+    if not least >= LEAST:  # also refuses NaN
         raise ValueError(
             f"encoder is {name!r}, and the embeddings by its {FILE} have a cosine of {least:.4f} with PyTorch's, where "
             f"{LEAST} is needed; {_KEPT}"

@@ -1,4 +1,4 @@
-"""Encoders of texts from their ONNX file, without PyTorch: what ``lbhash export --encoder`` checked and described."""
+"""Run encoders of texts without PyTorch, from an ONNX file that ``lbhash export --encoder`` checked."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from lbhash.utils.system import is_installed, usable_cores
 from lbhash.utils.validation import refusing
 
 FILE, FACTS = "onnx/model.onnx", "onnx/lbhash.json"
-"""Where a folder of sentence-transformers has its ONNX file; what is known about it."""
+"""The ONNX file in a folder of sentence-transformers, and the file with facts about it."""
 
 NEEDS = ("onnxruntime", "tokenizers")
 
 _FORM, _BATCH = "lbhash encoder 1", 32
-_FILES = (  # what embeddings depend on
+_FILES = (  # files that embeddings depend on
     "config.json",
     "config_sentence_transformers.json",
     "modules.json",
@@ -42,7 +42,7 @@ _FILES = (  # what embeddings depend on
 class OnnxModel:
     """An encoder's ONNX file with its tokenizer, pooling and prompts; its embeddings are those of the PyTorch model.
 
-    ``facts`` are what ``write_facts`` stored. ``file`` is an ONNX file in place of the folder's.
+    ``facts`` are those that ``write_facts`` stored. ``file`` is used instead of the folder's ONNX file.
     """
 
     def __init__(self, folder: Path, facts: dict[str, Any], file: Path | None = None) -> None:
@@ -59,7 +59,7 @@ class OnnxModel:
         return self.facts["fingerprint"]
 
     def encode(self, texts: Sequence[str], *, query: bool = False) -> npt.NDArray[np.float32]:
-        """Return the embeddings ``float32 [n, dim]`` of texts, with the prompt of documents, or of queries."""
+        """Return the embeddings ``float32 [n, dim]`` of texts, with the prompt for documents or for queries."""
         encodings = self.tokens(texts, query=query)
         made = np.empty((len(texts), self.dim), np.float32)
         order = np.argsort([len(one.ids) for one in encodings], kind="stable")
@@ -68,7 +68,7 @@ class OnnxModel:
         return made
 
     def tokens(self, texts: Sequence[str], *, query: bool = False) -> list[Any]:
-        """Return the encodings of texts by the tokenizer, with their prompt, cut to the longest that is taken."""
+        """Return the tokenizer's encodings of texts with their prompt, cut to the maximum length."""
         prompt = self.facts["prompts"]["query" if query else "document"]
         return self._tokenizer.encode_batch([prompt + text for text in texts])
 
@@ -85,7 +85,7 @@ class OnnxModel:
         return self._after(states, inputs["attention_mask"][..., None].astype(np.float32))
 
     def _after(self, states: npt.NDArray[np.float32], mask: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
-        """Return what the modules after the transformer make of its outputs ``[n, tokens, d]``."""
+        """Return the result of the modules after the transformer for its outputs ``[n, tokens, d]``."""
         if self.facts["pooling"] == "cls":
             made = states[:, 0]
         else:
@@ -118,22 +118,22 @@ class OnnxModel:
 
     @cached_property
     def _session(self) -> tuple[Any, str]:
-        """The file in onnxruntime, whose waiting threads sleep, and the name of the output to take."""
+        """The file in onnxruntime, whose waiting threads sleep, and the name of the output to use."""
         import onnxruntime
 
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = usable_cores()
         options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-        options.log_severity_level = 4  # errors are raised too
+        options.log_severity_level = 4  # errors are also raised
         session = onnxruntime.InferenceSession(str(self.file), options, providers=["CPUExecutionProvider"])
         names = [one.name for one in session.get_outputs()]
         return session, next((one for one in ("last_hidden_state", "token_embeddings") if one in names), names[0])
 
 
 def find_onnx(folder: Path, name: str) -> OnnxModel | None:
-    """Return the encoder of a folder, called ``name`` in errors; None without its ONNX file or what runs it.
+    """Return the encoder of a folder, called ``name`` in errors; None without its ONNX file or the packages to run it.
 
-    Raises ``ValueError`` if the ONNX file is damaged, or was made of other files than there are now.
+    Raises ``ValueError`` if the ONNX file is damaged, or does not belong to the folder's present files.
     """
     if not (folder / FACTS).is_file() or not can_run():
         return None
@@ -157,12 +157,12 @@ def can_run() -> bool:
 
 
 def write_facts(folder: Path, facts: dict[str, Any]) -> None:
-    """Store what is known about the folder's ONNX file, with checksums of the files that it goes with."""
+    """Store the facts about a folder's ONNX file, with checksums of the files that it belongs to."""
     write_json(folder / FACTS, with_checksum({"format": _FORM, **facts, "files": _digests(folder)}))
 
 
 def _digests(folder: Path) -> dict[str, str]:
-    """Return a checksum of each file that embeddings depend on; of weights, that of a sample."""
+    """Return a checksum of each file that embeddings depend on; for weights, of a sample."""
     files = {one.relative_to(folder).as_posix() for name in _FILES for one in folder.glob(name) if one.is_file()}
     return {name: _digest(folder, name) for name in sorted(files)}
 

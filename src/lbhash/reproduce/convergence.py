@@ -20,7 +20,7 @@ SHARE = 0.95
 
 
 def run(settings: Settings) -> Result:
-    """Return how far and how fast each loss comes, and its curves by epoch."""
+    """Return the final mAP and the speed of each loss, and its curves by epoch."""
     done = completed(settings, grid(settings, BITS, LOSSES.values(), TRAJECTORY))
     courses = {one.config: course_of(one) for one in done}
     records: list[Record] = []

@@ -45,7 +45,7 @@ def marginals(joint: Joint) -> Joint:
 
 
 def independent_bits(joint: Joint) -> Joint:
-    """Return the product of the marginals, which takes the bits as independent."""
+    """Return the product of the marginals, as if the bits were independent."""
     return product_of_marginals(marginals(joint))
 
 
@@ -67,7 +67,7 @@ def independent_blocks(joint: Joint, first: int) -> Joint:
 def dirichlet(counts: Counts) -> Joint:
     """Return (c + α) / (n + 2^r α), the posterior mean under a symmetric Dirichlet prior.
 
-    α is the one under which the counts are most probable, so that it follows from the samples alone:
+    α makes the counts most probable, so it follows from the samples alone:
     log P(c | α) = log Γ(2^r α) − log Γ(n + 2^r α) + Σ_b [log Γ(c_b + α) − log Γ(α)] + a constant.
     """
     from scipy.optimize import minimize_scalar
@@ -88,10 +88,10 @@ def dirichlet(counts: Counts) -> Joint:
 def knowing_the_prior(counts: Counts) -> Joint:
     """Return the posterior mean under the prior of ``random_joint``, a softmax of standard normal numbers.
 
-    Of all estimates the posterior mean has the least expected KL(truth ‖ estimate), so no method can stay below it over
-    many truths without knowing more than the samples. It is computed outcome by outcome: the weight e^z, z ~ N(0, 1),
-    is seen through c ~ Poisson(λ e^z) with λ = n / (2^r √e). That is an approximation, for a softmax ties the outcomes
-    by its sum, which varies little with 256 outcomes or more.
+    The posterior mean has the least expected KL(truth ‖ estimate) of all estimates: over many truths, no method can
+    stay below it from the samples alone. It is computed outcome by outcome: the weight e^z, z ~ N(0, 1), is seen
+    through c ~ Poisson(λ e^z) with λ = n / (2^r √e). This is an approximation, because a softmax ties the outcomes by
+    its sum; the sum varies little with 256 outcomes or more.
     """
     values, where = np.unique(counts, return_inverse=True)
     z = np.linspace(-8, 8, 4001)

@@ -22,11 +22,11 @@ RECOGNITION, IMAGENET = "recognition", "imagenet"
 CLASSES = 1000
 
 Pair = tuple[RunConfig, Record, npt.NDArray[np.float64]]
-"""A host's run, its row of the table, and its lift in points, a value a seed."""
+"""A host's run, its row of the table, and its lift in points, one value per seed."""
 
 
 def suitable(settings: Settings, name: str) -> Sequence[Source]:
-    """Return the sets of data that a table takes; raise ``UnsuitableData`` if there is none."""
+    """Return the data sets that a table can use; raise ``UnsuitableData`` if there is none."""
     if name == RECOGNITION:
         return settings.single_label(name)
     given = settings.all_sources()

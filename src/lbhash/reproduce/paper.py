@@ -1,6 +1,6 @@
-"""What the paper reports, in its own units: figures in %, distances in bits, seconds of an epoch.
+"""The paper's figures in its own units: metrics in %, distances in bits, seconds of an epoch.
 
-The source is "A Lower Bound of Hash Codes' Performance" (NeurIPS 2022), with a ResNet-50 that is trained end to end.
+Source: "A Lower Bound of Hash Codes' Performance" (NeurIPS 2022), with a ResNet-50 trained end to end.
 The numbers are in ``paper.json``.
 """
 
@@ -12,7 +12,7 @@ from typing import Any
 
 
 def _by_bits(found: dict[str, Any]) -> dict[str | int, Any]:
-    """Return an object of JSON with its numbers of bits as integers."""
+    """Return a JSON object with integers for those keys that are numbers of bits."""
     return {int(key) if key.isdigit() else key: value for key, value in found.items()}
 
 

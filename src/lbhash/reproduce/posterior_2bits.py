@@ -73,7 +73,7 @@ def two_classes(split: EmbeddingSplit, classes: tuple[int, int], without: npt.Ar
 
 
 def held_out_rows(dataset: Dataset, classes: tuple[int, int]) -> list[EmbeddingSplit]:
-    """Return the rows of the queries, and those of the base that are known not to be in the train split."""
+    """Return the query rows, and the base rows that are known not to be in the train split."""
     splits = [split for split in (dataset.base, dataset.query) if split.embeddings is dataset.train.embeddings]
     unseen = [two_classes(split, classes, dataset.train.rows) for split in splits]
     return [split for split in unseen or [two_classes(dataset.query, classes)] if len(split)]
@@ -85,7 +85,7 @@ def outputs_of(hasher: Hasher, split: EmbeddingSplit) -> Outputs:
 
 
 def surrogate_joint(trained: Outputs, outputs: Outputs, seed: int, steps: int) -> Joint:
-    """Return P of the surrogate, fitted to ``trained`` in so many steps at least, averaged over ``outputs``."""
+    """Return P of the surrogate, fitted to ``trained`` in at least ``steps`` steps, averaged over ``outputs``."""
     import torch
 
     batches = -(-len(trained) // Schedule.batch_size)

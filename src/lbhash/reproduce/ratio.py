@@ -24,7 +24,7 @@ Course = dict[str, npt.NDArray[np.float64]]
 
 
 def quotients(inter: npt.NDArray[np.float64], intra: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """Return D_inter / D_intra; infinite, or NaN if D_inter is 0 too, where D_intra is 0."""
+    """Return D_inter / D_intra; if D_intra is 0, infinite, or NaN if D_inter is 0 too."""
     with np.errstate(divide="ignore", invalid="ignore"):
         return inter / intra
 
@@ -62,7 +62,7 @@ def run(settings: Settings) -> Result:
 
 
 def correlations(course: Course) -> Record:
-    """Return the correlations of ratio and mAP, of each seed and of all together."""
+    """Return the correlations of ratio and mAP, for each seed and for all seeds together."""
     of_seeds, of_most = (
         [line for values in zip(ratios, course[MAP], strict=True) if (line := Regression.of(*values))]
         for ratios in (course[RATIO], course[RATIO_OF_MOST])

@@ -20,7 +20,7 @@ from lbhash.utils.plotting import palette
 
 BITS = (64,)
 RATIOS = {"max D_intra": ("bound", "ratio"), "99.9 %": ("bound_99.9", "ratio, 99.9 %")}
-"""The two ratios: where a report has them, and their column."""
+"""The two ratios: their name in a report, and their column."""
 
 
 def run(settings: Settings) -> Result:

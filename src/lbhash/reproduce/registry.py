@@ -23,10 +23,10 @@ HOSTS = (*TRAINS, "methods")
 
 @dataclass(frozen=True)
 class Experiment:
-    """One table or figure of the paper, with a line that says what it shows, and which of ``HOSTS`` it can use.
+    """One table or figure of the paper: its name, a line about it, and which of ``HOSTS`` it can use.
 
-    Its module, of its name, has ``run(settings)``. If several experiments share a ``module``, that takes the name too.
-    ``in_docs`` says whether docs/reproduce has what it made.
+    The module of its name has ``run(settings)``; a shared ``module`` has ``run(settings, name)``. ``in_docs`` says
+    whether docs/reproduce shows its results.
     """
 
     name: str
@@ -41,7 +41,7 @@ class Experiment:
         return module.run(settings, self.name) if self.module else module.run(settings)
 
     def run_and_write(self, settings: Settings, out: str | Path) -> Result:
-        """Run it, and write its tables and figures as files of its name."""
+        """Run it, and write its tables and figures to files of its name."""
         from lbhash.reproduce.results.write import write_result
 
         result = self.run(settings)
@@ -96,7 +96,7 @@ _ALL = (
 
 
 LEAVE_MORE = ("ratio", "convergence", "tsne")
-"""Experiments whose runs leave more than a report. They come first, so that others find these runs."""
+"""Experiments whose runs leave more than a report. They run first, so that others can use these runs."""
 
 
 def experiments() -> dict[str, Experiment]:
@@ -105,9 +105,10 @@ def experiments() -> dict[str, Experiment]:
 
 
 def run_experiment(name: str, settings: Settings, out: str | Path) -> Result:
-    """Run an experiment, and write its tables and figures as files of its name.
+    """Run an experiment, and write its tables and figures to files of its name.
 
-    Raises ``ValueError`` if it does not exist, or cannot use a setting or the data, or a file is in a folder's place.
+    Raises ``ValueError`` if the name is unknown, a setting or the data do not suit it, or a file is in a folder's
+    place.
     """
     known = experiments()
     if (name := name.lower()) not in known:
@@ -121,16 +122,16 @@ def run_experiment(name: str, settings: Settings, out: str | Path) -> Result:
 def run_all(settings: Settings, out: str | Path) -> dict[str, Result | str]:
     """Run every experiment with the settings that it can use, and write each one's files.
 
-    They share their runs. An interrupted call goes on with what is missing.
+    They share their runs. After an interruption, a new call makes only the missing runs.
 
     Returns:
-        The results by name; if the data do not suit an experiment, the line that says what it needs instead.
+        The results by name; for an experiment that the data do not suit, a line that says what it needs.
     """
     check_folder(out, "out")
     check_folder(settings.runs, "runs")
     known = experiments()
     for source in settings.all_sources():
-        source.dataset()  # an error in the data comes first
+        source.dataset()  # errors in the data come first
     found: dict[str, Result | str] = {}
     for name in sorted(known, key=lambda name: name not in LEAVE_MORE):
         print(f"{name}: {known[name].summary}", file=sys.stderr, flush=True)

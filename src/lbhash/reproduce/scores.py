@@ -1,4 +1,4 @@
-"""Estimates of random joint distributions compared with the truth: a file for each number of samples and each seed."""
+"""Compare estimates of random joint distributions with the truth: a file for each number of samples and each seed."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ MARGINALS, FREQUENCIES, DIRICHLET, PRIOR = "marginals", "frequencies", "Dirichle
 
 @dataclass(frozen=True)
 class Draw:
-    """What the estimates of a truth depend on: samples, seed, and the schedule of the surrogate, if there is one.
+    """Settings of the estimates of a truth: samples, seed, and the schedule of the surrogate, if there is one.
 
-    ``fresh`` are the numbers of outputs that training has not seen over which the surrogate's P is averaged, too.
+    For each number in ``fresh``, the surrogate's P is also averaged over as many outputs that training has not seen.
     """
 
     samples: int
@@ -41,15 +41,17 @@ class Draw:
     fresh: tuple[int, ...] = ()
 
     def name(self, bits: int) -> str:
-        """Return the file's name, which says all that decides what is in it."""
+        """Return the file's name, which depends on all settings that decide its content."""
         schedule = None if self.schedule is None else asdict(self.schedule)
         settings = zlib.crc32(json.dumps([schedule, self.fresh or 0]).encode())
         return f"posterior-{bits}-{self.samples}samples-seed{self.seed}-settings{settings:08x}"
 
 
 Estimates = Callable[[Draw, Joint, Joint, npt.NDArray[np.int64], np.random.Generator], dict[str, Joint]]
-"""Makes an experiment's own estimates of the truth: from the truth, the frequencies and the outcomes of its
-samples, and further random numbers."""
+"""A function that makes an experiment's own estimates of a truth.
+
+It takes a draw, the truth, the frequencies and the outcomes of its samples, and a random generator.
+"""
 
 Intervals = dict[int, dict[str, Interval]]
 """The mean score of each estimate by the number of samples."""
@@ -61,9 +63,9 @@ def random_truth(bits: int, seed: int) -> Joint:
 
 
 def score(draw: Draw, bits: int, estimates: Estimates) -> dict[str, Any]:
-    """Return both KLs of each estimate of a seed's truth as JSON holds them, and the estimates of 8 bits at most.
+    """Return both KLs of each estimate of a seed's truth as JSON values, and the estimates of at most 8 bits.
 
-    KL(truth ‖ estimate) is infinite, here ``None``, if an outcome that is possible has the estimate 0.
+    KL(truth ‖ estimate) is infinite, here ``None``, if a possible outcome has the estimate 0.
     """
     truth, rng = random_truth(bits, draw.seed), np.random.default_rng([draw.seed, draw.samples])
     outcomes = rng.choice(len(truth), draw.samples, p=truth)
@@ -86,8 +88,8 @@ def complete_draws(
 ) -> tuple[Intervals, Intervals, dict[str, Any]]:
     """Score the draws that have no file yet, those with most samples first.
 
-    ``draws`` are those of all seeds by their number of samples. Returns both KLs over the seeds by the number of
-    samples, and what was scored, by the draw's file name.
+    ``draws`` has the draws of all seeds by number of samples. Returns both KLs over the seeds by number of samples, and
+    the scores by file name.
     """
     ordered = [draw for samples in sorted(draws, reverse=True) for draw in draws[samples]]
     tasks = {draw.name(bits): (draw, bits, estimates) for draw in ordered}
@@ -112,7 +114,7 @@ def divergence_records(there: Intervals, back: Intervals, paper: Mapping[str, fl
 
 
 def samples_figure(records: Sequence[Record], reported: float | None = None) -> Figure:
-    """Draw the KL of each estimate against the number of samples, both logarithmic, and the paper's as a line."""
+    """Draw the KL of each estimate against the number of samples on logarithmic axes, and the paper's as a line."""
     kls = [
         {"samples": record["samples"], "estimate": name, THERE: kl}
         for record in records

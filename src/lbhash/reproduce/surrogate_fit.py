@@ -1,12 +1,12 @@
-"""The surrogate fitted to samples of a known distribution of bits, and the joint probabilities that it estimates.
+"""Fit the surrogate to samples of a known distribution of bits, and estimate joint probabilities with it.
 
 In training the surrogate sees a model's raw outputs ℓ and their codes b = bin(ℓ). A known distribution of codes says
-nothing about the size of the outputs, so here b is sampled from it and ℓ = b·|z| with standard normal z: outputs whose
-signs have just that distribution, and whose sizes carry no information.
+nothing about the size of the outputs, so here b is sampled from it and ℓ = b·|z| with standard normal z. The signs then
+have that distribution, and the sizes carry no information.
 
-P(· | ℓ) is a distribution for each output. What is compared with the truth is its average over outputs, which is what a
-joint probability is: p(b) = E P(b | ℓ). The paper averages over 100 new outputs; here it is over those that the
-surrogate was fitted to, with dropout switched off, unless said otherwise.
+P(· | ℓ) is a distribution for each output. Its average over outputs, p(b) = E P(b | ℓ), is a joint probability and is
+compared with the truth. The paper averages over 100 new outputs; here the average is over the training outputs, without
+dropout, unless said otherwise.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from lbhash.training.schedule import Schedule
 
 CHUNK = 8192
 PAPER_SCHEDULE = Schedule(epochs=30)
-"""The paper's batch and rates. It trains for 100 epochs, of which the last 70 have a rate of 1e-6 and less."""
+"""The paper's batch and rates. The paper trains for 100 epochs; the last 70 have a rate of 1e-6 or less."""
 
 
 def raw_outputs(outcomes: npt.NDArray[np.int64], bits: int, rng: np.random.Generator) -> Tensor:
@@ -55,7 +55,7 @@ def fit_surrogate(outputs: Tensor, seed: int, schedule: Schedule) -> Surrogate:
 
 
 def stretched(schedule: Schedule, samples: int, as_with: int) -> Schedule:
-    """Return a schedule of so many more epochs that fewer samples give as many steps as ``as_with`` samples do."""
+    """Return a schedule with more epochs, so that fewer samples give as many steps as ``as_with`` samples."""
     times = max(1, round(as_with / samples))
     return replace(schedule, epochs=times * schedule.epochs, decay_every=times * schedule.decay_every)
 
@@ -66,7 +66,7 @@ def mean_of_blocks(surrogate: Surrogate, outputs: Tensor) -> Joint:
 
 
 def mean_with_dropout(surrogate: Surrogate, outputs: Tensor, seed: int) -> Joint:
-    """Return the same average with hidden units dropped as in training, once for each output."""
+    """Return the average of ``mean_of_blocks`` with dropout as in training, once for each output."""
     with torch.random.fork_rng(devices=[]):
         draw_from(seed)
         mean = mean_of_blocks(surrogate.train(), outputs)
@@ -77,7 +77,7 @@ def mean_with_dropout(surrogate: Surrogate, outputs: Tensor, seed: int) -> Joint
 def mean_of_products(surrogate: Surrogate, outputs: Tensor) -> Joint:
     """Return the average over outputs of the product of two blocks, P_1(· | ℓ) ⊗ P_2(· | ℓ), ``float64 [2**(2r)]``.
 
-    The blocks are independent given ℓ, not on average, so that this average is not a product.
+    The blocks are independent given ℓ, not on average, so this average is not a product.
     """
     total = sum(joint[:, 1].T @ joint[:, 0] for joint in _joints(surrogate, outputs))
     return total.numpy().ravel() / len(outputs)  # type: ignore[union-attr]

@@ -1,4 +1,4 @@
-"""The lowest average precision, by the closed form and by going through all lists."""
+"""The lowest average precision, by the closed form and by enumerating all lists."""
 
 from __future__ import annotations
 
@@ -31,17 +31,17 @@ LISTS = {
     "all tied": "(++++----)",
     "500 relevant, gaps of two": "+--" * 500,
 }
-"""A list by what it shows: + relevant, − irrelevant, in their order; tied ones in parentheses."""
+"""Lists by what they show: + relevant, − irrelevant; tied items in parentheses."""
 
 LARGEST = 12
-"""Longest list of which all orders are gone through."""
+"""The longest list whose orders are all enumerated."""
 
 CURVE_LENGTH = 12
 CURVE_RELEVANT = (1, 2, 4, 6)
 
 
 def run(settings: Settings) -> Result:
-    """Return the table of examples, and the floor for all m; nothing in it is random, so that seeds do not matter."""
+    """Return the table of examples, and the floor for all m; nothing is random, so seeds do not matter."""
     curve = curve_records(CURVE_LENGTH, CURVE_RELEVANT)
     lines = [{**record, "K": f"K = {record['K']}"} for record in curve]
     figure = panels.lines(lines, "m", ["floor", "all lists"], "K", by=())
@@ -58,7 +58,7 @@ def run(settings: Settings) -> Result:
 
 
 def example(name: str, signs: str) -> Record:
-    """Return the row of a list."""
+    """Return the table's row for a list."""
     tied = [group.strip("()") for group in re.findall(r"[+-]|\([+-]+\)", signs)]
     ranking = Ranking(np.array([[len(group) for group in tied]]), np.array([[[group.count("+") for group in tied]]]))
     relevant, items, misrank = int(ranking.relevant.sum()), ranking.base, int(metrics.largest_misrank(ranking)[0])
@@ -107,10 +107,10 @@ def direct_average_precision(places: Sequence[int]) -> float:
 
 
 def lowest_of_all(items: int, relevant: int, misrank: int, head: int) -> tuple[float, int]:
-    """Return the lowest AP of lists with so many relevant items, ``head`` of them first, and how many lists there are.
+    """Return the lowest AP of lists with ``relevant`` relevant items, ``head`` of them first, and the number of lists.
 
-    No list has a mis-rank above ``misrank``.
+    Only lists without a mis-rank above ``misrank`` count.
     """
     lists = ((*range(head), *others) for others in combinations(range(head, items), relevant - head))
-    allowed = [places for places in lists if places[-1] - (relevant - 1) <= misrank]  # the last has most before it
+    allowed = [places for places in lists if places[-1] - (relevant - 1) <= misrank]  # the last mis-ranks most
     return min(map(direct_average_precision, allowed)), len(allowed)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 ANSWER = "a classifier's answer"
 COUNTS = (1, 2, 3)
-"""The classes of a row that are stored."""
+"""Numbers of stored classes per row."""
 LEVELS = 15
 """Steps of a stored probability, which has four bits."""
 
@@ -69,7 +69,7 @@ def posterior(train: EmbeddingSplit, seed: int, counts: Sequence[int] = COUNTS) 
 
 
 def _store(hasher: Hasher, classes: int, count: int, fitted: float) -> Store:
-    """Return what stores so many classes of each row."""
+    """Return a function that stores ``count`` classes of each row."""
     several = bool((hasher.model_.layout.posterior or {})["several"])
     name = f"{ANSWER}, {count} class{'es' * (count > 1)}"
     size = math.ceil(count * (math.ceil(math.log2(classes)) + 4) / 8)
@@ -83,7 +83,7 @@ def _store(hasher: Hasher, classes: int, count: int, fitted: float) -> Store:
         def scores(some: Rows) -> Scores:
             if not several:
                 return 1 - query[some] @ base.T
-            chances = np.zeros((len(query[some]), len(base)), np.float32)  # that no class is shared, as logarithms
+            chances = np.zeros((len(query[some]), len(base)), np.float32)  # log probabilities that no class is shared
             for of_query, of_base in zip(query[some].T, base.T, strict=True):
                 stored = np.flatnonzero(of_base)
                 chances[:, stored] += np.log1p(-np.minimum(np.outer(of_query, of_base[stored]), 1 - 1e-6))
@@ -115,7 +115,7 @@ def probabilities(model: Encoder, rows: EmbeddingSplit) -> Floats:
 
 
 def kept(probabilities: Floats, count: int, *, several: bool) -> Floats:
-    """Return class probabilities ``[n, C]`` as they are known if the first ``count`` of each row are stored."""
+    """Return the class probabilities ``[n, C]`` that are known if only the first ``count`` of each row are stored."""
     first = np.argsort(-probabilities, axis=1, kind="stable")[:, :count]
     values = np.rint(np.take_along_axis(probabilities, first, 1) * LEVELS) / np.float32(LEVELS)
     found = np.zeros_like(probabilities)

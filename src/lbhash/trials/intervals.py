@@ -46,7 +46,7 @@ class Interval:
         return cls.of(known) if known else None
 
     def shown(self, digits: int) -> str:
-        """Return the interval as people read it, with so many digits after the point."""
+        """Return the interval as people read it, with ``digits`` digits after the point."""
         if not math.isfinite(self.mean):
             return "∞"
         text = f"{self.mean:.{digits}f}" + (f" ± {self.half:.{digits}f}" if self.half is not None else "")

@@ -22,8 +22,8 @@ from lbhash.utils.labels import share_a_label
 Values: TypeAlias = "npt.NDArray[np.float64]"
 
 NEAREST = 10
-"""The rows that a search is asked for when it is timed, and that count as nearest items."""
-_PAIRS = 10_000_000  # of a query and a base row, at a time
+"""How many rows a timed search asks for, and how many count as nearest items."""
+_PAIRS = 10_000_000  # pairs of a query and a base row at a time
 
 
 @dataclass(frozen=True)
@@ -31,15 +31,15 @@ class Question:
     """Stored rows, queries, and the figures to measure.
 
     Attributes:
-        name: of the question.
+        name: name of the question.
         base: rows that are stored.
-        query: rows that are looked for. If both have labels, they are numbered alike.
+        query: rows that are searched with. If both have labels, they are numbered alike.
         figures: ``map``, the average precision of rows that share a label; ``recall``, the share of the ten nearest by
             cosine among the first ten; ``within``, the same among the rows of a query's own class; and ``transfer``,
-            whether a linear classifier that is fitted to the codes of the base knows the query's class.
-        top_k: average precision looks at so many first rows; at the whole base if None or if it is smaller.
+            whether a linear classifier, fitted to the base's codes, predicts the query's class.
+        top_k: number of first rows for average precision; the whole base if None or if the base is smaller.
         stages: second stages, after each of which every way is measured again.
-        timed: how many queries are asked at once, to time a search.
+        timed: number of queries asked at once, to time a search.
     """
 
     name: str

@@ -19,9 +19,9 @@ from lbhash.trials.ways import SIGNED, Store, binary_codes
 from lbhash.utils.arrays import unit_rows
 
 CENTROIDS = 256
-"""Of a part of FAISS's product quantization; it needs as many rows to learn from."""
+"""Centroids per part of FAISS's product quantization, which needs as many rows to learn from."""
 OPQ_ROUNDS = 8
-"""In which FAISS learns its rotation. Its default is 50, which takes several times as long for hardly more recall."""
+"""Rounds in which FAISS learns its rotation. Its default of 50 takes several times as long for hardly more recall."""
 PROBES = 8
 """The lists of FAISS's inverted file that a query looks into."""
 _SEARCH = "found = index.search({asked}, {candidates})[1]\n"
@@ -58,7 +58,7 @@ components.train(rows)
 outputs, asked = components.apply(rows), components.apply(queries)
 """
 SHARES = (2, 4, 8)
-"""Of the dimensions a half, a quarter and an eighth are kept."""
+"""Divisors of the dimension: a half, a quarter and an eighth of the numbers are kept."""
 
 
 def of_any_bits(train: EmbeddingSplit) -> Iterator[Store]:
@@ -97,7 +97,7 @@ def product_quantization(train: EmbeddingSplit, bits: int, seed: int) -> Iterato
     inner, index = faiss.ProductQuantizer(width, parts, 8), faiss.IndexPQ(width, parts, 8)
     for one in (inner, index.pq):
         one.cp.seed = 1234 + seed
-        one.cp.min_points_per_centroid = 1  # FAISS would say a hundred times that the training rows are few
+        one.cp.min_points_per_centroid = 1  # otherwise FAISS warns a hundred times about few rows
     rotation = faiss.OPQMatrix(dim, parts, width)
     rotation.pq, rotation.niter = inner, OPQ_ROUNDS
     yield _faiss("FAISS OPQ", f"OPQ{parts}_{width},PQ{parts}", bits, train, faiss.IndexPreTransform(rotation, index))
@@ -167,7 +167,7 @@ def sign_bits(_: EmbeddingSplit) -> Iterator[Store]:
         index.add(base)
         times = 0.0, time.perf_counter() - began
 
-        def scores(some: Rows) -> Scores:  # of more bits than codes of the library have, too
+        def scores(some: Rows) -> Scores:  # for any number of bits
             return -(signs_of(query[some]) @ signs_of(base).T)
 
         def find(some: Rows, count: int) -> Positions:
@@ -225,7 +225,7 @@ def _faiss(
         if hasattr(filled, "nprobe"):
             filled.nprobe = PROBES
 
-        # Recall needs no more than the candidates, and a ranking of all rows takes its time.
+        # Recall needs only the candidates, and ranking all rows is slow.
         most = len(held) if "map" in question.figures else min(len(held), question.most)
 
         def scores(some: Rows) -> Scores:

@@ -17,7 +17,7 @@ from lbhash.trials.stored import EMBEDDINGS, Floats, Kept, Positions, Rows, Scor
 
 
 def after_stages(stored: Stored, question: Question) -> Iterator[Stored]:
-    """Yield what is stored after each of the question's second stages.
+    """Yield the stored base with each of the question's second stages.
 
     The score of a candidate is 1 − cosine. A way that learns classes adds 4 times ``Stored.apart``, as ``Index.search``
     does with ``rerank="embeddings"``. All other rows follow the candidates in the way's order.
@@ -35,7 +35,7 @@ def after_stages(stored: Stored, question: Question) -> Iterator[Stored]:
         kept, count = question.kept[stage.vectors], min(stage.candidates, base)
 
         def again(some: Rows, found: Positions, cosines: Floats, there: npt.NDArray[np.bool_]) -> Positions:
-            """Return candidates in their new order; where a way has found too few, the others stay behind."""
+            """Return candidates in their new order; if a way found too few, the missing ones stay last."""
             scores = np.where(there, -cosines, np.inf)
             if stored.apart is not None:
                 scores += DISTANCE_WEIGHT * stored.apart(some, found)

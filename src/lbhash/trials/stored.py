@@ -36,8 +36,8 @@ class Stage:
 class Kept:
     """The base as a second stage keeps it: ``rows`` ``[base, dim]``, their ``scales`` and ``lengths``.
 
-    An index keeps the same: float16, int8 by the scales, or embeddings that are uint8 already. ``cosines`` are those
-    with all queries.
+    As in an index, rows are float16, int8 by the scales, or uint8 if the embeddings are. ``cosines`` are those with all
+    queries.
     """
 
     rows: npt.NDArray[Any]
@@ -63,17 +63,17 @@ class Way:
     """A way to store rows, its bytes and its cost.
 
     Attributes:
-        name: of the way.
+        name: name of the way.
         bits: the length of a code, if the way has several.
         memory: bytes a row that a search keeps in memory.
         labels: whether the way learns from labels.
-        take: a command that gives the same, or FAISS's name of it.
+        take: a command that makes it, or FAISS's name of it.
         fit: seconds to fit it.
         encode: seconds to encode the base.
         recipe: lines of Python that find ``{candidates}`` rows for ``queries`` among ``rows``, both of length 1; "" if
             ``take`` is a command.
-        vectors: the second stage ranks candidates by these, "int8" or "embeddings"; "" without one.
-        rerank: how many candidates it ranks.
+        vectors: vectors of the second stage, "int8" or "embeddings"; "" without one.
+        rerank: number of candidates that it ranks.
         disk: bytes a row that it reads from disk.
     """
 
@@ -106,12 +106,12 @@ class Stored(Way):
     """The base of a question as one way stores it.
 
     Attributes:
-        scores: of some queries and all base rows, ``[queries, base]``; lower is nearer.
-        find: the nearest base rows of some queries, ``int64 [queries, count]``, as a user would ask for them.
-        apart: for some queries and base rows of each, ``int64 [queries, count]``: a number from 0 to 1, larger if the
-            way takes both to be of different classes. A second stage adds it to the cosine. None if the way learns no
-            classes.
-        codes: of the queries and the base, and their bits; None if they are no codes.
+        scores: returns scores of some queries and all base rows, ``[queries, base]``; lower is nearer.
+        find: returns the nearest base rows of some queries, ``int64 [queries, count]``, as a user's search does.
+        apart: for some queries and base rows of each, ``int64 [queries, count]``, returns numbers from 0 to 1, larger
+            if the way takes both for different classes. A second stage adds them to the cosine. None if the way learns
+            no classes.
+        codes: codes of the queries and the base, and their bits; None if the way has none.
         by: the form of a query: ``itself``, or a network's or coder's real ``outputs``, whose signs are its code.
     """
 
@@ -122,7 +122,7 @@ class Stored(Way):
     by: str = "itself"
 
     def remembered(self, queries: int) -> Stored:
-        """Return the same with scores of consecutive queries that are computed once; nobody may write into them."""
+        """Return the same with cached scores of consecutive queries; callers must not write into them."""
         kept = cache(lambda start, stop: self.scores(slice(start, stop)))
 
         def scores(some: Rows) -> Scores:

@@ -25,10 +25,10 @@ class Measured(Way):
     """A way's answer to a question.
 
     Attributes:
-        question: its name.
-        by: as of ``Stored``.
+        question: name of the question.
+        by: as in ``Stored``.
         search: milliseconds a query; 0 if the question is not timed.
-        figures: of each query by name, ``float64 [queries]``; NaN where one is not defined.
+        figures: figures of each query by name, ``float64 [queries]``; NaN where one is not defined.
     """
 
     question: str
@@ -39,7 +39,7 @@ class Measured(Way):
 
 @dataclass(frozen=True)
 class Trial:
-    """A way, the rows that it is fitted to, and the questions that it is asked then."""
+    """A way, the rows that it is fitted to, and the questions that it then answers."""
 
     fit: Fit
     train: EmbeddingSplit
@@ -61,7 +61,7 @@ def measured(stored: Stored, question: Question) -> Measured:
     searched = 0.0
     if question.timed:
         some, most = slice(0, question.timed), min(NEAREST, len(question.base))
-        stored.find(slice(0, 1), most)  # what is compiled, is compiled
+        stored.find(slice(0, 1), most)  # compile before timing
         began = time.perf_counter()
         stored.find(some, most)
         searched = 1000 * (time.perf_counter() - began) / min(question.timed, len(question.query))
@@ -76,12 +76,12 @@ def run_trials(
     *,
     progress: bool = False,
 ) -> dict[str, list[Measured]]:
-    """Run trials, and return the measurements of each by its name.
+    """Run trials, and return the measurements of each by name.
 
     Args:
-        trials: by their names.
-        folder: gets a file of each finished trial; trials that have a file are not run again.
-        workers: processes that run at the same time, with a thread each.
+        trials: trials by name.
+        folder: keeps a file of each finished trial; trials with a file are not run again.
+        workers: number of processes, with one thread each.
         progress: show a bar on standard error.
     """
     tasks = {name: (trial,) for name, trial in trials.items()}
@@ -109,7 +109,7 @@ def kept_folder(out: Path, about: Mapping[str, Any], what: str) -> Path:
 
 
 def execute(trial: Trial) -> list[dict[str, Any]]:
-    """Run a trial, and return its measurements as JSON holds them."""
+    """Run a trial, and return its measurements as JSON values."""
     return [_to_json(one) for one in trial.run()]
 
 

@@ -1,4 +1,4 @@
-"""What a search found: Optuna's trials with the scores of their codes, the best of them, and the files of both."""
+"""The result of a search: Optuna's trials with the scores of their codes, the best trial, and files of both."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ if TYPE_CHECKING:
 
 
 def state_of(trial: FrozenTrial) -> str:
-    """Return "complete", "fail", or "pruned" for a trial that was ended early, below the median of those before."""
+    """Return "complete", "fail", or "pruned" for a trial that ended early, below the median of earlier trials."""
     return trial.state.name.lower()
 
 
 def score_of(trial: FrozenTrial) -> Score | None:
-    """Return the score of the validation rows' codes at a trial's end; None if the trial failed."""
+    """Return the score of the held-out rows' codes at a trial's end; None if the trial failed."""
     held = trial.user_attrs["score"]
     return None if held is None else Score.from_dict(held)
 
 
 def as_dict(trial: FrozenTrial) -> dict[str, Any]:
-    """Return a trial as JSON holds it; a ratio that is not finite is None."""
+    """Return a trial as JSON values; a ratio that is not finite is None."""
     attributes = {**trial.user_attrs, "score": None, "warnings": []}
     score = score_of(trial)
     if score is not None:
@@ -50,12 +50,12 @@ class Tuning:
 
     Attributes:
         by: the criterion, "ratio" or "map".
-        percentile: of D_intra in the ratio.
-        inter_percentile: of D_inter in the ratio.
-        hasher: has the best settings; ``tune`` fits it on the whole training split, ``search`` does not.
-        trials: as Optuna holds them, with ``number``, ``params``, ``state``, ``value`` and ``user_attrs``.
-        held_out: the number of validation rows.
-        diagnostics: why the ratio of these validation rows may mislead, whatever their codes.
+        percentile: percentile of D_intra in the ratio.
+        inter_percentile: percentile of D_inter in the ratio.
+        hasher: a hasher with the best settings; ``tune`` fits it on the whole training split, ``search`` does not.
+        trials: Optuna's trials, with ``number``, ``params``, ``state``, ``value`` and ``user_attrs``.
+        held_out: number of held-out rows.
+        diagnostics: reasons why the ratio of these held-out rows may mislead, whatever their codes.
     """
 
     by: By
@@ -91,13 +91,13 @@ class Tuning:
         return pd.DataFrame(rows, dtype=object)
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the result as JSON holds it, without the hasher."""
+        """Return the result as JSON values, without the hasher."""
         plain = {name: getattr(self, name) for name in ("by", "percentile", "inter_percentile", "held_out")}
         warnings = [vars(found) for found in self.diagnostics]
         return plain | {"best_params": self.best_params, "best": as_dict(self.best), "warnings": warnings}
 
     def save(self, folder: str | Path) -> None:
-        """Write ``trials.csv`` and ``best.json``, and ``ratio_map.png`` if two mAP are known."""
+        """Write ``trials.csv`` and ``best.json``, and ``ratio_map.png`` if at least two trials have a mAP."""
         out, table = Path(folder), self.table()
         write_text(out / "trials.csv", table.to_csv(index=False, lineterminator="\n"))
         write_json(out / "best.json", self.as_dict())
@@ -106,7 +106,7 @@ class Tuning:
                 self.figure().savefig(temporary, format="png", dpi=150)
 
     def figure(self) -> Figure:
-        """Plot the ratio of the validation rows against their mAP, a point for each trial whose mAP is known."""
+        """Plot the ratio of the held-out rows against their mAP, a point for each trial with a mAP."""
         import seaborn as sns
 
         from lbhash.utils.plotting import new_figure, palette
@@ -130,7 +130,7 @@ class Tuning:
 
 
 def best_trial(trials: Sequence[FrozenTrial], by: By) -> FrozenTrial:
-    """Return the complete trial with the largest value; of equal ones, the one with the larger paper ratio.
+    """Return the complete trial with the largest value; among equals, the one with the largest ratio of the paper.
 
     Ratios are often equal: if most codes lie on their centers, D_intra at its percentile is a bit or less.
     """

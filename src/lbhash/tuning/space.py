@@ -1,4 +1,4 @@
-"""Search spaces: which settings are searched, and the range of each, a distribution of Optuna."""
+"""Search spaces: the settings that are searched, each with its range as an Optuna distribution."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ SETTINGS = ("lr", "dropout", "hidden", "centers", "batch_size")
 """Arguments of ``Hasher`` that may be searched, besides ``options.NAME`` of the method and ``guidance.NAME``."""
 
 Space = Mapping[str, Any]
-"""What is searched, Optuna's distributions by name: of ``SETTINGS``, ``options.NAME`` or ``guidance.NAME``."""
+"""A search space: Optuna's distributions by name, one of ``SETTINGS``, ``options.NAME`` or ``guidance.NAME``."""
 
 _ENTRY = '{"low": …, "high": …, "log": true or false} or {"choices": [ … ]}'
 
@@ -44,7 +44,7 @@ def import_optuna() -> Any:
 
 
 def default_space(method: Any, pull: str, bits: int) -> dict[str, BaseDistribution]:
-    """Return what is searched if no space is given, with the ``search_space`` of the method, a name or a custom one."""
+    """Return the default space, with the ``search_space`` of the method (a name or a custom one)."""
     space: dict[str, Any] = {
         "lr": {"low": 1e-4, "high": 1e-2, "log": True},
         "dropout": {"low": 0.0, "high": 0.8},
@@ -61,7 +61,8 @@ def read_space(file: str | Path) -> dict[str, BaseDistribution]:
     """Read a space from a JSON file, an object of names, each with its range or its choices.
 
     For instance ``{"lr": {"low": 1e-4, "high": 1e-2, "log": true}, "hidden": {"choices": [0, 512]}}``. It replaces the
-    default space; a setting that it does not name is not searched. Anything else is a ``TypeError`` or ``ValueError``.
+    default space; a setting that it does not name is not searched. Raises ``TypeError`` or ``ValueError`` for anything
+    else.
     """
     path = existing_file(file, "space")
     try:
@@ -114,15 +115,15 @@ def with_params(hasher: Hasher, params: Mapping[str, Any]) -> Hasher:
 
 
 def starting_point(hasher: Hasher, space: Space) -> dict[str, Any]:
-    """Return the hasher's own settings, if the space holds them: what a search tries first."""
+    """Return the hasher's own settings that lie in the space: the first trial of a search."""
     values = {name: _own_value(hasher, name) for name in space}
     return {name: value for name, value in values.items() if _contains(space[name], value)}
 
 
 def checked_space(space: Space, hasher: Hasher, classes: int) -> dict[str, BaseDistribution]:
-    """Return the space, with fractions between whole limits of a setting that is not a count.
+    """Return the space; whole limits become fractions if the setting is not a count.
 
-    Raises ``TypeError`` or ``ValueError`` unless a hasher can be made at both ends of each range, with each choice.
+    Raises ``TypeError`` or ``ValueError`` unless a hasher can be made at both ends of each range, and with each choice.
     """
     distributions, found = import_optuna().distributions, dict(space)
     if not space:
@@ -149,7 +150,7 @@ def checked_space(space: Space, hasher: Hasher, classes: int) -> dict[str, BaseD
 
 
 def _build(hasher: Hasher, classes: int) -> Objective:
-    """Build what a hasher builds before it trains, as far as that is quick, and return the objective."""
+    """Build what a hasher builds before training, as far as that is quick, and return the objective."""
     given = completed(side_by_side(hasher).checked())
     assert given.dropout is not None
     assert given.pull is not None
@@ -160,7 +161,7 @@ def _build(hasher: Hasher, classes: int) -> Objective:
 
 
 def _own_value(hasher: Hasher, name: str) -> Any:
-    """Return the value that a setting has if it is not searched."""
+    """Return the value of a setting that is not searched."""
     group, _, own = name.rpartition(".")
     given = completed(side_by_side(hasher).checked())
     value = (getattr(given, group) or {}).get(own) if group else getattr(given, own)
@@ -168,7 +169,7 @@ def _own_value(hasher: Hasher, name: str) -> Any:
 
 
 def _default(hasher: Hasher, name: str) -> Any:
-    """Return a setting's default; None if the objective derives it from others and does not hold it by its name."""
+    """Return a setting's default; None if the objective derives it from others and has no attribute of its name."""
     group, _, own = name.rpartition(".")
     given = completed(side_by_side(hasher).checked())
     if not group:  # the recipe has it

@@ -41,27 +41,27 @@ if TYPE_CHECKING:
     from optuna.trial import Trial as Asked
 
 STARTUP = 5
-"""Random trials, before there is something to learn from them or a median to fall below."""
+"""Number of random trials before the search learns from trials, and prunes by their median."""
 
 _NOT_OF_THE_SEARCH = ("recipe", "device", "threads", "workers", "progress", "trials", "folder")
 
 
 @dataclass(frozen=True)
 class SearchOptions:
-    """How ``tune`` searches, and by what.
+    """The options of a search by ``tune``.
 
     Attributes:
-        trials: how many settings to try; those in the folder count.
-        by: "ratio", D_inter / D_intra of the validation rows' codes, or "map", their mean average precision.
+        trials: number of settings to try; trials in the folder count.
+        by: "ratio", D_inter / D_intra of the held-out rows' codes, or "map", their mean average precision.
         percentile: the percentile of D_intra in the ratio, from 0 to 100; 100 is the maximum.
         inter_percentile: the percentile of D_inter in the ratio, from 0 to 100; 0 is the minimum.
-        top_k: the length of the ranked list in mAP@k. If None, or if there are fewer, it is all other validation rows.
-        compare: whether to compute the mAP although the ratio chooses.
-        held_out: the share of every class's rows that are validation rows, above 0 and below 1.
-        space: what is searched. If None, ``default_space``.
-        prune: whether to end a trial whose value is below the median of the trials before, at the same epoch.
-        folder: keeps a file of each trial. A search that was interrupted goes on with those that are missing, and finds
-            what it would have found. If None, nothing is kept.
+        top_k: the length of the ranked list in mAP@k. If None, or if there are fewer, all other held-out rows.
+        compare: also compute the mAP if the ratio chooses.
+        held_out: the share of every class's rows that is held out, above 0 and below 1.
+        space: the search space. If None, ``default_space``.
+        prune: end a trial whose value is below the median of earlier trials at the same epoch.
+        folder: keeps a file of each trial. An interrupted search resumes with the missing trials and gives the same
+            result. If None, nothing is kept.
         progress: show a progress bar.
 
     Raises:
@@ -96,7 +96,7 @@ class SearchOptions:
 
 
 def tune(hasher: Hasher, data: Dataset | EmbeddingSplit, classes: int | None = None, **options: Any) -> Tuning:
-    """Search settings by ``search``, whose arguments these are, then fit its ``hasher`` on the whole training split.
+    """Search settings as ``search`` does, with the same arguments, then fit the best on the whole training split.
 
     >>> from lbhash import Hasher, TrainingArguments
     >>> from lbhash.data import load_dataset
@@ -114,19 +114,21 @@ def tune(hasher: Hasher, data: Dataset | EmbeddingSplit, classes: int | None = N
 
 
 def search(hasher: Hasher, data: Dataset | EmbeddingSplit, classes: int | None = None, **options: Any) -> Tuning:
-    """Search settings by the codes of validation rows, which are held out of the training split.
+    """Search settings by the codes of held-out rows of the training split.
 
-    The first trial is the hasher as it is, so that no setting is chosen that is worse by the criterion.
+    The first trial has the hasher's own settings, so the chosen ones are not worse by the criterion.
 
     Args:
-        hasher: what is not searched: method, bits, epochs, seed … It is not fitted itself.
+        hasher: has the settings that are not searched: method, bits, epochs, seed … It is not fitted.
         data: a data set, of which only the train split is used, or a training split.
         classes: C, the number of classes; only with a split.
         options: those of ``SearchOptions``.
 
     Returns:
-        What was found; its ``hasher`` has the best settings and is not fitted. An argument that is not as above, a
-        folder with another search, or a search of which no trial is complete, is a ``TypeError`` or ``ValueError``.
+        The result; its ``hasher`` has the best settings and is not fitted.
+
+    Raises:
+        TypeError, ValueError: an argument is not as above, the folder holds another search, or no trial is complete.
     """
     given = SearchOptions(**options)
     split, count, _ = _training_rows(data, classes)
@@ -145,10 +147,10 @@ def search(hasher: Hasher, data: Dataset | EmbeddingSplit, classes: int | None =
 
 
 class _Search:
-    """What all trials share: the hasher that they change, the rows, what is searched, and Optuna's study.
+    """State that all trials share: the hasher that they change, the rows, the space, and Optuna's study.
 
-    A setting follows from the seed, the trial's number and the trials before it. So a search that goes on from the
-    files of its trials finds what it would have found, and the trial that was running is tried again.
+    A trial's settings follow from the seed, its number and the trials before it. A search that resumes from the files
+    of its trials thus gives the same result; the interrupted trial is run again.
     """
 
     def __init__(self, hasher: Hasher, split: EmbeddingSplit, classes: int, options: SearchOptions) -> None:
@@ -160,7 +162,7 @@ class _Search:
             )
         training_device(hasher.device)
         given = completed(side_by_side(hasher).checked())
-        # Trials are of the network's bits where nothing else is said, since these are what the settings change.
+        # Without a given head, trials train bits alone: the searched settings affect nothing else.
         self.head = hasher.head or "bits"
         self.hasher = clone(hasher).set_params(method=given.method, pull=given.pull, head=given.head)
         self.options, self.classes = options, classes
@@ -201,7 +203,7 @@ class _Search:
         return made
 
     def _try(self, asked: Asked) -> None:
-        """Train once. A setting that cannot be trained fails this trial, and not the search."""
+        """Train once; settings that cannot be trained fail this trial, not the search."""
         optuna, by = import_optuna(), self.options.by
         states = optuna.trial.TrialState
         watch, own = _Watch(self, asked), with_params(self.hasher, {**asked.params, "head": self.head})
@@ -223,7 +225,7 @@ class _Search:
         self.study.tell(asked, score.by(by) if score and state == states.COMPLETE else None, state)
 
     def score(self, model: Encoder, *, with_map: bool) -> Score:
-        """Score the codes of the validation rows."""
+        """Score the codes of the held-out rows."""
         codes = np.concatenate([model.encode(chunk) for chunk in self.validation.chunks()])
         names = ("percentile", "inter_percentile", "top_k")
         options: dict[str, Any] = {name: getattr(self.options, name) for name in names}
@@ -235,7 +237,7 @@ def _new_study(epochs: int, *, prune: bool) -> Study:
     # No trial is pruned in the first quarter of the epochs.
     median = optuna.pruners.MedianPruner(n_startup_trials=STARTUP, n_warmup_steps=max(1, epochs // 4))
     verbosity = optuna.logging.get_verbosity()
-    optuna.logging.set_verbosity(optuna.logging.WARNING)  # it would print that a study is new
+    optuna.logging.set_verbosity(optuna.logging.WARNING)  # it would print that the study is new
     try:
         return optuna.create_study(direction="maximize", pruner=median if prune else optuna.pruners.NopPruner())
     finally:
@@ -250,12 +252,12 @@ class _Watch(Watcher):
         self.model: Encoder
 
     def value(self) -> float:
-        """Return the criterion of the validation rows, which the pruner compares."""
+        """Return the criterion of the held-out rows, which the pruner compares."""
         by = self.search.options.by
         return self.search.score(self.model, with_map=by == "map").by(by)
 
     def epoch_ended(self, training: Training) -> None:
-        """Evaluate the validation rows."""
+        """Evaluate the held-out rows."""
         self.model = cast(HashModel, training.model).encoder()
         self.epochs = training.epoch + 1
         if not self.search.options.prune:
@@ -266,7 +268,7 @@ class _Watch(Watcher):
 
 
 def _training_rows(data: Dataset | EmbeddingSplit, classes: int | None) -> tuple[EmbeddingSplit, int, Any]:
-    """Return the training split, the number of its classes, and their values if they were numbered anew."""
+    """Return the training split, the number of its classes, and their values if they were renumbered."""
     rows = data.train if isinstance(data, Dataset) else data
     if isinstance(rows, EmbeddingSplit) and rows.labels is None:
         advice = "give a file of labels or a label_column, or train without a search"

@@ -1,4 +1,4 @@
-"""Arrays from a caller's values, none of which may be marked as missing."""
+"""Make arrays of a caller's values; masked values are refused."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 
 def check_unmasked(value: Any, name: str) -> None:
-    """Raise ``ValueError`` if a value of a masked array, or of a list of them, is masked; NumPy drops the mask.
+    """Raise ``ValueError`` if a masked array, or a list of them, has a masked value: NumPy would drop the mask.
 
     >>> check_unmasked(np.ma.masked_equal([3, -1], -1), "y")
     Traceback (most recent call last):
@@ -26,10 +26,10 @@ def check_unmasked(value: Any, name: str) -> None:
 
 
 def from_tensors(value: Any) -> Any:
-    """Return a tensor of PyTorch, or a list of them, as arrays, and anything else as it is.
+    """Return a PyTorch tensor, or a list of them, as arrays; return anything else unchanged.
 
-    Tensors may lie on any device and have a gradient. NumPy does not know all of their types of numbers, and those of
-    ``ml_dtypes`` not as numbers: such become float32.
+    Tensors may lie on any device and have a gradient. Number types that NumPy lacks, and those of ``ml_dtypes``, become
+    float32.
     """
     if hasattr(value, "detach"):
         dense = value.to_dense()
@@ -55,7 +55,7 @@ def as_array(value: Any, name: str) -> npt.NDArray[Any]:
 
 
 def as_numbers(value: Any, name: str, rows: int | None = None, columns: int | None = None) -> npt.NDArray[Any]:
-    """Return real numbers ``[rows, columns]`` as an array; None is any number of these, but there is a column.
+    """Return real numbers as an array ``[rows, columns]``; None allows any number of rows, or of columns above 0.
 
     Raises ``TypeError`` for other values, and ``ValueError`` for another shape.
 
@@ -80,7 +80,7 @@ def check_finite(array: npt.NDArray[Any], name: str) -> None:
 
 
 def largest_of(array: npt.NDArray[Any], axis: int) -> npt.NDArray[Any]:
-    """Return the largest absolute numbers along an axis, without a copy of the array as ``np.abs`` makes it."""
+    """Return the largest absolute numbers along an axis, without the copy that ``np.abs`` makes."""
     largest: npt.NDArray[Any] = np.maximum(array.max(axis, initial=0), 0 - array.min(axis, initial=0))
     return largest
 
@@ -88,7 +88,7 @@ def largest_of(array: npt.NDArray[Any], axis: int) -> npt.NDArray[Any]:
 def unit_rows(rows: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
     """Return rows ``[n, dim]`` scaled to length 1, ``float32``; rows of zeros stay.
 
-    Their squares need not be numbers that float32 holds.
+    Squares beyond the range of float32 do no harm.
 
     >>> unit_rows(np.array([[3e-30, 4e-30], [0, 0]])).round(3).tolist()
     [[0.6000000238418579, 0.800000011920929], [0.0, 0.0]]
@@ -100,7 +100,7 @@ def unit_rows(rows: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
 
 
 def held(array: npt.NDArray[Any]) -> str:
-    """Return a word for an array: text, objects, or the name of a type of numbers; of a single value itself.
+    """Return a word for an array: text, objects or its number type; for a single value, the value itself.
 
     >>> held(np.array(["a"])), held(np.zeros(2, np.float32))
     ('text', 'float32')
@@ -111,10 +111,11 @@ def held(array: npt.NDArray[Any]) -> str:
 
 
 def as_matrix(value: Any, name: str) -> Any:
-    """Return an array ``[n, dim]`` from a list in each row; other numbers are returned as they are.
+    """Return lists in rows as an array ``[n, dim]``; return other numbers unchanged.
 
-    Such are a column of lists of pandas, Polars or Arrow, a list of tensors, and an array of Python objects. A row that
-    is missing is NaN. Texts, and tables of which a column holds texts or lists beside others, are a ``ValueError``.
+    The rows may be a pandas, Polars or Arrow column of lists, or an array of objects; a Python list becomes an array
+    only if a row is missing. Missing rows become NaN. Raises ``ValueError`` for texts, for rows of several lengths, and
+    for tables with texts or lists in one of several columns.
 
     >>> as_matrix(np.array([[1, 2.5], None], object)[:1], "X").tolist()
     [[1.0, 2.5]]

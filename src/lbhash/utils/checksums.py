@@ -1,6 +1,6 @@
-"""Checksums in the files that lbhash reads back, so that damage is noticed whichever byte it hits.
+"""Checksums in files that lbhash reads back, so that damage to any byte is noticed.
 
-Files of other programs, which have none, are read as they are.
+Files of other programs have no checksum and are read without this check.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ _LENGTH = len(_MARK) + xxh3_128().digest_size
 
 
 def add_checksum(path: Path) -> None:
-    """Put a checksum of a file into it: before the footer of a Parquet file, where no reader looks, or at its end.
+    """Insert a file's checksum: before the footer of a Parquet file, where no reader looks, or at the end.
 
-    Readers of ``.npy`` files and of PyTorch's checkpoints ignore the bytes behind the content.
+    Readers of ``.npy`` files and PyTorch checkpoints ignore bytes after the content.
     """
     with path.open("r+b") as opened:
         at = _end_of_data(opened)
@@ -44,7 +44,7 @@ def add_checksum(path: Path) -> None:
 
 
 def check_file(path: Path, *, own: bool = False) -> None:
-    """Raise ``ValueError`` if the checksum of ``add_checksum`` is wrong, or missing in a file of lbhash's ``own``."""
+    """Raise ``ValueError`` if the checksum of ``add_checksum`` is wrong, or one of lbhash's ``own`` files has none."""
     with path.open("rb") as opened:
         stop = _end_of_data(opened)
         start = max(0, stop - _LENGTH)
@@ -58,14 +58,14 @@ def check_file(path: Path, *, own: bool = False) -> None:
 def write_npz(path: str | os.PathLike[str], arrays: Mapping[str, Any]) -> None:
     """Write arrays to an ``.npz`` file, with their checksum; after an error the old file is unchanged."""
     with replacing(path) as temporary, temporary.open("wb") as opened:
-        # First, so that damage to the list of what is in the file does not leave it out with the last arrays.
+        # First, so that damage to the file's directory does not drop the checksum along with the last arrays.
         np.savez(opened, **{CHECKSUM: _of_arrays(arrays), **arrays})
 
 
 def read_npz(path: str | os.PathLike[str], *, own: bool = False) -> dict[str, npt.NDArray]:
     """Return the arrays of an ``.npz`` file; ``ValueError`` if it is damaged, ``OSError`` if it cannot be read.
 
-    One of lbhash's ``own`` files must have a checksum.
+    With ``own``, the file must have a checksum.
     """
     with Path(path).open("rb") as opened:
         try:
@@ -80,7 +80,7 @@ def read_npz(path: str | os.PathLike[str], *, own: bool = False) -> dict[str, np
 
 
 def with_checksum(value: Any) -> dict[str, Any]:
-    """Return a value for JSON with its checksum: an object with one more key, or an object that holds the value."""
+    """Return a value for JSON with its checksum: an object with one more key, or any other value in a new object."""
     held = json.loads(json.dumps(value))  # as it will be read: numbers as keys become text
     if not isinstance(held, dict) or _VALUE in held:
         held = {_VALUE: held}
@@ -88,7 +88,7 @@ def with_checksum(value: Any) -> dict[str, Any]:
 
 
 def checked(value: Any) -> Any:
-    """Return JSON content as ``with_checksum`` took it; raise ``ValueError`` if the checksum is wrong or missing."""
+    """Return the value that ``with_checksum`` was given; raise ``ValueError`` if the checksum is wrong or missing."""
     if not isinstance(value, dict):
         raise ValueError(WRONG)
     held = {name: item for name, item in value.items() if name != CHECKSUM}
@@ -98,7 +98,7 @@ def checked(value: Any) -> Any:
 
 
 def _end_of_data(opened: BinaryIO) -> int:
-    """Return where the footer of a Parquet file begins; of any other file its size."""
+    """Return where the footer of a Parquet file begins; for any other file, its size."""
     size = opened.seek(0, os.SEEK_END)
     opened.seek(max(0, size - 8))
     tail = opened.read()

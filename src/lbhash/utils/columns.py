@@ -1,4 +1,4 @@
-"""Columns of tables, read batch by batch: what they hold, of one type, where texts that rows share are held once."""
+"""Columns of tables, read batch by batch, with one type each and repeated texts held once."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from lbhash.utils.tables import MISSING, Source, open_table
 from lbhash.utils.validation import did_you_mean
 
 LABELS = ("label", "labels", "category", "class", "target", "y")
-"""Usual names of the column with the labels, the first of which is taken."""
+"""Usual names of the label column; the first that exists is taken."""
 
-_LONGEST = 1 << 16  # bytes of a label
+_LONGEST = 1 << 16  # most bytes of a label
 _FORMS: tuple[tuple[re.Pattern[str], Callable[[str], Any]], ...] = (
     (re.compile(r"[-+]?(0|[1-9]\d{0,18})"), int),
     (re.compile(r"[-+]?(0|[1-9]\d{0,17}|\d*\.\d+|\d+\.)(e[-+]\d+)?"), float),  # 1e5 may be a name
@@ -58,13 +58,13 @@ def content(kind: pa.DataType) -> str:
 
 
 def can_be_labels(kind: pa.DataType) -> bool:
-    """Return whether a column may hold labels; of numbers only the values say whether these are whole."""
+    """Return whether a column may hold labels; only the values show whether numbers are whole."""
     inner = content(kind.value_type) if content(kind) == "lists" and hasattr(kind, "value_type") else content(kind)
     return inner in ("text", "whole", "Booleans") or (inner in ("bytes", "numbers") and content(kind) != "lists")
 
 
 def plain(array: pa.Array) -> pa.Array:
-    """Return an array of no extension type, and runs of equal values as a dictionary."""
+    """Return an array without its extension type, and runs of equal values as a dictionary."""
     if isinstance(array, pa.ExtensionArray):
         array = array.storage
     if not pa.types.is_run_end_encoded(array.type):
@@ -76,7 +76,7 @@ def plain(array: pa.Array) -> pa.Array:
 
 
 def compact(array: pa.Array) -> pa.Array:
-    """Return texts, also those in lists, as a dictionary of those that occur, and any other values as they are."""
+    """Return texts, also in lists, as a dictionary of those that occur; return other values without a dictionary."""
     array = plain(array)
     kind = content(array.type)
     if kind == "lists":
@@ -95,7 +95,7 @@ def compact(array: pa.Array) -> pa.Array:
 
 
 def joined(chunks: Iterable[pa.Array], name: str) -> pa.ChunkedArray:
-    """Return the chunks of a column with one type and one dictionary; ``TypeError`` if they are of several kinds."""
+    """Return the chunks of a column in one type; ``TypeError`` if they are of several kinds."""
     chunks = list(chunks)
     kinds = list(
         dict.fromkeys(one.type for one in chunks if not pa.types.is_null(one.type) and one.null_count < len(one))
@@ -116,7 +116,7 @@ def joined(chunks: Iterable[pa.Array], name: str) -> pa.ChunkedArray:
 
 
 def read_columns(source: Source, names: Sequence[str], label: str | None = None) -> Columns:
-    """Return some columns of a table, of which one may be that of labels."""
+    """Return some columns of a table; ``label`` names the label column, if any."""
     columns = Columns(source, names, label)
     for batch in source.read(names, {}):
         columns.add(batch)
@@ -131,7 +131,7 @@ class Columns:
         self._chunks: dict[str, list[pa.Array]] = {name: [] for name in names}
 
     def add(self, batch: pa.RecordBatch) -> None:
-        """Add the rows of a batch, which may have more columns."""
+        """Add the rows of a batch; its other columns are ignored."""
         for name, chunks in self._chunks.items():
             chunk = compact(batch[name])
             if name == self.label and pa.types.is_dictionary(chunk.type) and len(chunk.dictionary):
@@ -143,7 +143,7 @@ class Columns:
         self.rows += len(batch)
 
     def texts(self, name: str) -> pa.DictionaryArray:
-        """Return a column of texts, also of such as look like numbers; what is empty is missing."""
+        """Return a column as texts, even if they look like numbers; empty texts become null."""
         return without_empty(compact(joined(self._chunks[name], f"column {name!r}").combine_chunks()))
 
     def __getitem__(self, name: str) -> pa.ChunkedArray:
@@ -153,9 +153,10 @@ class Columns:
 
 
 def typed(column: pa.ChunkedArray, decimal: str) -> pa.ChunkedArray:
-    """Return a column of texts from CSV as numbers or Booleans, if no two texts would be one value by that.
+    """Return a CSV column of texts as numbers or Booleans, unless two texts would become one value.
 
-    Numbers with zeros before them, of more than 18 digits, or such as ``1e5`` stay text; what is empty is missing.
+    A column with a fraction is always converted. Numbers with leading zeros, integers beyond int64, and forms such as
+    ``1e5`` stay text. Empty texts become null.
     """
     coded = column.combine_chunks()
     held = coded.dictionary.to_pylist()
@@ -173,7 +174,7 @@ def typed(column: pa.ChunkedArray, decimal: str) -> pa.ChunkedArray:
 
 
 def without_empty(coded: pa.DictionaryArray) -> pa.DictionaryArray:
-    """Return texts where an empty one, or one of nothing but spaces, is null."""
+    """Return texts with null for empty and blank ones."""
     empty = pc.indices_nonzero(pc.equal(pc.utf8_trim_whitespace(coded.dictionary), ""))
     if not len(empty):
         return coded
@@ -182,7 +183,7 @@ def without_empty(coded: pa.DictionaryArray) -> pa.DictionaryArray:
 
 
 def with_dates(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Return a column of texts as dates, or as times without a zone, if each of them is one as ISO 8601 writes it."""
+    """Return a column of texts as dates, or as times without a zone, if all are written as in ISO 8601."""
     if not pa.types.is_dictionary(column.type) or not len(known := _distinct(column)):
         return column
     for form, kind in _DATES.items():
@@ -199,9 +200,9 @@ def _distinct(column: pa.ChunkedArray) -> pa.Array:
 
 
 def read_label_file(path: str | Path, name: str, column: str | None = None) -> Any:
-    """Return the labels of a file, an array or a column of Arrow; ``name`` is the argument's in messages.
+    """Return the labels of a file as an array or an Arrow column; messages call the argument ``name``.
 
-    A table has them in ``column``; if None, in the first of ``LABELS`` that is there, or in its only column.
+    A table has them in ``column``; if None, in the first of ``LABELS`` that exists, or in its only column.
     """
     if suffix_of(path) == ".npy":
         return read_npy(path, name)

@@ -21,7 +21,7 @@ _SHOWN = 64  # characters of a value
 
 
 def wrong_field(error: Mapping[str, Any], name: str) -> str:
-    """Return one line for one of the errors of a ``ValidationError``, about a field that is called ``name``.
+    """Return one line for an error of a ``ValidationError`` about the field ``name``.
 
     >>> wrong_field({"type": "greater_than_equal", "input": 0, "ctx": {"ge": 1}, "msg": ""}, "k")
     'k is 0; it must be at least 1'
@@ -29,7 +29,7 @@ def wrong_field(error: Mapping[str, Any], name: str) -> str:
     kind, given, limits = error["type"], error.get("input"), error.get("ctx", {})
     if kind == "missing":
         return f"{name} is missing"
-    if kind == "value_error":  # a message of ours
+    if kind == "value_error":  # one of our own messages
         message = str(error["msg"]).removeprefix("Value error, ")
         return f"{name}: {message}" if name else message
     must = next((f"be {word} {limits[key]}" for key, word in _LIMITS.items() if key in limits), "")

@@ -1,4 +1,4 @@
-"""Files that are complete and on the disk, or missing: they are written under a temporary name, then renamed."""
+"""Write files that are complete and on the disk, or missing: first under a temporary name, then renamed."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 try:
     import fcntl
-except ImportError:  # Windows, which has no such locks and renames no open file: what a killed writer leaves stays
+except ImportError:  # Windows has no such locks and renames no open file: leftovers of killed writers stay
     fcntl = None  # type: ignore[assignment]
 
 
@@ -36,11 +36,11 @@ _FORMULA = re.compile(r"[=@\t\r]|[-+](?!\d*\.?\d*(e[-+]?\d+)?\Z)", re.IGNORECASE
 def replacing(path: str | os.PathLike[str], *errors: type[Exception]) -> Iterator[Path]:
     """Yield a temporary path beside ``path``, which is renamed to ``path`` at the end, or removed after an error.
 
-    At the end the file is on the disk, and so are its name and its new folders: a power cut does not lose them.
+    At the end the file, its name and its new folders are on the disk: a power cut does not lose them.
 
     Args:
-        path: of the file. A link, a folder or a device in its place is refused (``check_replaceable``).
-        errors: what the writing library raises in place of an ``OSError``.
+        path: path of the file. A link, a folder or a device in its place is refused (``check_replaceable``).
+        errors: errors that the writing library raises instead of ``OSError``.
 
     Raises:
         OSError: with the name ``path``, if the file cannot be written.
@@ -63,7 +63,7 @@ def replacing(path: str | os.PathLike[str], *errors: type[Exception]) -> Iterato
 
 
 def _locked_beside(target: Path) -> tuple[int | None, Path]:
-    """Return a new file beside the target, open and locked; files that killed writers of it left there are removed."""
+    """Return a new file beside the target, open and locked; remove files that killed writers of the target left."""
     new = partial(tempfile.mkstemp, dir=target.parent, prefix=f".{target.name}.", suffix=target.suffix)
     if fcntl is None:
         handle, name = new()
@@ -71,25 +71,25 @@ def _locked_beside(target: Path) -> tuple[int | None, Path]:
         return None, Path(name)
     for left in target.parent.glob(f".{glob.escape(target.name)}.????????{glob.escape(target.suffix)}"):
         with suppress(OSError), left.open("rb") as opened:
-            fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)  # else its writer is at work
+            fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)  # fails if its writer is still at work
             left.unlink()
     while True:
         handle, name = new()
         with suppress(OSError):  # a file system without locks
             fcntl.flock(handle, fcntl.LOCK_EX)
-        if os.path.exists(name):  # another writer has not taken it for one that was left
+        if os.path.exists(name):  # no other writer has removed it as a leftover
             return handle, Path(name)
         os.close(handle)
 
 
 def check_replaceable(path: str | os.PathLike[str]) -> None:
-    """Raise ``FileExistsError`` if something other than a file is where a file is to be written, be it a link to one.
+    """Raise ``FileExistsError`` unless ``path`` is a regular file or nothing; a link to a file is refused too.
 
-    Whoever can make a link would else choose which file is overwritten, or a link that was meant to stay would go.
+    Otherwise a stranger's link could choose which file is overwritten, or a useful link would be lost.
     """
     try:
         mode = os.lstat(path).st_mode
-    except OSError:  # there is nothing, or what comes next says why not
+    except OSError:  # nothing is there, or the next step raises the error
         return
     if what := _kind_of(mode):
         said = f"not written, because {what} is in its place; remove it, or give another name"
@@ -97,14 +97,14 @@ def check_replaceable(path: str | os.PathLike[str]) -> None:
 
 
 def check_new(path: str | os.PathLike[str], name: str, overwrite: bool) -> None:
-    """Raise ``ValueError`` if a file is there that is not to be replaced."""
+    """Raise ``ValueError`` if the file exists and ``overwrite`` is false."""
     if Path(path).is_file() and not overwrite:
         raise ValueError(f"{name} is {str(path)!r}, which already exists; give another file, or overwrite=True")
 
 
 @contextmanager
 def naming(path: Path, *errors: type[Exception]) -> Iterator[None]:
-    """Raise an ``OSError`` of the block that names no file, or a temporary one, with this name; ``errors`` as well."""
+    """Raise the block's ``errors``, and an ``OSError`` of no file or a temporary one, as ``OSError`` of ``path``."""
     try:
         yield
     except OSError as error:
@@ -118,7 +118,7 @@ def naming(path: Path, *errors: type[Exception]) -> Iterator[None]:
 
 def _of_path(error: BaseException, path: Path) -> OSError:
     if not isinstance(error, OSError) and isinstance(error.__context__, OSError):
-        error = error.__context__  # what the library made its own error of
+        error = error.__context__  # the cause of the library's error
     number = getattr(error, "errno", None) or errno.EIO
     said = getattr(error, "strerror", None) or f"could not be written; is the disk full? ({one_line(error)[:200]})"
     return OSError(number, said, str(path))
@@ -135,7 +135,7 @@ def make_folder(folder: Path) -> None:
 def sync(path: Path) -> None:
     """Wait until the content of a file, or the names of a folder's files, are on the disk.
 
-    Folders of Windows and of some network file systems are left alone, because they cannot be waited for.
+    Folders on Windows and on some network file systems are skipped, because they offer no such wait.
     """
     folder = path.is_dir()
     if folder and os.name != "posix":
@@ -167,9 +167,9 @@ def write_json(path: str | os.PathLike[str], value: Any) -> None:
 
 
 def write_csv(path: str | os.PathLike[str], rows: Iterable[Iterable[Any]]) -> None:
-    """Write rows to ``path``, the first of which has the names; after an error the old file is unchanged.
+    """Write rows to ``path``, column names first; after an error the old file is unchanged.
 
-    A text that a spreadsheet would run as a formula begins with an apostrophe.
+    A text that a spreadsheet would run as a formula gets an apostrophe in front.
     """
     with (
         replacing(path) as temporary,
@@ -184,7 +184,7 @@ def _cell(value: Any) -> Any:
     if not isinstance(value, str):
         return value
     text = f"'{value}" if _FORMULA.match(value) else value
-    return re.sub("\r\n?", "\n", text)  # Python's writer may put no quotes around a carriage return
+    return re.sub("\r\n?", "\n", text)  # Python's writer may leave a carriage return without quotes
 
 
 def cache_folder() -> Path:
@@ -223,17 +223,17 @@ def existing_file(path: str | os.PathLike[str], name: str) -> Path:
 
 
 def no_file(path: str | os.PathLike[str]) -> str:
-    """Return words for the thing at a path that is no file, such as "nothing", or "a pipe", which may never end."""
+    """Return what is at a path if not a file, such as "nothing", or "a pipe", which may never end; "" for a file."""
     try:
         return _kind_of(os.stat(path).st_mode)
-    except (OSError, ValueError) as error:  # the latter of a path with a zero byte
+    except (OSError, ValueError) as error:  # ValueError: the path has a zero byte
         if getattr(error, "errno", errno.ENOENT) not in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP):
             raise
         return "a link that leads nowhere" if os.path.islink(path) else "nothing"
 
 
 def _kind_of(mode: int) -> str:
-    """Return in words what has this mode; "" for a file."""
+    """Return a word for a thing with this mode; "" for a file."""
     kinds = {
         stat.S_ISDIR: "a folder",
         stat.S_ISLNK: "a symbolic link",
@@ -244,7 +244,7 @@ def _kind_of(mode: int) -> str:
 
 
 def folder_with(path: str | os.PathLike[str], name: str, what: str, *files: str) -> Path:
-    """Return the path of a folder that has ``files``; raises ``ValueError``, which says ``what`` it must be, else."""
+    """Return the path of a folder that has ``files``; otherwise ``ValueError`` says ``what`` it must be."""
     folder, said = check_path(path, name), f"{name} is {str(path)!r}"
     if not folder.is_dir():
         there = "which is a file" if folder.exists() else "and there is no such folder"
@@ -276,9 +276,9 @@ def exclusive(folder: str | os.PathLike[str], name: str, busy: str, patience: fl
 
     Args:
         folder: the folder, which must exist.
-        name: of the lock file.
-        busy: what to say if another process holds the lock.
-        patience: seconds to wait for the other process. If None, ``busy`` is printed on standard error, and there is no
+        name: name of the lock file.
+        busy: message if another process holds the lock.
+        patience: seconds to wait for the other process. If None, print ``busy`` on standard error and wait without
             limit.
 
     Raises:
@@ -320,7 +320,7 @@ def read_npy(path: str | os.PathLike[str], name: str) -> Any:
 
 @cache
 def _umask() -> int:
-    """Return the process's umask, read once because it can only be read by setting it, for all threads."""
+    """Return the process's umask; it is read once, because reading it means setting it for all threads."""
     mask = os.umask(0)
     os.umask(mask)
     return mask
@@ -329,7 +329,7 @@ def _umask() -> int:
 def fetched(path: str | Path, name: str) -> str | Path:
     """Return a local copy of an address that ``fsspec`` reads (``s3://…``), and any other path unchanged.
 
-    The copy is in the cache folder, until the address says that the file has changed.
+    The copy stays in the cache folder until the address reports a change of the file.
     """
     if "://" not in str(path):
         return path

@@ -1,4 +1,4 @@
-"""Fingerprints: short names that follow from the contents of things, so that other contents have another name."""
+"""Fingerprints: short names computed from contents; other contents get another name."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ _BLOCKS, _BLOCK = 128, 4096
 def fingerprint(*parts: Any) -> str:
     """Return 16 hexadecimal digits of the SHA-256 of all parts, one after the other.
 
-    Parts are bytes, text, NumPy arrays (their bytes in C order; neither shape nor type), or anything else that JSON can
-    hold, with its keys sorted. An iterator stands for the parts that it gives, taken one at a time.
+    Parts are bytes, text, NumPy arrays (their bytes in C order; neither shape nor type), or other JSON values, with
+    sorted keys. An iterator stands for the parts that it yields, one at a time.
 
     >>> fingerprint("csq", {"bits": 16}) == fingerprint("csq", {"bits": 16})
     True
@@ -38,9 +38,9 @@ def fingerprint(*parts: Any) -> str:
 
 
 def sampled(folder: Path, files: Sequence[str | Path]) -> Iterator[bytes]:
-    """Yield a sample of files: of 128 of them at most, blocks of 4 KiB at equal distances, 128 of one file.
+    """Yield a sample of at most 128 files: blocks of 4 KiB at equal distances, more of each if there are few files.
 
-    Files that are smaller than their blocks are yielded whole, and those that cannot be read not at all.
+    Smaller files are yielded whole; unreadable files are skipped.
     """
     chosen = np.unique(np.linspace(0, len(files) - 1, min(len(files), _BLOCKS)).astype(np.int64))
     for at in chosen:

@@ -1,4 +1,4 @@
-"""Numbers and errors as people read them."""
+"""Format numbers, names, values and errors for people."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _SHOWN = 20  # names
 
 
 def number(value: float | None, digits: int = 0) -> str:
-    """Return a number with so many digits after the point; ∞ if it is infinite, a dash if it is None or NaN.
+    """Return a number with ``digits`` digits after the point; ∞ if it is infinite, a dash if it is None or NaN.
 
     >>> number(-1e-9, 2), number(float("inf")), number(None)
     ('0.00', '∞', '–')
@@ -26,9 +26,9 @@ def one_line(error: BaseException) -> str:
 
 
 def some_names(names: Iterable[str]) -> str:
-    """Return names of columns as a message shows them: at most twenty, and last those that end in a digit.
+    """Return column names for a message: at most twenty, with those that end in a digit last.
 
-    A file may have a column for each number of an embedding.
+    A file may have one column per dimension of an embedding.
 
     >>> some_names(["e0", "price"])
     'price, e0'
@@ -38,7 +38,7 @@ def some_names(names: Iterable[str]) -> str:
 
 
 def shown(value: Any) -> str:
-    """Return a value as a message shows it: as Python does, in one line of at most a hundred characters.
+    """Return a value for a message: as Python shows it, in one line of at most a hundred characters.
 
     >>> shown("x"), shown(range(3))
     ("'x'", 'range(0, 3)')

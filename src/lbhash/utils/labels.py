@@ -1,8 +1,7 @@
-"""Labels: what users give, read once as positions among classes.
+"""Labels as users give them, read once as class numbers.
 
-Any list, array, column or matrix becomes an Arrow column of distinct values, of which some may be null. Within the
-library labels are ``int64 [n]``, ``UNLABELED`` for a row without a label, or ``uint8 [n, C]`` of 0 and 1 where a row
-may have several.
+Lists and columns become Arrow columns of distinct values, some perhaps null. The library then uses ``int64 [n]``, with
+``UNLABELED`` for a row without a label, or ``uint8 [n, C]`` of 0 and 1 if a row may have several labels.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from lbhash.utils.validation import check_int
 Numbers = npt.NDArray[Any]  # int64 [n] or uint8 [n, C]
 
 UNLABELED = -1
-"""The position of a row without a label."""
+"""The class number of a row without a label."""
 
 MAY_BE = "class numbers or names [n], a matrix [n, classes] of 0 and 1, or a list of classes in each row"
 
@@ -34,9 +33,9 @@ class Labels:
     """The labels of n rows: positions in ``classes``.
 
     Attributes:
-        numbers: ``int64 [n]``, ``UNLABELED`` where a row has no label; or ``uint8 [n, C]`` of 0 and 1.
-        classes: what each position stands for, in the type that was given: numbers, Booleans or text, in their order.
-            Those of a matrix are the numbers of its columns.
+        numbers: ``int64 [n]``, ``UNLABELED`` for a row without a label; or ``uint8 [n, C]`` of 0 and 1.
+        classes: the class at each position, in the given type and in ascending order: numbers, Booleans or text. For a
+            matrix, its column numbers.
     """
 
     numbers: Numbers
@@ -54,7 +53,7 @@ class Labels:
         return has_label(self.numbers)
 
     def used(self) -> Labels:
-        """Return labels ``[n]`` as positions among the classes that some row has; of several a row, as they are."""
+        """Return labels ``[n]`` as positions among the classes that occur; return several labels a row unchanged."""
         if self.numbers.ndim == 2:
             return self
         found = np.unique(self.numbers[self.known])
@@ -62,11 +61,11 @@ class Labels:
         return Labels(numbers, tuple(self.classes[one] for one in found.tolist()))
 
     def ordered(self, classes: Sequence[Any]) -> Labels:
-        """Return the same labels as positions in ``classes``, which hold all of their own."""
+        """Return the same labels as positions in ``classes``, which must include all of the present classes."""
         place = classes.index if isinstance(classes, range) else {one: at for at, one in enumerate(classes)}.__getitem__
         at = np.array([*map(place, self.classes), UNLABELED], np.int64)
         if self.numbers.ndim == 1:
-            return Labels(at[self.numbers], classes)  # the last of which is that of UNLABELED
+            return Labels(at[self.numbers], classes)  # the last entry is for UNLABELED
         check_memory(len(self) * len(classes), f"{len(self):,} rows of labels of {len(classes):,} classes")
         hot = np.zeros((len(self), len(classes)), np.uint8)
         hot[:, at[:-1]] = self.numbers
@@ -74,14 +73,14 @@ class Labels:
 
 
 def read_labels(values: Any, name: str = "labels", names: Sequence[str] = ()) -> Labels:
-    """Return the labels that a user gives; all of Python and the command line reads labels here.
+    """Return a user's labels; Python and the command line both read labels here.
 
     Args:
         values: numbers, Booleans or text ``[n]``; a matrix ``[n, C]`` of 0 and 1, dense or sparse; or several labels in
-            each row. A list, an array, a tensor, or a column of pandas, Polars or Arrow. A row without a label is None,
-            NaN, NA or "".
-        name: of the argument, for messages.
-        names: what the numbers 0, 1, … stand for, as ``datasets`` has them; −1 is then a row without a label.
+        each row. They may be a list, an array, a tensor, or a column of pandas, Polars or Arrow. None, NaN, NA or ""
+        means no label.
+        name: name of the argument, for messages.
+        names: names of the classes 0, 1, …, as ``datasets`` has them; −1 then means no label.
 
     >>> read_labels(["dog", None, "cat"])
     Labels(numbers=array([ 1, -1,  0]), classes=('cat', 'dog'))
@@ -95,7 +94,7 @@ def read_labels(values: Any, name: str = "labels", names: Sequence[str] = ()) ->
         labels = _of_column(given, name)
     elif given.ndim == 2:
         labels = _of_matrix(given, name)
-    else:  # without Arrow, which would import pandas for it
+    else:  # Arrow would import pandas
         classes, numbers = np.unique(given, return_inverse=True)
         labels = Labels(numbers.astype(np.int64, copy=False), tuple(classes.tolist()))
     if names and not any(isinstance(one, str) for one in labels.classes):
@@ -107,10 +106,10 @@ def read_labels(values: Any, name: str = "labels", names: Sequence[str] = ()) ->
 
 
 def in_one_order(sets: Mapping[str, Labels]) -> list[Labels]:
-    """Return labels that are compared with each other, with the same classes in the same order.
+    """Return several sets of labels with the same classes in the same order, for comparison.
 
-    Raises ``ValueError`` by the names of the sets if only some are text, have several labels a row, or if they are
-    matrices that differ in columns.
+    Raises ``ValueError`` with the names of the sets if only some are text, only some have several labels a row, or
+    matrices differ in columns.
     """
     (name, first), *_ = sets.items()
     for other, labels in sets.items():
@@ -134,14 +133,14 @@ def in_one_order(sets: Mapping[str, Labels]) -> list[Labels]:
 
 
 def own_classes(labels: Numbers | None) -> range:
-    """Return the classes of positions that stand for themselves."""
+    """Return the classes of labels that are class numbers already."""
     if labels is None:
         return range(0)
     return range(labels.shape[1] if labels.ndim == 2 else int(labels.max(initial=UNLABELED)) + 1)
 
 
 def class_array(classes: Sequence[Any]) -> npt.NDArray[Any]:
-    """Return classes as an array: of integers or Booleans, or of objects, so that no text makes the others as long."""
+    """Return classes as an array: text as objects, so that short texts do not take the memory of the longest."""
     values = list(classes)
     if values and isinstance(values[0], str):
         return np.array(values, object)
@@ -151,9 +150,9 @@ def class_array(classes: Sequence[Any]) -> npt.NDArray[Any]:
 
 
 def check_numbers(labels: Any, classes: int | None = None, name: str = "labels") -> Numbers:
-    """Return positions ``int64 [n]`` among so many classes, or ``uint8 [n, classes]``; raise unless they are that.
+    """Return class numbers ``int64 [n]`` or ``uint8 [n, classes]``; raise ``ValueError`` for anything else.
 
-    If ``classes`` is None, there may be any number of them.
+    If ``classes`` is None, their number is not limited.
     """
     array, most = as_array(labels, name), 2**63 if classes is None else check_int(classes, "classes", 1)
     if array.ndim == 2 and classes in (None, array.shape[1]) and np.isin(array, (0, 1)).all():
@@ -172,12 +171,12 @@ def check_numbers(labels: Any, classes: int | None = None, name: str = "labels")
 
 
 def has_label(labels: Numbers) -> npt.NDArray[np.bool_]:
-    """Return which rows have a label, ``bool [n]``; a row of several labels may have none, which is known of it."""
+    """Return which rows have a label, ``bool [n]``; if rows may have several, all count, even rows of zeros."""
     return labels != UNLABELED if labels.ndim == 1 else np.ones(len(labels), bool)
 
 
 def one_label_each(values: Any, name: str) -> Labels:
-    """Return labels of which each row has one; ``ValueError`` if a row has none, or may have several."""
+    """Return labels, one for each row; ``ValueError`` if a row has none, or may have several."""
     labels = read_labels(values, name)
     if labels.numbers.ndim == 2:
         raise ValueError(f"{name} is multi-label; it must have one label for each row")
@@ -187,9 +186,9 @@ def one_label_each(values: Any, name: str) -> Labels:
 
 
 def rows_with_label(labels: Numbers, what: str) -> npt.NDArray[np.int64]:
-    """Return the rows that have a label; says on standard error how many of ``what`` have none and are left out.
+    """Return the rows that have a label; a line on standard error counts the ``what`` that are left out.
 
-    ``ValueError`` if none has one.
+    Raises ``ValueError`` if no row has a label.
     """
     known = np.flatnonzero(has_label(labels))
     if len(known) < len(labels):
@@ -201,7 +200,7 @@ def rows_with_label(labels: Numbers, what: str) -> npt.NDArray[np.int64]:
 
 
 def label_value(label: npt.ArrayLike, classes: Sequence[Any]) -> Any:
-    """Return a row's class for JSON, None if it has none; of a row of several labels the list."""
+    """Return a row's class for JSON: None without a label, a list if it may have several."""
     if np.ndim(label):
         return [classes[one] for one in np.flatnonzero(label).tolist()]
     number = int(np.asarray(label))
@@ -237,7 +236,7 @@ def one_hot(labels: Numbers, classes: int) -> npt.NDArray[np.uint8]:
 
 
 def _given(values: Any, name: str) -> Any:
-    """Return labels as a column of Arrow, or as NumPy's matrix or whole numbers ``[n]``."""
+    """Return labels as an Arrow column, or as a NumPy matrix or NumPy integers ``[n]``."""
     import pyarrow as pa
 
     values = from_tensors(values)
@@ -270,7 +269,7 @@ def _given(values: Any, name: str) -> Any:
 
 
 def _item(one: Any) -> Any:
-    """Return a label of a list as Arrow takes it: NaN as None, and several as a list."""
+    """Return a label in a form for Arrow: NaN as None, several labels as a list."""
     if hasattr(one, "tolist"):
         one = one.tolist()
     if isinstance(one, (set, frozenset)):
@@ -336,7 +335,7 @@ def _of_column(column: Any, name: str) -> Labels:
 
 
 def _as_matrix(kind: Any, lengths: npt.NDArray[Any], flat: Sequence[Any]) -> npt.NDArray[Any] | None:
-    """Return lists of one length, 2 or more, as a matrix, if they are Booleans, or of a fixed size and all 0 or 1."""
+    """Return lists of one length, 2 or more, as a matrix if they are Booleans, or fixed-size lists of 0 and 1."""
     from pyarrow import types
 
     if not (types.is_boolean(kind.value_type) or types.is_fixed_size_list(kind)):
@@ -348,9 +347,10 @@ def _as_matrix(kind: Any, lengths: npt.NDArray[Any], flat: Sequence[Any]) -> npt
 
 
 def _positions(chunks: Sequence[Any], name: str, rows: Any = None) -> tuple[Numbers, tuple[Any, ...]]:
-    """Return labels as positions among the classes that occur, ``UNLABELED`` where one is missing, and the classes.
+    """Return labels as positions among the classes that occur, ``UNLABELED`` if missing, and the classes.
 
-    Of the labels only distinct ones become objects of Python. ``rows`` has the row of each, if it is not its own.
+    Only distinct labels become Python objects. ``rows`` gives the row of each label; None if label and row have the
+    same number.
     """
     if not any(map(len, chunks)):
         return np.zeros(0, np.int64), ()
@@ -364,16 +364,16 @@ def _positions(chunks: Sequence[Any], name: str, rows: Any = None) -> tuple[Numb
                 why = "it must hold classes, not continuous values" if value % 1 else f"from {least} on give integers"
                 raise ValueError(f"{name} is {value} in row {row if rows is None else rows[row]}; {why}")
             values[place] = int(value)
-    used = np.unique(at[at >= 0]).tolist()  # a dictionary may have more
+    used = np.unique(at[at >= 0]).tolist()  # a dictionary may hold unused values
     classes = tuple(sorted({values[place] for place in used} - {None}))
     number = {one: position for position, one in enumerate(classes)} | {None: UNLABELED}
-    table = np.full(len(values) + 1, UNLABELED)  # the last is of what is null
+    table = np.full(len(values) + 1, UNLABELED)  # the last entry is for nulls
     table[used] = [number[values[place]] for place in used]
     return table[at], classes
 
 
 def _distinct(chunks: Sequence[Any], name: str) -> tuple[npt.NDArray[np.int64], Any]:
-    """Return where each label lies in an array of Arrow of the distinct ones, -1 where it is null, and this array."""
+    """Return each label's place among the distinct labels, -1 if it is null, and these as an Arrow array."""
     import pyarrow as pa
 
     try:
@@ -391,7 +391,7 @@ def _distinct(chunks: Sequence[Any], name: str) -> tuple[npt.NDArray[np.int64], 
 
 
 def _values(distinct: Any, name: str) -> list[Any]:
-    """Return labels of Arrow as numbers, Booleans or text, and what is missing as None."""
+    """Return Arrow labels as numbers, Booleans or text; missing ones as None."""
     import pyarrow as pa
 
     from lbhash.utils.columns import content
@@ -408,14 +408,14 @@ def _values(distinct: Any, name: str) -> list[Any]:
 
 
 def _inexact(kind: Any) -> int:
-    """Return the number from which on a type of Arrow does not hold every whole number."""
+    """Return the number from which on an Arrow type cannot hold every integer."""
     from pyarrow import types
 
     return 2 ** {16: 11, 32: 24, 64: 53}[kind.bit_width] if types.is_floating(kind) else 2**63
 
 
 def _named(labels: Labels, names: Sequence[str], name: str) -> Labels:
-    """Return labels that are numbers of ``names``, −1 for a row without one."""
+    """Return labels given as positions in ``names``, with −1 for no label."""
     for one in labels.classes:
         if not UNLABELED <= one < len(names):
             said = f"{name} has the class {one}, and names for {len(names)} classes"
@@ -423,4 +423,4 @@ def _named(labels: Labels, names: Sequence[str], name: str) -> Labels:
     numbers = labels.ordered(range(UNLABELED, len(names))).numbers
     if numbers.ndim == 2:
         return Labels(np.ascontiguousarray(numbers[:, 1:]), tuple(names))
-    return Labels(np.maximum(numbers, 0) - 1, tuple(names))  # of both what is missing and what is −1
+    return Labels(np.maximum(numbers, 0) - 1, tuple(names))  # missing and −1 are the same

@@ -1,4 +1,4 @@
-"""Names of a package that are imported from their modules when they are first used."""
+"""Names of a package that are imported from their modules on first use."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ def lazy_names(package: str, homes: Mapping[str, str], words: Mapping[str, str] 
     """Return a ``__getattr__`` for a package.
 
     Args:
-        package: its name.
-        homes: the module, below the package, of each name.
-        words: names of other libraries, and what each is here.
+        package: name of the package.
+        homes: the module of each name, below the package.
+        words: names from other libraries, with our name for each.
     """
 
     def __getattr__(name: str) -> Any:

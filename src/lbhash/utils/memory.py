@@ -1,8 +1,7 @@
-"""Memory: how much there is, and whether what a file asks for fits into it.
+"""Compare the memory that data need with the memory that is available.
 
 A few kilobytes of Parquet may hold gigabytes of equal numbers, and one class number makes an array as long as itself.
-What is about to be made is therefore compared with what there is; a system that is short of memory kills a process
-without a word.
+Sizes are checked first, because a system without memory kills a process without a message.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ _MOUNT = Path("/sys/fs/cgroup")
 
 
 def available_memory() -> int | None:
-    """Return the bytes that this process can still take, of the machine and of its container; None if nobody tells."""
+    """Return the bytes that this process can still use, on the machine and in its container; None if unknown."""
     try:
         facts = dict(line.split(":") for line in Path("/proc/meminfo").read_text(encoding="ascii").splitlines())
         free = 1024 * sum(int(facts[name].split()[0]) for name in ("MemAvailable", "SwapFree"))
@@ -55,7 +54,7 @@ def check_parquet(file: Path, what: str, columns: Collection[str] | None = None)
 def check_npz(file: Path, what: str, arrays: Collection[str] | None = None) -> None:
     """Raise ``ValueError`` if some arrays of an ``.npz`` file, or all, take more memory than is available.
 
-    What is wrong with the file otherwise is left to whoever reads it.
+    Other faults of the file are reported when it is read.
     """
     size = 0
     with suppress(OSError, ValueError, NotImplementedError, zipfile.BadZipFile), zipfile.ZipFile(file) as opened:
@@ -65,12 +64,12 @@ def check_npz(file: Path, what: str, arrays: Collection[str] | None = None) -> N
 
 
 def group_bytes(opened: Any, group: int, columns: Collection[str] | None = None) -> int:
-    """Return the bytes that some columns of a row group take in memory, or all of them, of a ``ParquetFile``.
+    """Return the bytes that some or all columns of a row group take in memory, for an open ``ParquetFile``.
 
-    Of numbers they follow from how many there are; of text and bytes they are what the file says that it stores. An
-    ``OSError`` or an error of Arrow says that the file is damaged.
+    For numbers their count decides; for text and bytes, the stored size. A damaged file raises ``OSError`` or an error
+    of Arrow.
     """
-    # Arrow ends the process if a damaged entry of the footer is asked for its size; if it is read first, it raises.
+    # Asking for the size of a damaged footer entry would end the process; reading a row first raises an error.
     next(opened.iter_batches(1, [group], None if columns is None else list(columns)), None)
     total, stored, described = 0, opened.metadata.row_group(group), opened.metadata.schema
     for at in range(stored.num_columns):
@@ -83,7 +82,7 @@ def group_bytes(opened: Any, group: int, columns: Collection[str] | None = None)
 
 
 def shortage(error: BaseException) -> str | None:
-    """Return a line for the error of NumPy, PyTorch, Arrow or Faiss that finds no memory; None for any other error."""
+    """Return a line if NumPy, PyTorch, Arrow or Faiss found no memory; None for any other error."""
     if not isinstance(error, MemoryError) and not (isinstance(error, RuntimeError) and _SHORT.search(str(error))):
         return None
     said = one_line(error)
@@ -100,7 +99,7 @@ def gibibytes(size: int) -> str:
 
 
 def _left_in_groups() -> Iterator[int]:
-    """Yield the bytes that are left to each control group that this process is in, if the group has a limit."""
+    """Yield the bytes that each control group of this process has left, if the group has a limit."""
     try:
         lines = Path("/proc/self/cgroup").read_text(encoding="utf-8").splitlines()
     except OSError:
@@ -115,7 +114,7 @@ def _left_in_groups() -> Iterator[int]:
             continue
         mount = _MOUNT / controllers
         folder = mount / path.lstrip("/")
-        for place in (folder, *folder.parents):  # a container may see its own group as the mount alone
+        for place in (folder, *folder.parents):  # in a container the mount itself may be the group
             if not place.is_relative_to(mount):
                 break
             try:
@@ -123,4 +122,4 @@ def _left_in_groups() -> Iterator[int]:
                 facts = dict(line.split() for line in (place / "memory.stat").read_text(encoding="ascii").splitlines())
             except (OSError, ValueError):  # no limit, or no such group
                 continue
-            yield limit - used + int(facts.get(names[2], 0))  # the cache of files makes room
+            yield limit - used + int(facts.get(names[2], 0))  # the cache of files can be freed

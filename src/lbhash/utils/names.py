@@ -1,4 +1,4 @@
-"""Names that users of other libraries try first: each is answered by an error with the right one."""
+"""Errors that answer names of other libraries with the right name."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ Method = TypeVar("Method", bound=Callable[..., Any])
 
 
 def unknown_name(name: str, what: str, known: Collection[str], words: Mapping[str, str]) -> str:
-    """Return the line about a name that is not known, with the right one if it can be guessed.
+    """Return a message about an unknown name, with the right one if it can be guessed.
 
-    ``words`` has names of other libraries, and what each is here.
+    ``words`` maps names from other libraries to ours.
 
     >>> unknown_name("random_state", "no setting of Hasher", ["seed"], {"random_state": "seed"})
     "'random_state' is no setting of Hasher; did you mean seed?"
@@ -24,9 +24,9 @@ def unknown_name(name: str, what: str, known: Collection[str], words: Mapping[st
 
 
 def refusing_others(init: Callable[..., None], owner: str, words: Mapping[str, str]) -> Callable[..., None]:
-    """Return an ``__init__`` that tells of an argument that it does not have by which name it has it.
+    """Return an ``__init__`` whose error about an unknown argument suggests the right one.
 
-    ``words`` has what a user may have tried, by what it is called here.
+    ``words`` maps names that a user may try to ours.
     """
     parameters = list(inspect.signature(init).parameters.values())[1:]
     names = [one.name for one in parameters]
@@ -45,7 +45,7 @@ def refusing_others(init: Callable[..., None], owner: str, words: Mapping[str, s
 
 
 def telling(words: Mapping[str, str]) -> Callable[[Method], Method]:
-    """Return a decorator of a method, which then tells of an argument that it does not have which one it has."""
+    """Return a decorator of a method; its error about an unknown argument suggests the right one."""
 
     def decorated(method: Method) -> Method:
         names = list(inspect.signature(method).parameters)
@@ -62,7 +62,7 @@ def telling(words: Mapping[str, str]) -> Callable[[Method], Method]:
 
 
 class Guessed(type):
-    """The type of a class that names the right attribute where it is asked for another (``Hasher.load``)."""
+    """A metaclass whose error about an unknown attribute (``Hasher.load``) suggests the right one."""
 
     _words: ClassVar[Mapping[str, str]]
 
@@ -72,5 +72,5 @@ class Guessed(type):
             raise AttributeError(cls.no_attribute(name))
 
     def no_attribute(cls, name: str) -> str:
-        """Return the line about an attribute that neither the class nor an object of it has."""
+        """Return the message about an attribute that neither the class nor its objects have."""
         return unknown_name(name, f"no attribute of {cls.__name__}", (), cls._words)

@@ -1,6 +1,7 @@
-"""Tasks in processes of their own, a few at a time, with one thread each.
+"""Tasks in separate processes, a few at a time, with one thread each.
 
-Neither ``concurrent.futures``, which does the work, nor joblib ends the processes of a program that is killed.
+If a program is killed, ``concurrent.futures``, used here, and joblib leave its processes running; this module ends
+them.
 """
 
 from __future__ import annotations
@@ -59,21 +60,21 @@ def run_missing(
     title: str = "running",
     progress: bool = True,
 ) -> dict[str, Any]:
-    """Run the tasks that have no JSON file yet, and return the results of all by name.
+    """Run the tasks that have no JSON file yet; return all results by name.
 
     Args:
-        tasks: the arguments of ``execute`` by the task's name, which is its file's.
-        execute: returns what JSON can hold.
-        folder: keeps a file of each task as it comes; those that it has are not run again. None keeps nothing.
-        workers: processes at a time, with a thread each; 1 runs the tasks in this process.
-        title: says in the progress bar what is done.
+        tasks: arguments of ``execute`` by task name, which also names the file.
+        execute: returns a JSON value.
+        folder: keeps one file per finished task; tasks with a file are not run again. None keeps nothing.
+        workers: number of processes, with one thread each; 1 runs the tasks in this process.
+        title: title of the progress bar.
         progress: show a bar on standard error.
     """
     files = {} if folder is None else {name: folder / f"{name}.json" for name in tasks}
     results = {name: read_run(file) for name, file in files.items() if file.exists()}
     missing = {name: arguments for name, arguments in tasks.items() if name not in results}
     if folder is not None:
-        folder.mkdir(parents=True, exist_ok=True)  # this may fail, which is better before a task than after it
+        folder.mkdir(parents=True, exist_ok=True)  # an error should come before the first task
     here = ((name, execute(*arguments)) for name, arguments in missing.items())
     done = in_processes(missing, execute, min(workers, len(missing))) if workers > 1 and missing else here
     with counted(title, len(tasks), "runs", done=len(results), show=progress and bool(missing)) as advance:
@@ -100,7 +101,7 @@ def read_run(file: Path) -> Any:
 
 @contextmanager
 def one_thread_each() -> Iterator[None]:
-    """Give one thread to each process that starts here; libraries read the number when they are loaded."""
+    """Give one thread to each process that starts in the block; libraries read the number when they are loaded."""
     names = ("NUMBA_NUM_THREADS", "OMP_NUM_THREADS")
     before = {name: os.environ[name] for name in names if name in os.environ}
     os.environ.update(dict.fromkeys(names, "1"))

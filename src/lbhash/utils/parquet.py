@@ -1,4 +1,4 @@
-"""Parquet files with checksums: of every page, as the format has them, and of the whole file."""
+"""Parquet files with checksums: of every page, as the format defines, and of the whole file."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ def write_parquet(path: str | os.PathLike[str], table: pa.Table) -> None:
 
 
 def open_parquet(file: Path, texts: Sequence[str] = ()) -> Any:
-    """Open a Parquet file to be read a few rows at a time, where these columns keep texts as dictionaries."""
+    """Open a Parquet file for reading a few rows at a time; columns in ``texts`` keep texts as dictionaries."""
     import pyarrow.parquet as pq
 
-    # Without a buffer pyarrow reads a row group's at once.
+    # Without a buffer size, pyarrow reads a whole row group at once.
     options: dict[str, Any] = {"pre_buffer": False, "buffer_size": 1 << 16, **CHECKED}
     if not texts:
         return pq.ParquetFile(file, **options)
@@ -42,7 +42,7 @@ def open_parquet(file: Path, texts: Sequence[str] = ()) -> Any:
 
 
 def read_parquet(path: Path) -> pa.Table:
-    """Return all of a file; raises ``OSError`` or ``ValueError`` (also Arrow's) if it is damaged, or too large."""
+    """Return a file as a table; raises ``OSError`` or ``ValueError`` (also Arrow's) if it is damaged or too large."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -53,7 +53,7 @@ def read_parquet(path: Path) -> pa.Table:
 
 
 def with_texts(table: pa.Table, schema: pa.Schema) -> pa.Table:
-    """Return a table in the types of a schema; ``ValueError`` if texts that many rows share are too large for that."""
+    """Return a table in the types of a schema; ``ValueError`` if repeated texts then take too much memory."""
     import pyarrow as pa
     import pyarrow.compute as pc
 

@@ -1,7 +1,7 @@
 """Folders of parts: the rows of a large collection in files ``part-00000.parquet`` and so on, beside a manifest.
 
-The manifest names the source of the parts. A run after a killed one keeps the parts that are sound, and makes the
-others. Readers of Parquet folders leave out names that begin with an underscore: they read such a folder as one table.
+The manifest identifies the source of the parts. After a killed run, the next run keeps the sound parts and makes the
+others. Readers of Parquet folders skip names that begin with an underscore, so they read such a folder as one table.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ MANIFEST = "_manifest.json"
 DAMAGED = "_damaged.csv"
 """The file that names the rows that could not be read."""
 PART_ROWS = {"rows": 65_536, "images": 4_096, "texts": 4_096}
-"""Rows of a part, by what they are. A killed run loses no more than that."""
+"""Rows of a part, by their unit. A killed run loses no more than that."""
 
 _FORMAT, _VERSION = "lbhash parts", 2
 _LOCK = ".lock"
@@ -45,8 +45,8 @@ class Damage(NamedTuple):
 class Parts:
     """A folder of parts.
 
-    The facts are plain values that identify the source of the parts; ``rows`` is the number of rows, ``part_rows`` that
-    of a part. Runs with the same facts write the same files.
+    ``facts`` are plain values that identify the source: ``rows`` is the number of all rows, ``part_rows`` of those in a
+    part. Runs with the same facts write the same files.
     """
 
     def __init__(self, folder: Path, facts: Mapping[str, Any]) -> None:
@@ -59,15 +59,15 @@ class Parts:
         return self.folder / f"part-{part.start // self.facts['part_rows']:05}.parquet"
 
     def write(self, part: range, table: pa.Table, damaged: Sequence[Damage]) -> None:
-        """Write the rows of a part; those that are damaged are not in the table."""
+        """Write a part; its damaged rows are not in the table."""
         facts = {"mark": fingerprint(self.facts, str(part)), "damaged": damaged}
         metadata = {**(table.schema.metadata or {}), _KEY: json.dumps(facts)}
         write_parquet(self.file(part), table.replace_schema_metadata(metadata))
 
     def find(self, part: range) -> tuple[pa.Table, list[Damage]] | None:
-        """Return the table of a part and its damaged rows; None if it is missing, damaged or of something else."""
+        """Return the table of a part and its damaged rows; None if it is missing, damaged or from another source."""
         file = self.file(part)
-        with suppress(pa.ArrowException, OSError):  # which are of a damaged file, and found below
+        with suppress(pa.ArrowException, OSError):  # a damaged file is found below
             check_parquet(file, str(file))
         with suppress(pa.ArrowException, OSError, ValueError, KeyError, TypeError):
             table = read_parquet(file)
@@ -77,9 +77,9 @@ class Parts:
         return None
 
     def read(self, name: str) -> Iterator[tuple[pa.Table, list[Damage]]]:
-        """Return the results of ``find`` for all parts, in their order.
+        """Yield the result of ``find`` for each part, in order.
 
-        Raises ``ValueError``, which calls the folder ``name``, if a part is missing, damaged or of something else.
+        Raises ``ValueError``, which calls the folder ``name``, if a part is missing, damaged or from another source.
         """
         said, again = f"{name} is {str(self.folder)!r}", "run its 'lbhash encode' again"
         there = sum(self.file(part).is_file() for part in self.ranges)
@@ -95,16 +95,16 @@ class Parts:
 
     @contextmanager
     def locked(self, busy: str) -> Iterator[None]:
-        """Make the folder, and lock it against other runs; ``ValueError``, with ``busy``, if one has it."""
+        """Make the folder and lock it against other runs; ``ValueError`` with ``busy`` if another run holds it."""
         make_folder(self.folder)
         with exclusive(self.folder, _LOCK, busy, 0):
             yield
 
     def begin(self, name: str, overwrite: bool) -> list[range]:
-        """Look into the folder, and return the missing parts.
+        """Check the folder and return its missing parts: all parts with ``overwrite``, which removes the old ones.
 
-        Parts of other facts are replaced with ``overwrite``, and else a ``ValueError``, which calls the folder
-        ``name``. So are files that are no parts.
+        Raises ``ValueError``, which calls the folder ``name``, if it holds files but no manifest, or parts with other
+        facts.
         """
         self._tidy()
         said = f"{name} is {str(self.folder)!r}"
@@ -127,7 +127,7 @@ class Parts:
         return self.ranges
 
     def finish(self, name: str) -> tuple[int, list[Damage]]:
-        """Check every part, and name the damaged rows in a file; return them, and the number of the others."""
+        """Check every part and write the damaged rows to a file; return the number of sound rows, and the damaged."""
         self._tidy()
         rows, damaged = 0, list[Damage]()
         for table, some in self.read(name):
@@ -160,7 +160,7 @@ def open_parts(folder: Path, name: str) -> Parts:
 
 
 def difference(theirs: Mapping[str, Any], ours: Mapping[str, Any]) -> str:
-    """Return in words the first fact that differs; "" if none does.
+    """Return the first fact that differs, in words; "" if none does.
 
     >>> difference({"split": "all", "rows": 5}, {"split": "base", "rows": 3})
     "split: 'all' there, 'base' here"

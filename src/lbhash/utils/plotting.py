@@ -20,7 +20,7 @@ def new_figure(width: float, height: float, *widths: float, **options: Any) -> t
 
 
 def new_grid(rows: int, columns: int, width: float, height: float, **options: Any) -> tuple[Figure, npt.NDArray]:
-    """Return a figure of panels of a size in inches each, and its axes ``[rows, columns]``."""
+    """Return a figure of panels, with the size of a panel in inches, and its axes ``[rows, columns]``."""
     import seaborn as sns
     from matplotlib.figure import Figure
 
@@ -41,7 +41,7 @@ def new_panels(
 
 
 def common_legend(figure: Figure, **options: Any) -> None:
-    """Put one legend for all panels below them, with each label once, in the place of their own."""
+    """Replace the legends of all panels by one below them, with each label once."""
     found = [axes.get_legend_handles_labels() for axes in figure.axes]
     handles = {label: handle for own, labels in reversed(found) for handle, label in zip(own, labels, strict=True)}
     for axes in figure.axes:
@@ -60,7 +60,7 @@ def whole_numbers(axis: Axis) -> None:
 
 
 def palette(count: int) -> list[Any]:
-    """Return so many colors that people with any kind of color vision can tell apart."""
+    """Return ``count`` colors that people with any kind of color vision can tell apart."""
     import seaborn as sns
 
     return list(sns.color_palette("colorblind", count))

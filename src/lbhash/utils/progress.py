@@ -27,7 +27,7 @@ def counted(
 ) -> Iterator[Callable[[int], None]]:
     """Show a progress bar on standard error while the block runs; yields the function that advances it.
 
-    The unit is in the plural, ``total`` is None if it is unknown, and ``done`` is what was done before.
+    ``unit`` is a plural, ``total`` is None if unknown, and ``done`` counts what was done before.
     """
     from rich import progress
 

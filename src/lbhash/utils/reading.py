@@ -1,4 +1,4 @@
-"""Whatever a library throws while it reads a file, as one line that names the file."""
+"""Turn any error of a library that reads a file into one line that names the file."""
 
 from __future__ import annotations
 
@@ -13,15 +13,16 @@ from lbhash.utils.table_files import is_frame, suffix_of
 
 @contextmanager
 def reading(name: str, path: Any, *, foreign: bool = False, what: str = "") -> Iterator[None]:
-    """Raise ``ValueError`` or ``TypeError``, of one line that names the file, for any error of the block.
+    """Raise any error of the block as a ``ValueError`` or ``TypeError`` of one line that names the file.
 
-    Errors of memory pass, which ``lbhash.utils.memory.shortage`` says, but not those of a foreign block: its file lies.
+    Memory errors (``lbhash.utils.memory.shortage``) pass unchanged, except from a foreign block: its file may state
+    wrong sizes.
 
     Args:
-        name: of the argument that gave the file.
-        path: of the file; or a frame, which has no name.
-        foreign: the block has no checks of ours, so that a ``ValueError`` is that of a library as well.
-        what: the part of the file that is read, if it is not all of it.
+        name: name of the argument that gave the file.
+        path: path of the file; or a frame, which has no path.
+        foreign: the block has none of our checks, so a ``ValueError`` comes from a library, too.
+        what: the part of the file that is read, if not all of it.
     """
     said = f"{name} is a frame" if is_frame(path) else f"{name} is {str(path)!r}"
     try:

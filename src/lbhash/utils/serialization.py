@@ -1,4 +1,4 @@
-"""JSON: values in forms that it can hold, and objects that name their format and version."""
+"""Convert values to forms that JSON can hold; read JSON objects that name their format and version."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _MAY_BE = "it must be a finite number, a string, None, or a list or a dict of th
 def plain(value: Any, name: str) -> Any:
     """Return a value in Python's own types: NumPy's numbers become Python's, and tuples become lists.
 
-    Raises ``TypeError`` or, if a number is NaN or infinite, ``ValueError`` for what JSON cannot hold, and says where.
+    Raises ``TypeError`` for a value that JSON cannot hold, ``ValueError`` for NaN and infinity, and says where it is.
 
     >>> plain({"alpha": np.float32(0.5), "steps": (1, 2)}, "options")
     {'alpha': 0.5, 'steps': [1, 2]}
@@ -45,7 +45,7 @@ def plain(value: Any, name: str) -> Any:
 def read_versioned(content: str | bytes, form: str, version: int, source: str, advice: str) -> dict[str, Any] | None:
     """Return a JSON object whose ``format`` is ``form``; None if the content is damaged or of another format.
 
-    Another version than ``version`` is the ``ValueError`` of ``other_format``.
+    Another version raises the ``ValueError`` of ``other_format``.
     """
     try:
         facts = json.loads(content)
@@ -58,7 +58,7 @@ def read_versioned(content: str | bytes, form: str, version: int, source: str, a
 
 
 def other_format(source: str, given: int, version: int, advice: str) -> ValueError:
-    """Return the error about a file of another format: ``advice`` for an older one, for a newer one to upgrade."""
+    """Return the error about another version of a format: ``advice`` for an older one, an upgrade for a newer one."""
     if given > version:
         advice = "upgrade lbhash (pip install --upgrade lbhash)"
     return ValueError(f"{source}, of format {given}; this lbhash reads format {version} alone: {advice}")
@@ -80,9 +80,9 @@ def json_value(value: Any) -> Any:
 
 
 def json_values(column: Iterable[Any]) -> list[Any]:
-    """Return the values of a column of Arrow in forms for JSON.
+    """Return the values of an Arrow column in forms for JSON.
 
-    A time that Python does not have is told by its number and type, and of a text that is not UTF-8 what can be read.
+    A time beyond Python's range becomes its number and type; a text that is not UTF-8 keeps what can be read.
     """
     return [_json_scalar(scalar) for scalar in column]
 

@@ -8,17 +8,17 @@ from contextlib import suppress
 from pathlib import Path
 
 TRAINING = ("torch", "sklearn", "scipy", "matplotlib", "seaborn")
-"""Packages of the extra ``train``, which encoding, searching and serving do without."""
+"""Packages of the extra ``train``; encoding, searching and serving do not need them."""
 
 
 def usable_cores() -> int:
-    """Return the number of cores that this process may run on; all of the machine's if the system does not tell."""
+    """Return the number of cores that this process may use; if the system does not tell, all of the machine's."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def peak_memory() -> int | None:
-    """Return the most memory that this process has had, in bytes; None if the system does not tell."""
-    with suppress(OSError):  # Linux: getrusage's peak there is also that of the process that started this one
+    """Return the peak memory of this process in bytes; None if the system does not tell."""
+    with suppress(OSError):  # Linux, where getrusage's peak includes that of the parent process
         for line in Path("/proc/self/status").read_text().splitlines():
             if line.startswith("VmHWM:"):
                 return 1024 * int(line.split()[1])
@@ -31,7 +31,7 @@ def peak_memory() -> int | None:
 
 
 def has_gpu() -> bool:
-    """Return whether the system has a driver of NVIDIA, which is known without PyTorch; Windows does not tell."""
+    """Return whether the system has an NVIDIA driver, without importing PyTorch; Windows does not tell."""
     return Path("/proc/driver/nvidia/version").exists() or Path("/dev/nvidiactl").exists()
 
 

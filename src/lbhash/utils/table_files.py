@@ -1,4 +1,4 @@
-"""Which files are tables, and which files of a folder."""
+"""Find out which files are tables, alone or in a folder."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def suffix_of(path: str | Path) -> str:
 
 
 def is_frame(data: Any) -> bool:
-    """Return whether data are a frame of pandas or Polars, or a table of Arrow."""
+    """Return whether data are a pandas or Polars frame, or an Arrow table."""
     return len(getattr(data, "shape", ())) == 2 and hasattr(data, "columns")
 
 
@@ -35,16 +35,16 @@ def is_label_table(path: str | Path | None) -> bool:
 
 
 def parquet_files(path: Path) -> list[Path]:
-    """Return a Parquet file, or those of a folder or of its folder ``data`` by their names; none of any other path."""
+    """Return a Parquet file, or those in a folder or its subfolder ``data``, by name; nothing for other paths."""
     if path.is_dir():
         return _in(path, [".parquet"]) or _in(path / "data", [".parquet"])
     return [path] if suffix_of(path) == ".parquet" and path.is_file() else []
 
 
 def table_files(folder: Path) -> list[Path]:
-    """Return the files of a folder that are one table together: those of Parquet, or else those of other tables.
+    """Return the files of a folder that form one table: Parquet files, or else other tables.
 
-    A file called ``.json`` often describes others, and is no table.
+    ``.json`` files do not count, because they often describe other files.
     """
     return parquet_files(folder) or _in(
         folder, [one for one in TABLES if ".json" not in (one, one.removesuffix(".gz"))]
@@ -52,6 +52,6 @@ def table_files(folder: Path) -> list[Path]:
 
 
 def _in(folder: Path, suffixes: list[str]) -> list[Path]:
-    """Return the files with these suffixes that are not hidden, by their names, whatever they are."""
+    """Return the folder's entries with these suffixes that are not hidden, by name; they may not be files."""
     found = folder.iterdir() if folder.is_dir() else ()
     return sorted(one for one in found if one.name[0] not in "._" and suffix_of(one) in suffixes)

@@ -1,7 +1,7 @@
-"""Any table as a schema and batches of Arrow, within a bound of memory.
+"""Read any table as an Arrow schema and batches, with bounded memory.
 
-Cells of CSV stay text but for the columns that are asked for as numbers, and texts that many rows share stay
-dictionaries, so that no file takes much more memory than it stores. Errors are one line (``lbhash.utils.reading``).
+CSV cells stay text, except in columns requested as numbers, and repeated texts stay dictionaries, so that no file takes
+much more memory than it stores. Errors are one line (``lbhash.utils.reading``).
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ from lbhash.utils.table_files import ARROWS, SUFFIXES, TABLES, is_frame, suffix_
 
 NUMBER = re.compile(r"\s*[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?\s*|[-+]?(nan|inf|infinity)", re.IGNORECASE)
 MISSING = {"", "#n/a", "na", "n/a", "<na>", "nan", "null", "none"}
-"""What stands for a missing number in a text file, in lower case."""
+"""Texts that mean a missing number in a text file, in lower case."""
 
-ROWS = 65536  # of a batch of what has no embeddings
-BLOCK = 1 << 24  # bytes of text that are parsed at once, and of the longest row
-_FEW = 128  # rows of a batch whose texts are no dictionaries
-_HEAD = 1 << 20  # bytes that tell what a text file is like
-_DEEPEST = 64  # lists or objects within each other in JSON
-_MOST_WIDE = 1 << 30  # bytes of a text file that is not UTF-8, which is read at once
+ROWS = 65536  # rows of a batch without embeddings
+BLOCK = 1 << 24  # bytes of text that are parsed at once; the limit for a row
+_FEW = 128  # rows of a batch whose texts are not dictionaries
+_HEAD = 1 << 20  # bytes from which a text file's form is guessed
+_DEEPEST = 64  # levels of lists or objects in JSON
+_MOST_WIDE = 1 << 30  # most bytes of a text file that is not UTF-8: it is read at once
 _COMMA, _POINT = (re.compile(rf"[-+]?\d*{mark}\d+(e[-+]?\d+)?", re.IGNORECASE) for mark in (",", r"\."))
 _SEPARATORS = {"\t": "tabs", ";": "';'", "|": "'|'", ",": "','"}
 _UNCLOSED = "perhaps by a quote that is not closed"
@@ -60,15 +60,15 @@ class Source:
     """An open table.
 
     Attributes:
-        schema: of its columns; of CSV what a sample of the rows looks like. Arrays have the type null.
-        read: takes names of columns, and the types that some have if cells are text (other such columns are text), and
-            yields batches of these columns. All errors are of one line.
+        schema: schema of the columns; for CSV, guessed from a sample of the rows. Arrays have the type null.
+        read: takes column names, and types for some columns if cells are text (the others stay text); yields batches of
+            these columns. All errors are one line.
         title: the name of the file or split.
-        rows: how many, if that is known before they are read.
-        parts: the tables that it is made of, if there are several.
-        files: of Parquet, if these are all of it.
-        array: returns an array by its name, of a table of arrays.
-        decimal: the decimal mark, if cells are text, whose types ``lbhash.utils.columns`` finds.
+        rows: number of rows, if known before they are read.
+        parts: the tables that it consists of, if there are several.
+        files: Parquet files, if it consists of nothing else.
+        array: returns an array by its name, if the table consists of arrays.
+        decimal: the decimal mark, if cells are text; ``lbhash.utils.columns`` then finds their types.
     """
 
     schema: pa.Schema
@@ -85,11 +85,11 @@ def open_table(data: Any, name: str = "data") -> Source:
     """Open a frame, a file, a folder of files that are one table, or a folder that ``datasets`` saved.
 
     Raises:
-        ValueError: there is no such file, it is damaged, or no table; messages call it ``name``.
+        ValueError: the file is missing, damaged or not a table; messages call it ``name``.
     """
     if is_frame(data):
         with reading(name, data):
-            is_pandas = hasattr(data, "iloc")  # whose names of rows are no column
+            is_pandas = hasattr(data, "iloc")  # pandas has row names, which are not a column
             return _of_table(pa.Table.from_pandas(data, preserve_index=False) if is_pandas else pa.table(data))
     path = Path(data)
     if (path / "dataset_dict.json").is_file():
@@ -194,7 +194,7 @@ def _parquet(file: Path) -> Source:
                 for batch in opened.iter_batches(size, columns=list(columns), use_threads=False):
                     yield batch
                     done += len(batch)
-        except pa.ArrowNotImplementedError:  # of lists of texts only some pages are dictionaries
+        except pa.ArrowNotImplementedError:  # in lists of texts, only some pages are dictionaries
             with open_parquet(file, [one for one in columns if one not in nested]) as opened:
                 for batch in opened.iter_batches(_FEW, columns=list(columns), use_threads=False):
                     yield batch.slice(min(max(0, done), len(batch)))
@@ -223,9 +223,9 @@ def _ipc(file: Path, said: str) -> Source:
 
 
 def _unpacked(message: Any) -> int:
-    """Return the bytes that a message of Arrow takes in memory, where each packed buffer begins with its size.
+    """Return the bytes that an Arrow message takes in memory; each packed buffer begins with its unpacked size.
 
-    Source: https://arrow.apache.org/docs/format/Columnar.html, whose metadata are tables of FlatBuffers.
+    Source: https://arrow.apache.org/docs/format/Columnar.html; the metadata are FlatBuffers tables.
     """
     meta, body = message.metadata.to_pybytes(), message.body
 
@@ -301,7 +301,7 @@ def say(line: str) -> None:
 
 
 def _encoding(file: Path) -> tuple[str, int]:
-    """Return the encoding of a text file, and how many bytes mark it; what is not UTF-8 and has no mark is latin-1."""
+    """Return the encoding of a text file and the length of its mark; latin-1 if it has no mark and is not UTF-8."""
     with _unpacked_bytes(file) as stream:
         start = stream.read(1024)
         for mark, code in _MARKS.items():
@@ -325,7 +325,7 @@ def _unpacked_bytes(file: Path) -> Any:
 
 
 def _opener(file: Path, said: str) -> Callable[[], Any]:
-    """Return what opens a text file as a stream of UTF-8, unpacked and without a mark."""
+    """Return a function that opens a text file as a UTF-8 stream, unpacked and without a mark."""
     code, mark = _encoding(file)
 
     def opened() -> Any:
@@ -333,7 +333,7 @@ def _opener(file: Path, said: str) -> Callable[[], Any]:
         stream.read(mark)
         if code == "utf-8":
             return stream
-        # Not pa.transcoding_input_stream, with which the process ended in an abort a few times.
+        # Not pa.transcoding_input_stream: the process aborted in it a few times.
         whole = stream.read(_MOST_WIDE + 1)
         if len(whole) > _MOST_WIDE:
             raise ValueError(f"{said}, which is {code} and larger than {_MOST_WIDE:,} bytes; save it as UTF-8")
@@ -345,7 +345,7 @@ def _opener(file: Path, said: str) -> Callable[[], Any]:
 
 
 def _csv(file: Path, said: str) -> Source:
-    """Open a CSV file, whose separator, decimal mark and encoding are guessed by its first hundred rows."""
+    """Open a CSV file; its separator, decimal mark and types are guessed from the first hundred rows."""
     import pyarrow.csv as pc
 
     usual = "\t" if suffix_of(file).startswith(".tsv") else ","
@@ -359,7 +359,7 @@ def _csv(file: Path, said: str) -> Source:
     names = [one.strip() for one in names]
     if not any(names):
         raise ValueError(f"{said}, which has no row, or a first line of more than {_HEAD:,} bytes")
-    if not rows and len(head) == _HEAD:  # and the first row is cut
+    if not rows and len(head) == _HEAD:  # the first row is cut
         raise ValueError(f"{said}, whose first row is longer than {_HEAD:,} bytes, {_UNCLOSED}")
     numbers = [one for one in names if NUMBER.fullmatch(one) or _COMMA.fullmatch(one)]
     places = ([str(at) for at in range(first, first + len(numbers))] for first in (0, 1))
@@ -400,7 +400,7 @@ def _csv(file: Path, said: str) -> Source:
 def _csv_rows(
     read: Read, names: Sequence[str], columns: Sequence[str], types: Mapping[str, Any]
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the batches; an error names the column and the row, where Arrow counts the columns, and the first line."""
+    """Yield the batches; errors name the column and count rows without the first line, unlike Arrow's."""
     try:
         yield from read(columns, types)
     except pa.ArrowInvalid as error:
@@ -419,7 +419,7 @@ def _csv_rows(
 
 
 def _sample(text: str, separator: str, *, whole: bool) -> list[list[str]]:
-    """Return the first hundred rows, but not one that is cut off with the text."""
+    """Return the first hundred rows, without one that is cut off."""
     usual = csv.field_size_limit(_HEAD)
     try:
         rows = [row for row in islice(csv.reader(io.StringIO(text, newline=""), delimiter=separator), 101) if row]
@@ -429,7 +429,7 @@ def _sample(text: str, separator: str, *, whole: bool) -> list[list[str]]:
 
 
 def _regularity(rows: list[list[str]], separator: str) -> tuple[int, int]:
-    """Return how many rows are as wide as the first, and how wide; beside another separator commas are of decimals."""
+    """Return how many rows are as wide as the first, and its width; commas, which may be decimal marks, weigh half."""
     width = len(rows[0]) if rows else 0
     return sum(len(row) == width for row in rows) if width > 1 else 0, (width - 1) * (1 if separator == "," else 2)
 
@@ -480,7 +480,7 @@ def _json_list(opened: Callable[[], Any], said: str) -> Source:
 
 
 def _json_tables(opened: Callable[[], Any]) -> Iterator[pa.Table]:
-    """Yield the rows of JSON lines in tables, each of which has its own types."""
+    """Yield JSON lines in tables, each with its own types."""
     start, rest = 0, b""
     with opened() as stream:
         while block := stream.read(BLOCK):
@@ -510,19 +510,19 @@ def _json_table(lines: bytes, start: int) -> pa.Table:
 
 
 def _as_text(kind: pa.DataType) -> pa.DataType:
-    """Return a type with text in place of the times that Arrow takes text for: two texts may be one time."""
+    """Return a type with text in place of times: Arrow reads some texts as times, and two texts may be one time."""
     if pa.types.is_list(kind):
         return pa.list_(_as_text(kind.value_type))
     return pa.string() if pa.types.is_timestamp(kind) else kind
 
 
 def _check_depth(text: bytes, start: int) -> None:
-    """Raise ``ValueError`` if a line nests so deep that Arrow's parser ends the process; the first is row ``start``."""
+    """Raise ``ValueError`` if a line nests so deep that Arrow's parser would crash; the first line is row ``start``."""
     data = np.frombuffer(text, np.uint8)
     opens = np.flatnonzero((data == ord("[")) | (data == ord("{")))
     ends = np.append(np.flatnonzero(data == ord("\n")), len(data))
     counts = np.bincount(np.searchsorted(ends, opens), minlength=len(ends))
-    for line in np.flatnonzero(counts > _DEEPEST).tolist():  # only these may, and are looked at
+    for line in np.flatnonzero(counts > _DEEPEST).tolist():  # only these can be too deep
         begin = int(ends[line - 1]) + 1 if line else 0
         marks = re.sub(rb'"(?:[^"\\]|\\.)*"|[^][{}"]+', b"", text[begin : ends[line]])
         steps = np.where(np.isin(np.frombuffer(marks, np.uint8), (ord("["), ord("{"))), 1, -1)

@@ -1,4 +1,4 @@
-"""What reaches a terminal: control characters in names and labels of data are shown there, and not obeyed."""
+"""Terminal output: control characters in names and labels are shown, and not obeyed."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Any
 from rich import console
 
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
-_BAR = re.compile(r"\r?\n*(?:\x1b\[A)*")  # with which tqdm, the progress bar of other libraries, begins a line
+_BAR = re.compile(r"\r?\n*(?:\x1b\[A)*")  # how tqdm, the progress bar of other libraries, begins a line
 
 
 def printable(text: str) -> str:
-    r"""Return a text with escapes for its control characters, but for tabs and line breaks.
+    r"""Return a text with its control characters escaped, except tabs and line breaks.
 
     >>> printable("\x1b[31mred")
     '\\x1b[31mred'
@@ -33,7 +33,7 @@ class Console(console.Console):
 
 
 class _Stream:
-    """A text stream that writes printable characters only; a console of rich, which writes colors, goes around it."""
+    """A text stream that writes printable characters only; rich consoles, which write colors, bypass it."""
 
     def __init__(self, stream: Any) -> None:
         self._stream = self.rich_proxied_file = stream
@@ -50,7 +50,7 @@ class _Stream:
 
 
 def guard_streams() -> None:
-    """Let this program write no control character to standard output and standard error but its own."""
+    """Escape control characters on standard output and standard error, except those that this program writes itself."""
     for name in ("stdout", "stderr"):
         if not isinstance(stream := getattr(sys, name), _Stream):
             setattr(sys, name, _Stream(stream))

@@ -1,8 +1,8 @@
-"""Threads of our own in the place of those that NumPy's products have.
+"""Our own threads in place of those inside NumPy's products.
 
-The threads of a product wait for each other by computing. Beside other programs they take each other's turns: two then
-take many times as long as one, and several times the processor seconds (``benchmarks/threads.py``). So one thread
-computes each product, and NumPy's number of threads share the rows.
+The threads of a product wait for each other in busy loops. Beside other programs they delay each other: two then take
+many times as long as one, and several times the processor seconds (``benchmarks/threads.py``). So each product runs in
+one thread, and as many threads as NumPy would use share the rows.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ T = TypeVar("T")
 
 
 def in_threads(work: Callable[[T], object], parts: Iterable[T]) -> None:
-    """Call ``work`` for each part in one of as many threads as NumPy's products may have; these then have one each.
+    """Call ``work`` for each part, in as many threads as NumPy's products may use; each product then uses one.
 
-    ``OMP_NUM_THREADS`` and ``threadpoolctl.threadpool_limits`` say how many they are.
+    ``OMP_NUM_THREADS`` and ``threadpoolctl.threadpool_limits`` set their number.
     """
     parts = list(parts)
     threads = min(len(parts), max((one["num_threads"] for one in _blas().info()), default=1))
@@ -33,7 +33,7 @@ def in_threads(work: Callable[[T], object], parts: Iterable[T]) -> None:
 
 @cache
 def _blas() -> Any:
-    """Return the libraries that compute products; to look for them takes milliseconds, as does the import."""
+    """Return the libraries that compute products, cached because finding them takes milliseconds."""
     from threadpoolctl import ThreadpoolController
 
     return ThreadpoolController().select(user_api="blas")

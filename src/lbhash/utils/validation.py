@@ -1,4 +1,4 @@
-"""Checks of single arguments, each with one line that names the argument, what it was and what it may be."""
+"""Checks of single arguments; each error is one line with the argument, its value and the allowed values."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Limit = float | None
 def check_int(value: Any, name: str, least: int = 0, most: int | None = None, of: str = "") -> int:
     """Return an integer as an ``int``; NumPy's integers are taken, Booleans are not.
 
-    ``of`` says for the message what ``most`` is. Raises ``TypeError`` or, if it is out of range, ``ValueError``.
+    ``of`` explains ``most`` in the message. Raises ``TypeError`` or, if it is out of range, ``ValueError``.
 
     >>> check_int(12, "k", 1, 10, "the size of the base")
     Traceback (most recent call last):
@@ -35,7 +35,7 @@ def check_int(value: Any, name: str, least: int = 0, most: int | None = None, of
 
 
 def check_ints(values: Any, name: str, least: int = 0, most: int | None = None, of: str = "") -> list[int]:
-    """Return a list of integers, each checked as ``check_int`` does; raises ``TypeError`` if it is no list."""
+    """Return a list of integers, each checked by ``check_int``; raises ``TypeError`` if it is not a list."""
     if isinstance(values, str) or not isinstance(values, Iterable):
         raise TypeError(f"{name} is {shown(values)}; it must be a list of integers")
     return [check_int(value, name, least, most, of) for value in values]
@@ -44,9 +44,9 @@ def check_ints(values: Any, name: str, least: int = 0, most: int | None = None, 
 def check_float(
     value: Any, name: str, least: Limit = None, most: Limit = None, *, above: Limit = None, below: Limit = None
 ) -> float:
-    """Return a finite number from ``least`` to ``most``, ``above`` and ``below`` limits, as a ``float``.
+    """Return a finite number as a ``float`` if it is from ``least`` to ``most``, ``above`` and ``below`` these limits.
 
-    Raises ``TypeError`` if it is not a number, or a Boolean, and ``ValueError`` if it is out of range.
+    Raises ``TypeError`` for a Boolean or no number, and ``ValueError`` if it is out of range.
 
     >>> check_float(0, "lr", above=0)
     Traceback (most recent call last):
@@ -70,7 +70,7 @@ def check_float(
 
 
 def check_choice(value: T, name: str, choices: Collection[T]) -> T:
-    """Return the one of ``choices`` that a value is, in upper or lower case; else ``ValueError`` lists them all.
+    """Return the choice that equals a value, in any case; otherwise ``ValueError`` lists all choices.
 
     >>> check_choice("Cosine", "schedule", ["step", "cosine"])
     'cosine'
@@ -78,7 +78,7 @@ def check_choice(value: T, name: str, choices: Collection[T]) -> T:
     Traceback (most recent call last):
     ValueError: schedule is 'cosin'; it must be one of step, cosine; did you mean cosine?
     """
-    for choice in choices if isinstance(value, Hashable) else ():  # an array has no one answer
+    for choice in choices if isinstance(value, Hashable) else ():  # comparing an array gives no single answer
         if choice == value or (isinstance(choice, str) and isinstance(value, str) and choice.lower() == value.lower()):
             return choice
     known = list(map(str, choices))
@@ -86,7 +86,7 @@ def check_choice(value: T, name: str, choices: Collection[T]) -> T:
 
 
 def check_type(value: T, name: str, kind: type[Any] | tuple[type[Any], ...], what: str) -> T:
-    """Return a value of a ``kind``; raises ``TypeError`` with ``what`` it must be if it is of another.
+    """Return a value of type ``kind``; otherwise ``TypeError`` says ``what`` it must be.
 
     >>> check_type(5, "options", dict, "a dict of names and numbers")
     Traceback (most recent call last):
@@ -98,7 +98,7 @@ def check_type(value: T, name: str, kind: type[Any] | tuple[type[Any], ...], wha
 
 
 def check_filled(values: Sized, name: str, of: str = "row") -> None:
-    """Raise ``ValueError`` if there are no values, each of which is a row or another thing."""
+    """Raise ``ValueError`` if there are no values; ``of`` names one of them."""
     if not len(values):
         raise ValueError(f"{name} is empty; it must have at least one {of}")
 
@@ -116,7 +116,7 @@ def check_same_rows(values: Sized, name: str, others: Sized, of: str) -> None:
 
 @contextmanager
 def refusing(said: str, *errors: type[Exception]) -> Iterator[None]:
-    """Turn ``errors`` of the block, which a library raises, into a ``ValueError``: what is wrong, and their own words.
+    """Turn a library's ``errors`` in the block into a ``ValueError``: ``said``, and the library's message.
 
     >>> with refusing("where is 'x'; it must be a number", ValueError):
     ...     int("x")
@@ -130,6 +130,6 @@ def refusing(said: str, *errors: type[Exception]) -> Iterator[None]:
 
 
 def did_you_mean(word: str, known: Collection[str]) -> str:
-    """Return a hint, for the end of a message, at the known word that is most like another; "" if none is like it."""
+    """Return a hint for the end of a message: the known word most like ``word``; "" if none is similar."""
     near = get_close_matches(word.lower(), known, 1)
     return f"; did you mean {near[0]}?" if near else ""

@@ -1,4 +1,4 @@
-"""Vectors by keys in one file, which several processes may read and write at once: SQLite of the standard library."""
+"""Vectors by key in one SQLite file, which several processes may read and write at once."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _DAMAGED = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR}
 
 
 def key_of(*content: bytes | bytearray | memoryview) -> bytes:
-    """Return 16 bytes that tell a content from others."""
+    """Return 16 bytes that identify a content."""
     digest = blake2b(digest_size=16)
     for part in content:
         digest.update(part)
@@ -36,10 +36,10 @@ def key_of(*content: bytes | bytearray | memoryview) -> bytes:
 class Vectors:
     """Vectors ``float32 [dim]`` by keys of bytes, in a file, or nowhere if ``file`` is None.
 
-    As a context it holds the lock file ``lock`` beside it, for which others wait that name the same; ``busy`` is said
-    to them. Each vector is stored with a checksum, and one that is damaged is not there; a damaged file begins anew.
-    An empty key stands for unknown content, and has no vector. If the file cannot be read or written, a line on
-    standard error says so, and nothing is stored.
+    As a context it holds the lock file ``lock`` beside it; others with the same lock wait and print ``busy``. Each
+    vector is stored with a checksum: a damaged vector counts as missing, and a damaged file is made anew. An empty key
+    means unknown content and has no vector. If the file cannot be read or written, a line on standard error says so,
+    and nothing is stored.
     """
 
     def __init__(self, file: Path | None, dim: int, lock: str, busy: str) -> None:
@@ -60,7 +60,7 @@ class Vectors:
         self._held.close()
 
     def get(self, keys: Sequence[bytes]) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.bool_]]:
-        """Return vectors ``[n, dim]``, 0 where there is none, and which there are, ``bool [n]``."""
+        """Return vectors ``[n, dim]``, zeros for missing ones, and which are stored, ``bool [n]``."""
         if self._opened is not None:
             with self._said():
                 return self._or_anew(lambda: self._get(keys))
@@ -75,7 +75,7 @@ class Vectors:
 
     def _open(self) -> None:
         self._opened = sqlite3.connect(str(self._file), timeout=PATIENCE)
-        self._opened.text_factory = bytes  # a flipped bit can make a text of a blob
+        self._opened.text_factory = bytes  # a flipped bit can turn a blob into text
         self._place = self._inode()
         with self._opened:
             self._opened.execute("CREATE TABLE IF NOT EXISTS vectors (key BLOB PRIMARY KEY, vector BLOB NOT NULL)")
@@ -96,21 +96,21 @@ class Vectors:
             self._opened.executemany("INSERT OR REPLACE INTO vectors VALUES (?, ?)", rows)
 
     def _or_anew(self, action: Callable[[], Result]) -> Result:
-        """Return what an action does, with a new file if it is damaged; whoever has the old one open goes on with it.
+        """Return the result of an action, with a new file if it is damaged; processes with the old file open keep it.
 
-        A file that another process keeps locked, or that nobody may write, is not damaged.
+        A file that another process has locked, or that cannot be written, does not count as damaged.
         """
         try:
             return action()
         except sqlite3.Error as error:
             assert self._file is not None
-            code = getattr(error, "sqlite_errorcode", 0) & 0xFF  # above are details
+            code = getattr(error, "sqlite_errorcode", 0) & 0xFF  # higher bits are details
             writable = all(os.access(path, os.W_OK) for path in (self._file, self._file.parent))
-            if code not in _DAMAGED and not (code == sqlite3.SQLITE_READONLY and writable):  # says a damaged header
+            if code not in _DAMAGED and not (code == sqlite3.SQLITE_READONLY and writable):  # or a damaged header
                 raise
             print(f"the cached embeddings are damaged, and made anew: {self._file}", file=sys.stderr)
             self._close()
-            if self._inode() == self._place:  # else another process has made it anew
+            if self._inode() == self._place:  # otherwise another process has made it anew
                 for name in (str(self._file), f"{self._file}-journal"):
                     Path(name).unlink(missing_ok=True)
             self._open()

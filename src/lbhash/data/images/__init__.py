@@ -13,7 +13,7 @@ from lbhash.utils.table_files import parquet_files
 from lbhash.utils.validation import did_you_mean
 
 PUBLISHED = {"cifar10": "data_batch_*", "nuswide": "Groundtruth/AllLabels", "lists": "database.txt"}
-"""Kinds of ``lbhash prepare`` whose folders are read by no other command, and what such a folder has."""
+"""Kinds of ``lbhash prepare`` whose folders no other command reads, each with a path that marks such a folder."""
 
 
 def load_images(data: str | Path, *, name: str = "data") -> ImageTable:
@@ -23,10 +23,10 @@ def load_images(data: str | Path, *, name: str = "data") -> ImageTable:
         data: Parquet (``read_parquet_images``), a folder for each class (``read_image_folder``), or a folder with
             images in it (``read_image_files``); or a name of ``HUB_DATASETS``, if there is no file or folder of that
             name.
-        name: of the argument, for messages.
+        name: name of the argument, for messages.
 
     Raises:
-        TypeError, ValueError: what the reader refuses.
+        TypeError, ValueError: the reader refuses the data.
 
     >>> import tempfile
     >>> from PIL import Image
@@ -57,12 +57,12 @@ def load_images(data: str | Path, *, name: str = "data") -> ImageTable:
 
 
 def is_hub_dataset(data: str | Path) -> bool:
-    """Return whether this is the name of a data set of the Hub, and no file or folder."""
+    """Return whether ``data`` names a data set of the Hub, and no file or folder."""
     return str(data) in HUB_DATASETS and not Path(data).exists()
 
 
 def holds_images(data: str | Path) -> bool:
-    """Return whether a path looks like images, and not like embeddings, so that a missing backbone can be named."""
+    """Return whether a path looks like images rather than embeddings, so that a message can ask for a backbone."""
     path = Path(data)
     if is_hub_dataset(data):
         return True
@@ -74,7 +74,7 @@ def holds_images(data: str | Path) -> bool:
 
 
 def _published(folder: Path) -> str | None:
-    """Return the kind of ``PUBLISHED`` that a folder is of."""
+    """Return the kind of ``PUBLISHED`` that a folder is; None if it is none of them."""
     return next((kind for kind, mark in PUBLISHED.items() if next(folder.glob(mark), None)), None)
 
 

@@ -1,4 +1,4 @@
-"""CIFAR-10 from the original Python batches, whose pickles are read and never run."""
+"""Read CIFAR-10 from the original Python batches without running their pickles."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ FILES = (*(f"data_batch_{number}" for number in range(1, 6)), "test_batch")
 def read_cifar(folder: Path) -> ImageTable:
     """Read ``cifar-10-batches-py``.
 
-    The batches are pickles, which can run code. These are read by an unpickler that admits nothing but text, numbers,
-    lists, dictionaries and arrays of bytes, which is all that the original files hold.
+    The batches are pickles, which can run code. They are read by an unpickler that admits only text, numbers, lists,
+    dictionaries and byte arrays; the original files hold nothing else.
 
     Source: A. Krizhevsky, Learning Multiple Layers of Features from Tiny Images, 2009.
     """
@@ -53,7 +53,7 @@ def _batch(file: Path) -> tuple[npt.NDArray[np.uint8], list[int]]:
 
 
 def _class_names(file: Path) -> tuple[str, ...]:
-    """Return the names in the file of the classes; none if there is no such file."""
+    """Return the class names in a file; () if there is no such file."""
     content = read_pickle(file) if file.is_file() else {}
     names = content.get(b"label_names") if isinstance(content, dict) else None
     return tuple(name.decode("utf-8", "replace") for name in names or () if isinstance(name, bytes))
@@ -63,19 +63,19 @@ def read_pickle(file: Path) -> Any:
     """Read a pickle of text, numbers, lists, dictionaries and arrays of bytes; text comes as bytes."""
     data = file.read_bytes()
     try:
-        for code, number, _ in pickletools.genops(data):  # the unpickler would make room for all numbers up to it
+        for code, number, _ in pickletools.genops(data):  # the unpickler would reserve memory for every number up to it
             if code.name.endswith("PUT") and number is not None and number > len(data):
                 raise pickle.UnpicklingError(f"the pickle refers to value {number}, which it does not hold")
         content = _Unpickler(BytesIO(data), encoding="bytes").load()
         if isinstance(content, dict):
             content = {key: value.values if isinstance(value, _Array) else value for key, value in content.items()}
         return content
-    except Exception as error:  # bytes that lie lead the unpickler to nearly any exception
+    except Exception as error:  # malformed bytes can raise nearly any exception
         raise ValueError(f"batch {str(file)!r} is damaged, or not a batch of CIFAR: {one_line(error)}") from None
 
 
 class _Array:
-    """Stands for an array while its pickle is read, so that none of NumPy's own reconstruction is run."""
+    """Stands for an array while its pickle is read, so that NumPy's reconstruction code never runs."""
 
     def __setstate__(self, state: Any) -> None:
         _, shape, kind, fortran, data = state
@@ -85,14 +85,14 @@ class _Array:
 
 
 class _Bytes:
-    """Stands for the number type uint8, the only one that a batch holds."""
+    """Stands for the number type uint8, the only one in a batch."""
 
     def __init__(self, kind: Any, *_: Any) -> None:
         if kind != b"u1":
             raise pickle.UnpicklingError(f"an array is of type {kind!r}; it must hold bytes (uint8)")
 
     def __setstate__(self, state: Any) -> None:
-        pass  # the byte order, which bytes do not have
+        pass  # the byte order, which uint8 does not need
 
 
 _ADMITTED: dict[tuple[str, str], Any] = {
@@ -104,7 +104,7 @@ _ADMITTED: dict[tuple[str, str], Any] = {
 
 class _Unpickler(pickle.Unpickler):
     def find_class(self, module: str, name: str) -> Any:
-        """Return the functions that a pickle may call while it is read: a stand-in of this module, and nothing else."""
+        """Return the stand-in of this module for a name in a pickle; refuse all other names."""
         if (module, name) not in _ADMITTED:
             raise pickle.UnpicklingError(f"it would run {module}.{name}, which no batch needs")
         return _ADMITTED[module, name]

@@ -1,4 +1,4 @@
-"""Images that are missing or damaged: found before anything is computed, and reported in one line."""
+"""Find missing or damaged images before anything is computed, and report them in one line."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from lbhash.utils.validation import check_int
 if TYPE_CHECKING:
     from lbhash.data.images.table import ImageTable
 
-Damaged = Literal["refuse", "skip"]  # what becomes of images that are missing or damaged
+Damaged = Literal["refuse", "skip"]  # what to do about missing or damaged images
 
 _BATCH = 256  # images that a worker decodes at a time
 
@@ -28,10 +28,10 @@ _BATCH = 256  # images that a worker decodes at a time
 def check_images(
     images: ImageTable, *, damaged: Damaged = "refuse", workers: int = 0, progress: bool = False
 ) -> ImageTable:
-    """Return a table that knows which images can be read, so that no training stops at one that cannot.
+    """Return the table with unreadable images marked, so that training does not stop at one of them.
 
-    If some are missing or damaged, ``refuse`` raises ``ValueError``, and ``skip`` only says so, unless all are. All
-    images are decoded once; the result stays in the cache folder, so that the next run starts at once.
+    If images are missing or damaged, ``refuse`` raises ``ValueError``; ``skip`` reports them, and raises only if none
+    can be read. All images are decoded once. The result stays in the cache folder, so that the next run starts at once.
     """
     check_int(workers, "workers")
     if damaged == "refuse":
@@ -42,7 +42,7 @@ def check_images(
 
 
 def report_missing(table: ImageTable, damaged: Damaged = "refuse", rows: npt.NDArray[np.int64] | None = None) -> None:
-    """Refuse or skip images of these rows, or of all, that are missing: say which is the first, and how many are."""
+    """Refuse or skip missing images among these rows, or all; the message names the first and their number."""
     absent = table.store.missing()
     if rows is not None:
         absent = np.intersect1d(absent, rows)
@@ -52,7 +52,7 @@ def report_missing(table: ImageTable, damaged: Damaged = "refuse", rows: npt.NDA
 
 
 def report_damaged(table: ImageTable, faults: Mapping[int, str], damaged: Damaged, consequence: str = "") -> None:
-    """Refuse or skip images that are damaged or missing, if there are any: say what is wrong with the first."""
+    """Refuse or skip damaged or missing images, if there are any; the message names the fault of the first."""
     if not faults:
         return
     fault = next(iter(faults.values()))
@@ -82,6 +82,6 @@ def find_unreadable(table: ImageTable, workers: int = 0, *, progress: bool = Fal
         for _, read, damaged in in_workers(ImageReader(table.store.in_order()), batches, workers):
             found |= {damage.row: damage.fault for damage in damaged}
             advance(len(read) + len(damaged))
-    with suppress(OSError):  # it can be found again
+    with suppress(OSError):  # the cache is optional
         write_json(file, with_checksum(found))
     return found

@@ -1,4 +1,4 @@
-"""Decoding of images, from bytes that may come from a stranger."""
+"""Decode images from bytes that may come from a stranger."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from PIL import Image
 
 FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF")
-"""The formats that are read. Pillow knows many more, but each is more code that a stranger's file can reach."""
+"""The formats that are read. Pillow knows many more, but each exposes more code to a stranger's file."""
 
 MAX_BYTES = 32 * 2**20
 MAX_PIXELS = 50_000_000
@@ -24,7 +24,7 @@ THUMBNAIL_SIDE = 256
 """Pixels of the longer side of a thumbnail."""
 
 _MAY_BE = f"it must be an image in one of the formats {', '.join(FORMATS)}"
-_SCANS = 100  # of a JPEG; a progressive one has about ten, and each costs a pass over all pixels
+_SCANS = 100  # limit for a JPEG; a progressive one has about ten, and each costs a pass over all pixels
 
 
 def decode_image(
@@ -38,10 +38,10 @@ def decode_image(
 
     Size and format are read from the header and checked before anything is decoded. The first frame of an animation is
     taken, the orientation of EXIF is applied, and transparent pixels are laid on white. 16-bit gray values are divided
-    by 257; 32-bit ones, whose range no header gives, are stretched from their smallest to their largest.
+    by 257. The range of 32-bit ones is in no header: they are stretched from their smallest to their largest.
 
-    Raises ``ValueError`` if ``data`` is no whole file of one of ``FORMATS``, or has more than ``max_bytes``, or more
-    than ``max_pixels`` of width × height.
+    Raises ``ValueError`` if ``data`` is not a complete file of one of ``FORMATS``, or exceeds ``max_bytes`` or
+    ``max_pixels`` (width × height).
     """
     from PIL import Image
 
@@ -56,7 +56,7 @@ def decode_image(
         image = Image.open(BytesIO(data), formats=FORMATS)
     except (Image.DecompressionBombError, Image.DecompressionBombWarning):
         raise ValueError(f"{name} has too many pixels; it may have at most {max_pixels:,}") from None
-    except Exception:  # a header that lies leads Pillow's readers to nearly any exception
+    except Exception:  # malformed headers can raise nearly any exception
         raise ValueError(f"{name} is not an image, or is damaged from its first bytes on; {_MAY_BE}") from None
     decoded = _upright(image, max_pixels, name)
     decoded.info = {}
@@ -78,7 +78,7 @@ def read_file(path: str | os.PathLike[str], name: str) -> bytes:
 
 
 def as_image(image: Any, name: str = "image") -> Image.Image:
-    """Return an image upright and in RGB, of a PIL image, a path or the bytes of a file, as ``decode_image`` does.
+    """Return a PIL image, or the image of a path or of bytes, upright and in RGB, as ``decode_image`` does.
 
     Raises ``TypeError`` for anything else, and the errors of ``decode_image``.
     """
@@ -108,18 +108,18 @@ def _upright(image: Image.Image, max_pixels: int, name: str) -> Image.Image:
         decoded = _rgb(image)
     except MemoryError:
         raise
-    except Exception as error:  # a file that lies leads Pillow's readers to nearly any exception
+    except Exception as error:  # malformed files can raise nearly any exception
         what = f"is a damaged or truncated {image.format}" if image.format else "cannot be turned into RGB"
         raise ValueError(f"{name} {what}: {one_line(error)}") from None
     try:
-        orientation = image.getexif().get(ExifTags.Base.Orientation, 1)  # which the conversion may have left behind
+        orientation = image.getexif().get(ExifTags.Base.Orientation, 1)  # the conversion may have dropped it
         if orientation == 1:
             return decoded
         bare = decoded.copy()
         bare.info = {}
         bare.getexif()[ExifTags.Base.Orientation] = orientation
         return ImageOps.exif_transpose(bare)
-    except Exception:  # the pixels are sound, and only their EXIF is not
+    except Exception:  # only the EXIF is damaged
         return decoded
 
 
@@ -137,7 +137,7 @@ def _rgb(image: Image.Image) -> Image.Image:
 
 
 def _eight_bits(image: Image.Image) -> Image.Image:
-    """Return gray values of 16 or 32 bits as 8."""
+    """Return gray values of 16 or 32 bits as 8 bits."""
     from PIL import Image
 
     values = np.asarray(image)
@@ -146,14 +146,14 @@ def _eight_bits(image: Image.Image) -> Image.Image:
     if not np.isfinite(values).all():
         raise ValueError("a pixel is NaN or infinite")
     least, most = float(values.min()), float(values.max())
-    if image.mode == "I" and least >= 0 and image.format == "PNG":  # 16 bits, which older versions of Pillow widen
+    if image.mode == "I" and least >= 0 and image.format == "PNG":  # 16 bits, widened by older versions of Pillow
         least, most = 0.0, 65535.0
     spread = (values.astype(np.float64) - least) / max(most - least, np.finfo(np.float64).tiny)
     return Image.fromarray((255 * spread).round().astype(np.uint8))
 
 
 def thumbnail_of(image: Image.Image) -> bytes:
-    """Return an image, which is made smaller for it, as a WebP file of at most ``THUMBNAIL_SIDE`` pixels a side."""
+    """Shrink an image in place and return it as a WebP file of at most ``THUMBNAIL_SIDE`` pixels a side."""
     image.thumbnail((THUMBNAIL_SIDE, THUMBNAIL_SIDE))
     file = BytesIO()
     image.save(file, "WEBP", quality=85)

@@ -1,4 +1,4 @@
-"""Folders of images: a folder for each class, and perhaps one for each split above them; or images alone."""
+"""Folders of images: a folder for each class, perhaps inside a folder for each split; or images alone."""
 
 from __future__ import annotations
 
@@ -16,28 +16,28 @@ from lbhash.data.images.table import ImageTable
 from lbhash.data.split_names import is_known, split_masks, splits_of
 
 SUFFIXES = (".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".webp", ".gif", ".bmp", ".tif", ".tiff")
-"""How the name of an image's file ends, in small letters or capitals."""
+"""Endings of image file names, in any case."""
 
 _OF_THE_SYSTEM = ("thumbs.db", "desktop.ini")  # files that Windows leaves in any folder of images
-_NAMED = 3  # of the files that are left out
+_NAMED = 3  # left-out files that a message names
 
 
 @dataclass
 class Walk:
-    """What lies in a folder, and in and below some of the folders in it."""
+    """The contents of a folder, and of some of its subfolders at any depth."""
 
-    images: dict[str, list[str]]  # of each of these folders, as paths seen from it, in the order of their names
+    images: dict[str, list[str]]  # by subfolder: paths relative to it, sorted
     beside: list[str] = field(default_factory=list)  # images in the folder itself
     others: list[str] = field(default_factory=list)  # files that are no images
-    links: list[str] = field(default_factory=list)  # links to folders that are counted already, or that hold the folder
+    links: list[str] = field(default_factory=list)  # links to folders that are counted already, or contain this one
 
 
 def read_image_folder(path: str | Path, name: str = "data") -> ImageTable:
-    """Read folders of images, a folder a class; the classes count in the order of their names.
+    """Read folders of images, one per class; classes are in the order of their names.
 
-    They lie in ``path``, or in its folders of splits (``lbhash.data.split_names``). Images may lie deeper in a class's
-    folder. Hidden files count for nothing; files that do not end in one of ``SUFFIXES``, and links that lead back to
-    what is counted, are left out, and a line on standard error names them.
+    The class folders lie in ``path``, or in its split folders (``lbhash.data.split_names``). Images may lie deeper in a
+    class's folder. Hidden files are ignored. Files that do not end in one of ``SUFFIXES``, and links to folders that
+    are counted already, are left out; a line on standard error names them.
     """
     root = _existing_folder(path, name)
     tops = _top_folders(root, name)
@@ -62,7 +62,7 @@ def read_image_folder(path: str | Path, name: str = "data") -> ImageTable:
 
 
 def read_image_files(path: str | Path, name: str = "data") -> ImageTable:
-    """Read the images in and below a folder without labels, in the order of their names."""
+    """Read the images in a folder and its subfolders without labels, in the order of their paths."""
     root = _existing_folder(path, name)
     found = walk(root, [""])
     if not found.images[""]:
@@ -72,7 +72,7 @@ def read_image_files(path: str | Path, name: str = "data") -> ImageTable:
 
 
 def holds_files(folder: Path) -> bool:
-    """Return whether there are images in a folder, and none in the folders in it."""
+    """Return whether a folder has images, and its subfolders have none."""
     if not folder.is_dir():
         return False
     found = walk(folder, folders_in(folder))
@@ -80,24 +80,24 @@ def holds_files(folder: Path) -> bool:
 
 
 def holds_folders(folder: Path) -> bool:
-    """Return whether there are images in the folders in a folder."""
+    """Return whether the subfolders of a folder have images."""
     return any(walk(folder, folders_in(folder)).images.values())
 
 
 def folders_in(folder: Path) -> list[str]:
-    """Return the names of the folders in a folder that are not hidden, in order."""
+    """Return the names of a folder's subfolders that are not hidden, in order."""
     return sorted(entry.name for entry in os.scandir(folder) if entry.is_dir() and not entry.name.startswith("."))
 
 
 def walk(root: Path, folders: Sequence[str]) -> Walk:
-    """List some folders of ``root``, or ``root`` itself if that is the folder "".
+    """List some subfolders of ``root``; the name "" stands for ``root`` itself.
 
-    However many links lead to a folder, it counts once, where it lies; a folder that ``root`` lies in counts never.
+    A folder counts once, at its own place, however many links lead to it. A folder that contains ``root`` never counts.
     """
     found = Walk({folder: [] for folder in folders})
     seen = {_identity(above) for path in (root.absolute(), root.resolve()) for above in path.parents}
-    waiting: deque[tuple[str, str]] = deque()  # folders, each after the one of ``folders`` that it is in
-    links: deque[tuple[str, str]] = deque()  # to folders: they come after all folders that are none
+    waiting: deque[tuple[str, str]] = deque()  # (one of ``folders``, a folder in it)
+    links: deque[tuple[str, str]] = deque()  # links to folders, visited after all real folders
     for folder in folders:
         (links if os.path.islink(root / folder) else waiting).append((folder, folder))
     if "" not in folders:
@@ -130,16 +130,16 @@ def _identity(folder: Path) -> tuple[int, int]:
 
 
 def _sort_in(name: str, path: str, images: list[str], others: list[str]) -> None:
-    """Put the path of a file of this name among the images or the others, or nowhere if it is hidden."""
+    """Add a file's path to the images or the others; leave out hidden files and files of the system."""
     if not name.startswith(".") and name.lower() not in _OF_THE_SYSTEM:
         (images if name.lower().endswith(SUFFIXES) else others).append(path)
 
 
 def _top_folders(root: Path, name: str) -> tuple[str, ...]:
-    """Return the folders of the splits or of the published sets; ``("",)`` if the classes are at the top."""
+    """Return the folders of splits or of published sets; ``("",)`` if the classes are at the top."""
     folders = folders_in(root)
     splits = splits_of(folders)
-    if not splits and folders and all(map(is_known, folders)):  # else train is a class of trains
+    if not splits and folders and all(map(is_known, folders)):  # otherwise train is a class of trains
         raise ValueError(
             f"{name} is {str(root)!r}, which has the folders {', '.join(folders)}; it must have train, base and query, "
             "or train and test (or validation), or a folder for each class"
@@ -152,7 +152,7 @@ def _top_folders(root: Path, name: str) -> tuple[str, ...]:
 
 
 def _check_classes(found: Walk, said: str) -> None:
-    """Leave out classes that are links to others; raise ``ValueError`` if there is none, or one has no image."""
+    """Leave out classes that are links to others; raise ``ValueError`` if no class is left, or one has no image."""
     for folder in set(found.links) & found.images.keys():
         del found.images[folder]
     if not found.images:
@@ -165,7 +165,7 @@ def _check_classes(found: Walk, said: str) -> None:
 
 
 def tell_left_out(found: dict[str, Walk], name: str) -> None:
-    """Say in a line each which links and which files of folders, by their paths, are left out."""
+    """Print which files and which links of folders are left out, one line each."""
     links = "links to folders that are counted already, or that it lies in"
     for what, kind in (("files that are no images lbhash reads", "others"), (links, "links")):
         paths = sorted(os.path.join(top, path) for top, one in found.items() for path in getattr(one, kind))

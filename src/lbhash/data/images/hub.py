@@ -19,7 +19,7 @@ class HubDataset(NamedTuple):
     """A data set of the Hub that has a training and a test set."""
 
     repository: str
-    protocol: str  # if the user names none
+    protocol: str  # used if the user names none
 
 
 HUB_DATASETS = {
@@ -29,10 +29,10 @@ HUB_DATASETS = {
 
 
 def read_hub_dataset(name: str) -> ImageTable:
-    """Return the images of a data set, of CIFAR-100 with the fine labels; they are downloaded once.
+    """Return the images of a data set, CIFAR-100 with the fine labels; they are downloaded once.
 
-    They stay in the cache folder (``$LBHASH_CACHE``, or the platform's), in a Parquet file for each published set. Rows
-    are in the Hub's order, so that a protocol samples others than from the original files.
+    The cache folder (``$LBHASH_CACHE``, or the platform's) keeps one Parquet file per published set. Rows are in the
+    Hub's order, so a protocol samples other rows than from the original files.
     """
     folder = cache_folder() / "datasets" / name
     files = {of: folder / f"{of}.parquet" for of in ("train", "test")}
@@ -50,7 +50,7 @@ def _download(name: str, files: dict[str, Path]) -> None:
     with tempfile.TemporaryDirectory(dir=folder, prefix=".download-") as temporary:
         try:
             loaded = load_dataset(known.repository, cache_dir=temporary)
-        except Exception as error:  # of the system, of httpx, of huggingface_hub and of datasets
+        except Exception as error:  # from the system, httpx, huggingface_hub or datasets
             raise ValueError(
                 f"data is {name!r}, which could not be downloaded from the Hub ({known.repository}): "
                 f"{one_line(error)}; without a network give a copy of its folder"

@@ -1,4 +1,4 @@
-"""ImageNet from its folders: all of its classes, or those that a file lists."""
+"""Read ImageNet from its folders: all classes, or those that a file lists."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from lbhash.utils.files import existing_file
 
 
 def read_imagenet(folder: Path, class_list: Path | None = None) -> ImageTable:
-    """Read ``train`` and ``val``, the classes of a list or all, in the list's order or that of their names.
+    """Read ``train`` and ``val``: all classes in the order of their names, or those of a list in its order.
 
-    Protocol ``imagenet100`` queries with the validation images of the listed classes, and has the training images
-    as base, 100 a class of which train; ``imagenet1000`` trains on all of ``train``, and of ``val`` 5 a class are
-    queries and 45 the base.
+    With ``imagenet100``, validation images of the listed classes are queries and training images are the base; 100 of
+    each class train. With ``imagenet1000``, all of ``train`` trains; ``val`` gives 5 queries and 45 base images of each
+    class.
 
-    The folder has ``train/WORDNET_ID/…`` and ``val/WORDNET_ID/…``. The list is a file of WordNet ids, the first word of
-    each line.
+    The folder has ``train/WORDNET_ID/…`` and ``val/WORDNET_ID/…``. The list has a WordNet id as the first word of each
+    line.
     """
     for part in ("train", "val"):
         if not (folder / part).is_dir():
             raise ValueError(f"folder is {str(folder)!r}, which has no folder {part!r}; it must have train and val")
     classes = {part: folders_in(folder / part) for part in ("train", "val")}
     chosen = classes["train"] if class_list is None else _listed(class_list, classes["train"])
-    # Without a look at the folders of other classes.
+    # Folders of other classes are not visited.
     found = {part: walk(folder / part, [label for label in chosen if label in classes[part]]) for part in classes}
     files: list[str] = []
     counts: list[int] = []
@@ -41,7 +41,7 @@ def read_imagenet(folder: Path, class_list: Path | None = None) -> ImageTable:
             files += [os.path.join(part, label, file) for file in images]
             counts.append(len(images))
     tell_left_out(found, "folder")
-    published = np.repeat(np.arange(2 * len(chosen)), counts)  # of each image: two a class, training and validation set
+    published = np.repeat(np.arange(2 * len(chosen)), counts)  # of each image: 2 × class, + 1 in the validation set
     protocol = "imagenet1000" if class_list is None else "imagenet100"
     store, test_rows = FileImages(folder, files), published % 2 == 1
     return ImageTable(store, published // 2, folder.name, {}, test_rows, protocol, tuple(chosen))

@@ -1,4 +1,4 @@
-"""The list files of HashNet and DeepHash-pytorch: a line an image, its path and then its labels."""
+"""The list files of HashNet and DeepHash-pytorch: one image per line, its path and then its labels."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _LINE = re.compile(r"(.*?\S)\s+(\d+(?:\s+\d+)*)\s*")
 def read_image_lists(folder: Path, images: Path | None = None) -> ImageTable:
     """Read ``train.txt``, ``database.txt`` and ``test.txt``.
 
-    Paths in them are seen from ``images``; if None, from ``folder``.
+    Paths are relative to ``images``; if None, to ``folder``.
 
     A line is ``path 0 1 0 …``, with a 0 or 1 for each class, or ``path 3``, with the number of a class. If every
     image has exactly one class, the labels are class numbers, else multi-hot. An image that several lists name
@@ -56,7 +56,7 @@ def read_image_lists(folder: Path, images: Path | None = None) -> ImageTable:
 
 
 def numbered_lines(file: Path) -> Iterator[tuple[str, str]]:
-    """Yield each line of a file that is not empty, after its name for messages."""
+    """Yield each line that is not empty, after its name for messages."""
     text = file.read_text(encoding="utf-8", errors="surrogateescape")
     for number, line in enumerate(text.splitlines(), start=1):
         if line.strip():

@@ -1,4 +1,4 @@
-"""Reading many images: decoded and preprocessed a batch at a time, in processes beside the model."""
+"""Read many images: decode and preprocess them in batches, in processes beside the model."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class ImageReader:
-    """Decodes images and preprocesses them by the processor of a backbone; if that is None, they are only decoded."""
+    """Decodes images and preprocesses them by a backbone's processor; if it is None, only decodes them."""
 
     def __init__(self, store: ImageStore, processor: Any = None, name: str = "") -> None:
         self.store, self.processor, self.name = store, processor, name
@@ -27,7 +27,7 @@ class ImageReader:
     def __getitem__(
         self, rows: npt.NDArray[np.int64]
     ) -> tuple[Tensor | None, npt.NDArray[np.int64], tuple[Damage, ...]]:
-        """Return the pixels of the rows that can be read, their positions, and the damage of the others."""
+        """Return the pixels of readable rows, their positions, and the damage of the other rows."""
         images, read, damaged = [], [], []
         for at, row in enumerate(rows.tolist()):
             try:
@@ -43,7 +43,7 @@ class ImageReader:
 
 
 def preprocess(processor: Any, images: list[Image.Image], name: str) -> Tensor:
-    """Return images, in RGB, as a backbone of that name and image processor takes them, ``[n, channels, h, w]``."""
+    """Return RGB images preprocessed for the backbone ``name``, a tensor ``[n, channels, h, w]``."""
     try:
         values = processor(images, return_tensors="pt")["pixel_values"]
     except (TypeError, ValueError) as error:
@@ -55,7 +55,7 @@ def preprocess(processor: Any, images: list[Image.Image], name: str) -> Tensor:
 
 
 def in_workers(reader: Any, batches: Iterable[npt.NDArray[np.int64]], workers: int) -> Iterator[Any]:
-    """Yield ``reader[rows]`` of batches of rows, in their order; processes read a few batches ahead."""
+    """Yield ``reader[rows]`` of each batch, in order; ``workers`` processes read a few batches ahead."""
     from torch.utils.data import DataLoader
 
     settings: Any = {"dataset": reader, "sampler": batches, "batch_size": None, "num_workers": workers}

@@ -14,18 +14,18 @@ from lbhash.utils.files import existing_file
 
 LABELS = Path("Groundtruth") / "AllLabels"
 LIST = Path("ImageList") / "Imagelist.txt"
-FOLDERS = ("Flickr", "images", "Images")  # in which copies of the data set have the images
-MOST_FREQUENT = 21  # labels that are read; of equally frequent ones the first by name
+FOLDERS = ("Flickr", "images", "Images")  # where copies of the data set keep the images
+MOST_FREQUENT = 21  # labels that are read; of equally frequent ones, the first by name
 
 
 def read_nuswide(folder: Path, images: Path | None = None) -> ImageTable:
-    """Read the images that have one of the 21 most frequent labels, of the 81 that NUS-WIDE has.
+    """Read the images that have one of the 21 most frequent of NUS-WIDE's 81 labels.
 
-    Of the 269,648 images these are 195,834; protocol ``nuswide21`` makes them 2,100 queries and a base of 193,734,
-    with 10,500 of the base to train.
+    These are 195,834 of 269,648 images. Protocol ``nuswide21`` makes 2,100 of them queries and 193,734 the base; 10,500
+    of the base train.
 
     The folder has ``Groundtruth/AllLabels/Labels_*.txt`` (a 0 or 1 a line) and ``ImageList/Imagelist.txt`` (a path a
-    line, seen from ``images``; if None, from the folder's ``Flickr`` or ``images`` if there is one).
+    line, relative to ``images``; if None, to the first of ``FOLDERS`` that exists, or else to the folder).
 
     Source: T.-S. Chua et al., NUS-WIDE: A Real-World Web Image Database from National University of Singapore, CIVR
     2009.

@@ -30,14 +30,14 @@ class ParquetImages(ImageStore):
     """Images in a column of one or more Parquet files, read forward (``ParquetRows``).
 
     The column holds structs of ``bytes`` and ``path``, or binary. An image without bytes lies in the file that ``path``
-    names, seen from the Parquet file's folder.
+    names, relative to the Parquet file's folder.
     """
 
     def __init__(self, files: list[Path], column: str, name: str) -> None:
         self.files, self.column, self.name = files, column, name
         self._rows = ParquetRows(files, [column], _BATCH)
         self._first = 0
-        self._batch: list[tuple[bytes | None, str | None]] = []  # bytes and path of the images from the first on
+        self._batch: list[tuple[bytes | None, str | None]] = []  # bytes and paths of images, from row _first on
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -72,7 +72,7 @@ class ParquetImages(ImageStore):
         return SpooledImages(self, rows)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.files, self.column, self.name)  # and no batch
+        return type(self), (self.files, self.column, self.name)  # without the batch
 
     def bytes_and_path(self, row: int) -> tuple[bytes | None, str | None]:
         """Return bytes and path of a row."""
@@ -94,10 +94,10 @@ class ParquetImages(ImageStore):
             metadata = pq.read_metadata(file)
             for number in range(metadata.num_row_groups):
                 group = metadata.row_group(number)
-                self.bytes_and_path(start)  # a damaged group raises here; Arrow ends the process at its statistics
+                self.bytes_and_path(start)  # a damaged group raises here; its statistics would end the process
                 columns = {facts.path_in_schema: facts for facts in map(group.column, range(group.num_columns))}
                 facts = columns.get(f"{self.column}.bytes") or columns[self.column]
-                if facts.statistics is None or facts.statistics.null_count:  # else all have bytes, says the footer
+                if facts.statistics is None or facts.statistics.null_count:  # otherwise all have bytes
                     for row in range(start, start + group.num_rows):
                         data, path = self.bytes_and_path(row)
                         if data is None:
@@ -106,13 +106,12 @@ class ParquetImages(ImageStore):
 
 
 def read_parquet_images(path: str | Path, name: str = "data") -> ImageTable:
-    """Read a Parquet file, or a folder of Parquet files that are one table in the order of their names.
+    """Read a Parquet file, or a folder of Parquet files as one table in the order of their names.
 
-    A column ``image`` (or ``img``) holds structs of ``bytes`` and ``path``, or binary; ``label`` (or ``fine_label``)
-    integers, or ``labels`` lists of them, if there are labels. Boolean ``in_train``, ``in_base`` and ``in_query`` say
-    which split a row belongs to; or names of files do, such as ``train-…`` and ``test-…``
-    (``lbhash.data.split_names``). Files may lie in the folder's folder ``data``, as in a copy of a repository of the
-    Hub.
+    Column ``image`` (or ``img``) holds structs of ``bytes`` and ``path``, or binary. If there are labels, ``label`` (or
+    ``fine_label``) holds integers, or ``labels`` lists of them. Boolean ``in_train``, ``in_base`` and ``in_query`` mark
+    the rows of each split, or file names do, such as ``train-…`` and ``test-…`` (``lbhash.data.split_names``). Files
+    may lie in the subfolder ``data``, as in a copy of a repository of the Hub.
     """
     from lbhash.utils.columns import read_columns
     from lbhash.utils.tables import open_table
@@ -142,7 +141,7 @@ def read_parquet_images(path: str | Path, name: str = "data") -> ImageTable:
 
 
 def _holds_no_bytes(kind: Any) -> bool:
-    """Return whether a column of this type has no image itself, so that every image lies in a file of its own."""
+    """Return whether a column of this type stores only paths, so that every image is a separate file."""
     import pyarrow as pa
 
     return pa.types.is_struct(kind) and pa.types.is_null(kind.field("bytes").type)
@@ -171,7 +170,7 @@ def _image_column(schema: Any, file: Path, name: str) -> str:
     kind = schema.field(column).type
     if pa.types.is_struct(kind) and "bytes" in [field.name for field in kind]:
         kind = kind.field("bytes").type
-        if pa.types.is_null(kind):  # every image lies in the file that its path names
+        if pa.types.is_null(kind):  # every image is the file that its path names
             return column
     if not (pa.types.is_binary(kind) or pa.types.is_large_binary(kind)):
         said = f"column {column!r} of {name} holds {kind}"

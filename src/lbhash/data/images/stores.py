@@ -1,4 +1,4 @@
-"""Where images lie: in files of their own, in memory, or copied to a temporary file (Parquet: see ``parquet.py``)."""
+"""Image stores: separate files, memory, or a temporary file (Parquet: see ``parquet.py``)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class ImageStore(ABC):
     """Images that are read one by one; a row is one image."""
 
     unit = "images"
-    at_once = 32  # that a backbone embeds
+    at_once = 32  # images that a backbone embeds together
     name: str  # where the images come from, for messages
 
     @abstractmethod
@@ -46,7 +46,7 @@ class ImageStore(ABC):
         return [_key(forward, row) for row in range(len(self))]
 
     def sample(self) -> Iterator[bytes]:
-        """Yield a sample of the images' bytes, where the fingerprint knows files by size and time of change only."""
+        """Yield a sample of the images' bytes, if the fingerprint covers files only by size and time of change."""
         return iter(())
 
     def read(self, row: int) -> Image.Image:
@@ -58,7 +58,7 @@ class ImageStore(ABC):
         return f"image {row} of {self.name}"
 
     def missing(self) -> npt.NDArray[np.int64]:
-        """Return the rows whose image is not there, found without decoding any."""
+        """Return the rows whose image is missing, without decoding any."""
         return np.empty(0, np.int64)
 
     def in_order(self) -> ImageStore:
@@ -66,12 +66,12 @@ class ImageStore(ABC):
         return self
 
     def in_any_order(self, rows: npt.NDArray[np.int64]) -> ImageStore:
-        """Return the same images for a reader who reads these rows in any order, and often."""
+        """Return the same images for reading these rows often and in any order."""
         return self
 
 
 class FileImages(ImageStore):
-    """Images in files of their own: for each row a path, seen from the folder."""
+    """Images in separate files: for each row a path relative to the folder."""
 
     def __init__(self, folder: Path, files: Sequence[str]) -> None:
         self.folder, self.files, self.name = folder, files, folder.name
@@ -88,12 +88,12 @@ class FileImages(ImageStore):
         return f"image {self.files[row]!r}"
 
     def missing(self) -> npt.NDArray[np.int64]:
-        """Return the rows whose file is not there."""
+        """Return the rows whose file is missing."""
         there = [os.path.isfile(os.path.join(self.folder, file)) for file in self.files]
         return np.flatnonzero(~np.array(there, bool))
 
     def fingerprint(self) -> str:
-        """Return the fingerprint of paths, sizes and times of change, as ``make`` has it: no file is read for it."""
+        """Return the fingerprint of paths, sizes and times of change; no file is read."""
         return fingerprint(file_facts(self.folder, file) for file in self.files)
 
     def sample(self) -> Iterator[bytes]:
@@ -102,7 +102,7 @@ class FileImages(ImageStore):
 
 
 class ListedImages(ImageStore):
-    """A list of images that a program holds: PIL images, bytes of files, or their paths."""
+    """A list of images in memory: PIL images, bytes of files, or their paths."""
 
     def __init__(self, images: Sequence[Image.Image | bytes | str | Path]) -> None:
         self.images, self.name = images, "images"
@@ -127,18 +127,18 @@ class ListedImages(ImageStore):
             elif isinstance(image, (bytes, bytearray, memoryview)):
                 parts.append(hashlib.sha256(image).digest())
             else:
-                with suppress(ValueError):  # one that is damaged is said to be so when it is read
+                with suppress(ValueError):  # a damaged image is reported when it is read
                     seen = as_image(image)
                     parts += [f"{seen.mode} {seen.size}", hashlib.sha256(seen.tobytes()).digest()]
         return fingerprint(*parts)
 
 
 class SpooledImages(ImageStore):
-    """Some images of a source that is only quick to read forward, copied to a temporary file without a name.
+    """Some images of a source that is only fast to read forward, copied to an unnamed temporary file.
 
-    A step of training takes rows from anywhere, and a Parquet file gives one only with all of its row group. The
-    file is memory-mapped, so that the system holds what memory allows, and processes that read together share it; it
-    is gone when the last of them is, however that ends. It lies in the folder of temporary files (``$TMPDIR``).
+    Training takes rows in any order, and for one row a Parquet file must read its whole row group. The file is
+    memory-mapped: the system keeps what fits in memory, and all reading processes share it. It disappears with the last
+    of them, however that ends. It lies in the folder of temporary files (``$TMPDIR``).
     """
 
     def __init__(self, source: ImageStore, rows: npt.NDArray[np.int64]) -> None:
@@ -175,7 +175,7 @@ class SpooledImages(ImageStore):
         return self._source.fingerprint()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self._source, self._rows)  # a process that was not forked makes a copy of its own
+        return type(self), (self._source, self._rows)  # a process that was not forked makes its own copy
 
 
 def _key(store: ImageStore, row: int) -> bytes:
@@ -185,12 +185,12 @@ def _key(store: ImageStore, row: int) -> bytes:
             return key_of(image)
         seen = as_image(image, store.where(row))
         return key_of(f"{seen.mode} {seen.size}".encode(), seen.tobytes())
-    except ValueError:  # it is said to be damaged when it is read
+    except ValueError:  # reported when it is read
         return b""
 
 
 def file_facts(folder: Path, file: str) -> bytes:
-    """Return the marks by which a changed file is noticed: its path, its size and its time of change."""
+    """Return the path, size and time of change of a file; a changed file differs in them."""
     try:
         facts = os.stat(os.path.join(folder, file))
         said = f"{file}\0{facts.st_size}\0{facts.st_mtime_ns}\n"

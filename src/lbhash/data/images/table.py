@@ -1,4 +1,4 @@
-"""Images with labels, wherever they lie, and splits of them."""
+"""Tables of images with labels, and splits of them."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class ImageSplit(Split):
         return EmbeddingSplit(embeddings, np.arange(len(self)), self.labels)
 
     def fingerprint(self) -> str:
-        """Return the fingerprint of the images, as their store tells them, and of rows and labels."""
+        """Return the fingerprint of the image store, the rows and the labels."""
         labels = b"" if self.labels is None else self.labels
         return fingerprint(self.images.store.fingerprint(), np.asarray(self.rows, np.int64), labels)
 

@@ -31,8 +31,8 @@ def lift_counts(lifts: Sequence[Interval]) -> dict[str, int | None]:
 class Result:
     """A table with its figure; ``text`` says in Markdown what was done and what to note.
 
-    ``more`` are further tables with figures; each key is what their files' names add to the experiment's name.
-    ``digits`` is how many digits after the point people read.
+    ``more`` has further tables with figures; their files' names add its keys to the experiment's name. ``digits`` is
+    the number of digits shown after the point.
     """
 
     title: str

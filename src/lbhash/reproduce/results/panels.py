@@ -116,7 +116,7 @@ def draw_regression(axes: Axes, own: pd.DataFrame, x: str, y: str) -> None:
 
 
 def mean_of(cell: Any) -> Any:
-    """Return the mean of an interval, and anything else as it is."""
+    """Return the mean of an interval; return anything else unchanged."""
     return cell.mean if isinstance(cell, Interval) else cell
 
 
@@ -132,7 +132,7 @@ def _names(rows: Frame, column: str) -> list[str]:
 
 
 def _spread(frame: pd.DataFrame, column: str) -> pd.DataFrame:
-    """Return a row for the mean of each interval and for either end; none for infinite means."""
+    """Return a row for the mean and each end of an interval; none for infinite means."""
 
     def ends(cell: Interval | float | None) -> list[float]:
         mean, half = mean_of(cell), getattr(cell, "half", None)

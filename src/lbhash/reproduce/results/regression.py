@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 
 class Regression(NamedTuple):
-    """The slope of the line through so many points, their correlation ``pearson``, and ``spearman`` of their ranks."""
+    """A line through ``points`` points: its ``slope``, the correlation ``pearson``, and that of ranks, ``spearman``."""
 
     points: int
     slope: float
@@ -18,7 +18,7 @@ class Regression(NamedTuple):
 
     @classmethod
     def of(cls, x: npt.ArrayLike, y: npt.ArrayLike) -> Regression | None:
-        """Return that of the finite points; ``None`` if they are fewer than three, or x or y is the same in all."""
+        """Return the line of the finite points; ``None`` if there are fewer than three, or x or y is constant."""
         points = np.array([np.ravel(x), np.ravel(y)], np.float64)
         a, b = points[:, np.isfinite(points).all(axis=0)]
         if len(a) < 3 or np.ptp(a) == 0 or np.ptp(b) == 0:

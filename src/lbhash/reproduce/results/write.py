@@ -1,4 +1,4 @@
-"""Results as they are written: a table as text, CSV, Markdown and JSON, a figure as PNG and as SVG."""
+"""Write results: a table as text, CSV, Markdown and JSON, a figure as PNG."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def as_csv(table: pd.DataFrame) -> str:
 
 
 def as_json(name: str, result: Result) -> dict[str, Any]:
-    """Return the tables as JSON can hold them; an infinite number becomes null."""
+    """Return the tables as JSON values; an infinite number becomes null."""
     tables = {
         file: {
             "title": one.title,
@@ -68,7 +68,7 @@ def _json_cell(cell: Cell) -> Any:
 
 
 def as_text(result: Result) -> str:
-    """Return the tables as people read them in a terminal, in full: a number that is cut off is of no use."""
+    """Return the tables in full as text for a terminal, so that no number is cut off."""
     tables = [
         f"{one.title}\n{pd.DataFrame(shown(one), columns=one.table.columns).to_string(index=False)}\n"
         for one in result.tables("").values()
@@ -82,7 +82,7 @@ def shown(result: Result) -> list[list[str]]:
 
 
 def cell_text(cell: Cell, digits: int = 4) -> str:
-    """Return a cell as people read it, with so many digits after the point."""
+    """Return a cell as people read it, with ``digits`` digits after the point."""
     if cell is None:
         return ""
     if isinstance(cell, Interval):

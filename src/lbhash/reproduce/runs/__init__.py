@@ -1,4 +1,4 @@
-"""What is trained: settings, data, and what is trained and evaluated for every table."""
+"""The runs behind all tables: settings, data, training and evaluation."""
 
 from lbhash.reproduce.runs.experiment_settings import METHOD_TITLES, METHODS, Settings, command_line
 from lbhash.reproduce.runs.sources import Source, UnsuitableData

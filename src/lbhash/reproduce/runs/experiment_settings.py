@@ -23,11 +23,11 @@ LR = 1e-3  # the paper's
 
 @dataclass(frozen=True)
 class Settings:
-    """How an experiment is run; each experiment has defaults of its own for what is not given.
+    """How an experiment is run; each experiment has its own defaults for missing settings.
 
-    ``seeds`` is the number of repetitions, with the seeds from ``seed`` on, and ``sources`` are the sets of data.
-    ``workers`` trainings run at a time, with one thread each (if None, as many as there are cores), and all
-    experiments share the folder ``runs`` of the finished ones.
+    There are ``seeds`` repetitions, with the seeds from ``seed`` on; ``sources`` are the data sets. ``workers``
+    trainings run at a time, with one thread each (None: one per core). All experiments share the folder ``runs`` of
+    finished runs.
     """
 
     seeds: int = 5

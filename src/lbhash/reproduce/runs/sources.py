@@ -1,4 +1,4 @@
-"""Sets of data by name, and what the paper reports for them."""
+"""Data sets by name, and their columns in the paper."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TOP_K: dict[str, int | None] = {"cifar10": None, "nuswide": 5000, "imagenet100":
 """The k of the paper's mAP@k by its name of the data; ``None`` is the whole base."""
 
 STANDS_FOR = {"tiny-imagenet": ("imagenet100", "ImageNet-100"), "mosaic": ("nuswide", "NUS-WIDE")}
-"""Data of the same kind and protocol, and the column of the paper that they are compared with, with its title."""
+"""Data sets of the same kind and protocol as one of the paper's: the column they are compared with, and its title."""
 
 _NAME = re.compile(r"[A-Za-z0-9][\w.-]*")
 
@@ -29,9 +29,9 @@ class UnsuitableData(ValueError):
 
 @dataclass(frozen=True)
 class Source:
-    """A set of data: a file or a folder that ``load_dataset`` reads, and a name.
+    """A data set: a file or a folder that ``load_dataset`` reads, and a name.
 
-    The name chooses the k of mAP@k and the paper's column if the paper has one.
+    The name chooses the k of mAP@k, and the paper's column if it has one.
     """
 
     name: str
@@ -71,7 +71,7 @@ class Source:
         return _numbered(self.file)
 
     def fingerprint(self) -> str:
-        """Return the part of a run's name that stands for the rows: it follows from the three splits."""
+        """Return the part of a run's name that identifies the rows of the three splits."""
         return _fingerprint(self)
 
     def classes(self) -> int:

@@ -1,4 +1,4 @@
-"""What is trained and evaluated for every row of the tables, and what it leaves: a JSON file for each seed."""
+"""Train and evaluate the run behind every row of the tables; each seed leaves a JSON file."""
 
 from __future__ import annotations
 
@@ -40,19 +40,20 @@ RECIPES: dict[str, tuple[str, dict[str, Any] | None]] = {
     "guided": ("_d", {}),
     "replace": ("_replaced", {"mode": "replace"}),
 }
-"""What a recipe adds to the method's name, and the guidance's options: "plain" is the host without guidance, "guided"
-the paper's X_D, and in "replace" the guidance takes the place of the host's loss."""
+"""The suffix that a recipe adds to a method's name, and the guidance's options.
+
+"plain" is the host without guidance, "guided" the paper's X_D; in "replace" the guidance replaces the host's loss.
+"""
 
 TRAJECTORY, CODES, SECONDS = "trajectory", "codes", "seconds"
-"""What a run can leave besides its report: mAP and ratio by epoch; the codes of the queries; the processor's
-seconds for each epoch."""
+"""Extra results of a run: mAP and ratio by epoch; the codes of the queries; the processor's seconds by epoch."""
 
 
 @dataclass(frozen=True)
 class RunConfig:
-    """A training run but for its seed: data, host method, one of ``RECIPES``, and settings of ``Hasher``.
+    """A training run without its seed: data, host method, one of ``RECIPES``, and settings of ``Hasher``.
 
-    ``wanted`` is what the run must leave besides its report; it does not make it another run.
+    ``wanted`` names extra results that the run must leave; runs that differ only in it are equal.
     """
 
     source: Source
@@ -72,7 +73,7 @@ class RunConfig:
 
     @property
     def pull(self) -> str:
-        """What pulls the codes onto the centers."""
+        """The pull of codes to the centers: "surrogate", or "none"."""
         return "none" if self.guidance is None else "surrogate"
 
     @property
@@ -91,7 +92,7 @@ class RunConfig:
         return {"data": self.source.name, "bits": self.bits, "method": self.title}
 
     def name(self, seed: int) -> str:
-        """Return the name of a run's file, which says all that decides what is in it."""
+        """Return the name of a run's file, which depends on all settings that decide its content."""
         decisive: list[Any] = [self.source.fingerprint(), self.hidden, self.lr, self.guidance]
         if uses_centers(self.method, self.pull):
             decisive.append(centers_fingerprint(self.source.classes(), self.bits, self.centers, seed))
@@ -106,9 +107,9 @@ def grid(
     *wanted: str,
     sources: Iterable[Source] | None = None,
 ) -> list[RunConfig]:
-    """Return a run for each set of data, number of bits, and tuple of method, recipe and kind of centers ("best").
+    """Return a run for each data set, number of bits, and tuple of method, recipe and kind of centers ("best").
 
-    Bits of the settings replace ``lengths``. ``wanted`` is what the runs must leave besides their report.
+    Bits of the settings replace ``lengths``. ``wanted`` names extra results that the runs must leave.
     """
     sources = settings.all_sources() if sources is None else sources
     common: dict[str, Any] = {"wanted": frozenset(wanted), **settings.training()}
@@ -124,13 +125,13 @@ def pairs(settings: Settings, *default: str) -> list[tuple[str, str]]:
 
 
 class Done(NamedTuple):
-    """A run, and what it left with each seed."""
+    """A run, and its results for each seed."""
 
     config: RunConfig
     finals: list[dict[str, Any]]
 
     def values(self, *keys: str) -> npt.NDArray[np.float64]:
-        """Return the numbers under these keys, ``[seeds, …]``; a list on the way is a further axis, and null is NaN."""
+        """Return the numbers under these keys, ``[seeds, …]``; a list on the way adds an axis, and null is NaN."""
         found: Any = self.finals
         for key in keys:
             found = _each(found, key)
@@ -142,24 +143,24 @@ def _each(found: Any, key: str) -> Any:
 
 
 def completed(settings: Settings, configs: Iterable[RunConfig]) -> list[Done]:
-    """Return what the runs left with each seed, after those that are missing were run."""
+    """Return the results of the runs for each seed; missing runs are made first."""
     configs, seeds = list(configs), settings.all_seeds()
-    # This reads the data, so that their errors come first. Two kinds of centers may be the same runs.
+    # This reads the data, so their errors come first. Two kinds of centers may share runs.
     tasks = {config.name(seed): (config, seed) for seed, config in product(seeds, configs)}
     for name, (config, seed) in tasks.items():
         file = settings.runs / f"{name}.json"
         if config.wanted and file.exists() and (lacks := config.wanted - (held := read_run(file)).keys()):
             tasks[name] = replace(config, wanted=lacks | (held.keys() & {TRAJECTORY, CODES, SECONDS})), seed
-            file.unlink()  # the run is made again, with all that it had
+            file.unlink()  # the run is repeated, with the extra results that it had
     found = run_missing(tasks, outcome, settings.runs, settings.all_workers(), title="training")
     return [Done(config, [found[config.name(seed)] for seed in seeds]) for config in configs]
 
 
 def outcome(config: RunConfig, seed: int) -> dict[str, Any]:
-    """Train and evaluate a run, and return what it leaves, as JSON can hold it.
+    """Train and evaluate a run, and return its results as JSON values.
 
-    ``report`` is that of ``lbhash.Report.as_dict``, and ``recognition`` the share of the queries whose class is
-    recognized. ``TRAJECTORY`` has the ``epoch_metrics`` of each epoch.
+    ``report`` is that of ``lbhash.Report.as_dict``, and ``recognition`` the share of queries whose class is recognized.
+    ``TRAJECTORY`` has the ``epoch_metrics`` of each epoch.
     """
     source = config.source
     data, top_k = source.dataset(), source.top_k()
@@ -203,18 +204,18 @@ class EpochWatch(Watcher):
         self._started = time.process_time()
 
     def step_done(self, training: Training) -> None:
-        """Look at the clock."""
+        """Note the time since the epoch began."""
         self._took = time.process_time() - self._started
 
     def epoch_ended(self, training: Training) -> None:
-        """Note the time of the last look, and evaluate."""
+        """Store the time up to the last step, and evaluate."""
         self.seconds.append(self._took)
         if self.evaluates:
             self.epochs.append(epoch_metrics(cast(HashModel, training.model).encoder(), self.data, self.top_k))
 
 
 def epoch_metrics(model: Encoder, data: Dataset, top_k: int | None) -> dict[str, float | None]:
-    """Return mAP, and min D_inter and max D_intra of the base's codes, of all and of the paper's 99.9 %."""
+    """Return mAP, and min D_inter and max D_intra of the base codes, over all and over the paper's 99.9 %."""
     query, base = (
         np.concatenate([model.encode(chunk) for chunk in split.chunks()]) for split in (data.query, data.base)
     )
@@ -227,7 +228,7 @@ def epoch_metrics(model: Encoder, data: Dataset, top_k: int | None) -> dict[str,
 
 
 def with_setting(about: str, settings: Settings, sources: Iterable[Source] | None = None) -> str:
-    """Return a text with two paragraphs more: what was trained with which seeds, and on which data."""
+    """Return a text with two more paragraphs: the training with its seeds, and the data."""
     own = text("setting", seeds=settings.seeds_text(), **settings.training())
     data = "\n".join(f"- {source}." for source in (settings.all_sources() if sources is None else sources))
     return "\n\n".join([about, own, data])

@@ -7,6 +7,6 @@ from typing import Any
 
 
 def text(*names: str, **values: Any) -> str:
-    """Return texts one after the other, with the values that they have in braces."""
+    """Return texts one after the other, with ``values`` in place of the names in braces."""
     found = [(files(__name__) / f"{name}.md").read_text(encoding="utf-8").strip() for name in names]
     return "\n\n".join(found).format(**values)
