@@ -169,6 +169,27 @@ def test_classes_that_are_not_as_they_must_be_are_told_how(blobs, method, option
     )
 
 
+class HasBias(Own):
+    def __init__(self, task):
+        super().__init__(task)
+        self.classifier = nn.Linear(task.bits, task.classes)
+
+    def class_scores(self, signs):
+        return self.classifier(signs)
+
+
+class HasLayer(HasBias):
+    def class_scores(self, signs):
+        return (self.classifier(signs) - self.classifier.bias).relu()
+
+
+@pytest.mark.parametrize("method", [HasBias, HasLayer])
+@pytest.mark.parametrize("bits", [7, 8])
+def test_a_classifier_that_the_model_cannot_store(blobs, method, bits):
+    with pytest.raises(ValueError, match=f"^method {method.__name__.lower()} has class_scores that are not linear;"):
+        Hasher(**grouped(**SMALL | {"bits": bits}, method=method)).fit(blobs.x, blobs.y)
+
+
 @pytest.mark.parametrize(
     ("name", "given", "message"),
     [

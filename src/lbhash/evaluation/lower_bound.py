@@ -1,11 +1,11 @@
 """The two distances of "A Lower Bound of Hash Codes' Performance" (NeurIPS 2022), and their ratio.
 
-The center of a class is the code with the least total Hamming distance to the codes of the class. That is the bit-wise
+The center of a class is the word with the least total Hamming distance to the codes of the class. That is the bit-wise
 majority, since each bit adds to the total by itself; a tie gives +1. D_inter is the distance between the centers of two
 classes, and D_intra the distance from a code to the center of its class. Codes tend to get better as classes move apart
-and as codes move onto their centers. If every D_inter is above four times every D_intra, the average precision is 1.
-Below that, contrary to the paper's theorem, the ratio alone bounds nothing (docs/evaluation.md has the proof and the
-counterexample).
+and as codes move onto their centers. If every D_inter is above four times every D_intra, queries included, the average
+precision is 1. Below that, contrary to the paper's theorem, the ratio alone bounds nothing (docs/evaluation.md has the
+proof and the counterexample).
 """
 
 from __future__ import annotations

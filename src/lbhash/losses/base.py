@@ -101,7 +101,10 @@ class Objective(nn.Module):
         """Finish with the outputs of the last epoch. It is called once, after that epoch."""
 
     def class_scores(self, signs: Tensor) -> Tensor | None:
-        """Return the scores ``[n, C]`` of the method's own classifier for codes ``float [n, bits]`` of ±1, if any."""
+        """Return the scores ``[n, C]`` of the method's own classifier for codes ``float [n, bits]`` of ±1, if any.
+
+        They must be ``signs @ W``, without a bias: the model stores W only.
+        """
         return None
 
     def forward(self, logits: Tensor, labels: Tensor, index: Tensor) -> Tensor:

@@ -70,7 +70,7 @@ class Surrogate(nn.Module):
     def block_index(self, signs: Tensor) -> Tensor:
         """Return the index of the outcome of every block of codes, ``int64 [n, blocks]``.
 
-        It is Σ_k 1{b_k ≥ 0}·2^(k-1), with bin(0) = +1; only the signs of the real numbers ``[n, bits]`` count.
+        Only the signs of the real numbers ``[n, bits]`` count; 0 counts as +1.
         """
         ones = F.pad((signs >= 0).long(), (0, self.blocks * self.block_bits - self.bits))
         return (ones.view(-1, self.blocks, self.block_bits) * self.powers).sum(-1)

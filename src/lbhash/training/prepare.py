@@ -13,7 +13,7 @@ from lbhash.centers.targets import ARRANGED, DESIGNED, Confusion, task_centers
 from lbhash.data.holdout import validation_rows
 from lbhash.data.split import Split, SplitT
 from lbhash.losses import Objective, Task
-from lbhash.losses.registry import build_objective, check_method, stored_method, uses_centers
+from lbhash.losses.registry import build_objective, check_method, method_name, stored_method, uses_centers
 from lbhash.models.backbone import Backbone
 from lbhash.models.encoder import Encoder, load_encoder
 from lbhash.models.hash_model import HashModel
@@ -146,11 +146,24 @@ def _model(
         objective = build_objective(given.method, task, given.pull, guidance=given.guidance, options=given.options)
         if neighbors:
             objective = WithNeighbors(objective, fitted.embedded())
-        has_classifier = objective.class_scores(task.centers[:1]) is not None
+        outputs = classes if _has_classifier(objective, given.bits, method_name(given.method)) else 0
         metadata = model_metadata(given, len(fitted)) | {"options": given.options, "guidance": given.guidance}
         draw_from(given.seed, 1)
-        outputs = classes if has_classifier else 0
         return HashModel(dim, given.bits, given.hidden, given.dropout, outputs, metadata=metadata), objective
+
+
+@torch.no_grad()
+def _has_classifier(objective: Objective, bits: int, name: str) -> bool:
+    """Return whether a method has a classifier; ``ValueError`` unless the model can store it, as a matrix."""
+    weights = objective.class_scores(torch.eye(bits))
+    if weights is None:
+        return False
+    codes = torch.ones(2, bits)
+    codes[1] = -1
+    scores = objective.class_scores(codes)
+    if scores is None or not torch.allclose(scores, codes @ weights, rtol=1e-3, atol=1e-4):
+        raise ValueError(f"method {name} has class_scores that are not linear; they must be signs @ W, without a bias")
+    return True
 
 
 def _start(given: Settings, split: Split) -> Encoder | None:
