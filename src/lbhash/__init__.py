@@ -1,7 +1,7 @@
 """Learning to hash, guided by a lower bound of the codes' performance.
 
-``Hasher`` learns codes, ``Index`` searches them, ``evaluate`` tells how good they are, ``compare`` what else to take.
-Heavy libraries are loaded where they are first used, so that importing this package costs next to nothing.
+``Hasher`` learns codes, ``Index`` searches them, ``evaluate`` measures their quality, and ``compare`` finds
+alternatives. Heavy libraries are loaded on first use, so importing this package is fast.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from lbhash.index import Index, SearchResult
     from lbhash.training.settings import TrainingArguments
 
-# Threads of FAISS and Numba sleep while they wait for each other: else, beside other programs, they waste their turns.
+# Let waiting threads of FAISS and Numba sleep; otherwise they waste time slices beside other programs.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 __all__ = [

@@ -44,7 +44,7 @@ from lbhash.utils.validation import check_choice, check_filled, check_int, check
 if TYPE_CHECKING:
     from lbhash.centers.targets import Confusion
 
-    class _Attributes(HasherArguments):  # what a hasher has, for type checkers
+    class _Attributes(HasherArguments):  # a hasher's attributes, for type checkers
         model_: Encoder
         backbone_: Any
         method_: Any
@@ -63,10 +63,11 @@ else:
 Method = TypeVar("Method", bound=Callable[..., Any])
 
 VOTES = 5
-"""The training rows that vote in ``predict``, as many as in scikit-learn. On held-out digits (5 to 100 rows a class, 8
-to 64 bits; ITQ, DCH and the default) 10, the rows of a class and 100 were 0.2 points better at most, or far worse."""
+"""The number of training rows that vote in ``predict``, as in scikit-learn. On held-out digits (5 to 100 rows per
+class, 8 to 64 bits; ITQ, DCH and the default), 10 votes, a class's number of rows, and 100 were at most 0.2 points
+better, or far worse."""
 NEAREST = 10
-"""The neighbors of a row that ``score`` looks for."""
+"""The number of neighbors per row that ``score`` looks for."""
 
 _WORDS = {
     **dict.fromkeys(("n_bits", "nbits", "code_size", "hash_size", "n_components", "dim"), "bits"),
@@ -85,10 +86,10 @@ _WORDS = {
     "similarity": "hamming_distances(codes, codes)",
     **dict.fromkeys(("add", "search", "index", "query"), "Index.from_hasher"),
 }
-"""What users of other libraries call a setting or a method of ``Hasher``."""
+"""Names of settings and methods in other libraries, and ours."""
 
 _OF_ROWS = ("predict", "kneighbors", "centers_", "trained_", "choice_", "train_codes_", "train_labels_")
-"""What only a fit leaves, since a model's folder does not hold the training rows."""
+"""Members that exist only after ``fit``, because a model's folder does not have the training rows."""
 
 
 _CALLED_WITH = {
@@ -97,11 +98,11 @@ _CALLED_WITH = {
     "show_progress_bar": "Hasher(progress=True)",
     **dict.fromkeys(("batch_size", "precision", "convert_to_numpy"), "encode(X)"),
 }
-"""What users of other libraries give to a method of ``Hasher``."""
+"""Names of method arguments in other libraries, and ours."""
 
 
 class NoBackboneError(ValueError, AttributeError):
-    """The model has no backbone that could be loaded; an ``AttributeError``, so that ``hasattr`` is false."""
+    """The model has no backbone that can be loaded; an ``AttributeError``, so ``hasattr`` is false."""
 
 
 class _NeedsRows:
@@ -115,7 +116,7 @@ class _NeedsRows:
         if hasher is None:
             return self.method
         if _is_loaded(hasher):
-            raise AttributeError  # ``__getattr__`` says why
+            raise AttributeError  # ``__getattr__`` explains it
         return MethodType(self.method, hasher)
 
 
@@ -124,23 +125,23 @@ def _needs_rows(method: Method) -> Method:
 
 
 class Hasher(_Attributes, metaclass=Guessed):
-    """Learns to turn embeddings, images or texts into binary codes; an estimator and a transformer of scikit-learn.
+    """Learns to turn embeddings, images or texts into binary codes; a scikit-learn estimator and transformer.
 
-    X are embeddings [n, dim]; with an ``encoder`` texts; with a ``backbone`` images: paths, PIL images or bytes of
-    files. They may be the column "embedding", "text" or "image" of a table, and y the column "label".
+    X holds embeddings [n, dim]; with an ``encoder``, texts; with a ``backbone``, images (paths, PIL images or bytes of
+    files). X may also be a table with a column "embedding", "text" or "image"; its column "label" is then y.
 
     Args:
         ARGUMENTS
 
-    Attributes (those with a * and ``predict`` and ``kneighbors`` are not there after ``from_pretrained``):
-        model_: the trained ``Encoder``, of embeddings.
+    Attributes (those with a *, ``predict`` and ``kneighbors`` do not exist after ``from_pretrained``):
+        model_: the trained ``Encoder``, which takes embeddings.
         backbone_: the ``Backbone`` or ``TextEncoder`` that makes embeddings of images or texts.
-        method_: the method that was fitted: ``method``, or the one that ``fit`` chose.
+        method_: the fitted method: ``method``, or the one that ``fit`` chose.
         choice_: * the methods that ``fit`` compared, the best first, with their recall@10 on held-out rows.
-        trained_: * how the training went, a ``Trained``; None of a method without a network.
+        trained_: * a summary of the training, ``Trained``; None for a method without a network.
         classes_: the label values, in the order of the centers; empty without labels.
-        centers_: * the class centers, ``int8 [C, bits]`` of ±1; None if the method has no use for them.
-        train_codes_: * the codes of the training rows, ``uint8 [n, ceil(bits / 8)]``, validation rows among them.
+        centers_: * the class centers, ``int8 [C, bits]`` of ±1; None if the method does not use them.
+        train_codes_: * the codes of the training rows, ``uint8 [n, ceil(bits / 8)]``, including validation rows.
 
     >>> from sklearn.datasets import load_digits
     >>> X, y = load_digits(return_X_y=True)
@@ -156,9 +157,9 @@ class Hasher(_Attributes, metaclass=Guessed):
         __init__ = refusing_others(HasherArguments.__init__, "Hasher", _WORDS)
 
     def fit(self, X: Any, y: Any = None) -> Hasher:
-        """Learn from rows and labels: [n], some of which may be missing (None, NaN, ""), multi-hot [n, C], or none.
+        """Learn from rows and labels: [n] (None, NaN and "" are missing labels), multi-hot [n, C], or no labels.
 
-        ``ValueError`` or ``TypeError`` in one line if a setting, a row or a label is not as it must be.
+        Raises ``ValueError`` or ``TypeError`` with one line if a setting, a row or a label is not valid.
         """
         check_packages("fit", "train", *TRAINING)
         X, y = from_table(X, y, self._columns())
@@ -174,12 +175,12 @@ class Hasher(_Attributes, metaclass=Guessed):
 
     @telling(_CALLED_WITH)
     def encode(self, X: Any) -> PackedCodes:
-        """Return the codes of rows, ``uint8 [n, ceil(bits / 8)]``; also of one text or image, or an iterator."""
+        """Return the codes of rows, of one text or image, or of an iterator: ``uint8 [n, ceil(bits / 8)]``."""
         none = np.empty((0, code_bytes(_model_of(self).bits)), np.uint8)
         return np.concatenate([none, *map(self.model_.encode, _batches(self, X))])
 
     def outputs(self, X: Any) -> npt.NDArray[np.float32]:
-        """Return the real outputs ℓ, ``float32 [n, bits]``, whose signs are the codes: better queries than these."""
+        """Return the real outputs ℓ, ``float32 [n, bits]``; as queries they are better than their signs, the codes."""
         none = np.empty((0, _model_of(self).bits), np.float32)
         return np.concatenate([none, *(_soft(self, rows) for rows in _batches(self, X))])
 
@@ -188,7 +189,7 @@ class Hasher(_Attributes, metaclass=Guessed):
     def kneighbors(self, X: Any, k: int = 10) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.int64]]:
         """Return distances ``float32 [n, k]`` and positions ``int64 [n, k]`` of the k nearest training rows.
 
-        A distance is the sum of abs(ℓ) over the bits in which a code differs from the signs of the outputs ℓ.
+        A distance is the sum of abs(ℓ) over the bits where a code differs from the signs of the outputs ℓ.
         """
         from lbhash.codes.real import Asked
 
@@ -204,24 +205,24 @@ class Hasher(_Attributes, metaclass=Guessed):
             return features
         from sklearn.utils._set_output import _wrap_data_with_container
 
-        return _wrap_data_with_container("transform", features, X, self)  # as ``set_output`` wants them
+        return _wrap_data_with_container("transform", features, X, self)  # in the form chosen by ``set_output``
 
     @_needs_rows
     @telling(_CALLED_WITH)
     def predict(self, X: Any, k: int | None = None) -> npt.NDArray[Any]:
-        """Return labels [n] by a vote of the k nearest training codes: 5, or the rows of the smallest class."""
-        from lbhash.evaluation.recognition import knn_predict  # Numba takes its time, and encoding has no use for it
+        """Return labels [n] by a vote of the k nearest training codes; k is 5, or less if a class has fewer rows."""
+        from lbhash.evaluation.recognition import knn_predict  # Numba loads slowly, and encoding does not need it
 
         codes = self.encode(X)
         rows, labels = _labeled(self, "predict")
         if labels.ndim == 2:
             raise ValueError("predict gives one label a row, and the hasher was fitted to several; use score or search")
-        if k is None:  # else the votes of other classes would decide
+        if k is None:  # or votes of other classes would decide
             k = min(VOTES, int(np.unique(labels, return_counts=True)[1].min()))
         return self.classes_[knn_predict(codes, rows, labels, k=min(check_int(k, "k", 1), len(rows)))]
 
     def score(self, X: Any, y: Any = None) -> float:
-        """Return the mAP of X among the training rows, by ``outputs``; without y, the recall@10 of neighbors in X."""
+        """Return the mAP of X as queries to the training rows; without y, the recall@10 of neighbors in X."""
         X, y = from_table(X, y, self._columns())
         if y is None:
             return _neighbor_recall(self, X)
@@ -238,7 +239,7 @@ class Hasher(_Attributes, metaclass=Guessed):
         return float(np.nanmean(np.concatenate([average_precision(ranking) for ranking in rankings])))
 
     def save_pretrained(self, directory: str | Path) -> None:
-        """Write a folder: safetensors, JSON, a card, a fine-tuned backbone; ``ValueError`` if it holds other files."""
+        """Write the model to a folder, with a fine-tuned backbone; ``ValueError`` if it holds other files."""
         from lbhash.models.backbone_files import drop_backbone, save_backbone
         from lbhash.models.folder import check_replaces_ours
 
@@ -251,13 +252,13 @@ class Hasher(_Attributes, metaclass=Guessed):
         else:
             drop_backbone(directory)
         self.model_.save(directory)
-        (Path(directory) / "metrics.json").unlink(missing_ok=True)  # of the model that a training had left there
+        (Path(directory) / "metrics.json").unlink(missing_ok=True)  # of an older model in this folder
 
     @classmethod
     def from_pretrained(
         cls, directory: str | Path, *, encoder: str | Path | None = None, backbone: str | Path | None = None
     ) -> Hasher:
-        """Load a folder or Hub id, or raise ``ValueError``; ``encoder``, ``backbone``: where the model's is now."""
+        """Load a folder or Hub id, or raise ``ValueError``; give ``encoder`` or ``backbone`` if it has moved."""
         model = load_encoder(directory, hub=True)
         moved = _moved(model, encoder, backbone)
         known = {one.name: model.metadata[one.name] for one in arguments(stored=True) if one.name in model.metadata}
@@ -266,7 +267,7 @@ class Hasher(_Attributes, metaclass=Guessed):
 
             known["augment"] = Augmentation(**{**known["augment"], "crop": tuple(known["augment"]["crop"])})
         layout = model.layout
-        if model.metadata.get("coder"):  # which has no network, so that these are no settings of it
+        if model.metadata.get("coder"):  # a coder does not have these settings
             known = {name: value for name, value in known.items() if name not in ("head", "pull")}
         else:
             known |= {"hidden": layout.hidden, "dropout": layout.dropout}
@@ -289,10 +290,10 @@ class Hasher(_Attributes, metaclass=Guessed):
             known = api.create_repo(repo_id, private=private, exist_ok=True).repo_id
             return str(api.upload_folder(repo_id=known, folder_path=folder, commit_message="A hash model of lbhash"))
 
-    # What scikit-learn asks of an estimator.
+    # scikit-learn's interface of an estimator.
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Return the settings by their names; those of ``training`` as ``training__lr`` too."""
+        """Return the settings by name; those of ``training`` also as ``training__lr``."""
         found = {one.name: getattr(self, one.name) for one in fields(HasherArguments)}
         training = TrainingArguments() if self.training is None else self.training
         if deep and isinstance(training, TrainingArguments):
@@ -300,7 +301,7 @@ class Hasher(_Attributes, metaclass=Guessed):
         return dict(sorted(found.items()))
 
     def set_params(self, **params: Any) -> Hasher:
-        """Change settings; ``ValueError`` if there is none of a name."""
+        """Change settings; ``ValueError`` for an unknown name."""
         known = self.get_params()
         inner: dict[str, Any] = {}
         for name, value in params.items():
@@ -311,7 +312,7 @@ class Hasher(_Attributes, metaclass=Guessed):
                 inner[name.removeprefix("training__")] = value
             else:
                 setattr(self, name, value)
-        if inner:  # another hasher may have the same ``training``
+        if inner:  # another hasher may share ``training``
             self.training = replace(self.training or TrainingArguments(), **inner)
         return self
 
@@ -324,7 +325,7 @@ class Hasher(_Attributes, metaclass=Guessed):
         return np.array([f"hasher{bit}" for bit in range(_model_of(self).bits)], dtype=object)
 
     def set_output(self, *, transform: str | None = None) -> Hasher:
-        """Let ``transform`` return an array ("default"), or a table of "pandas" or "polars"."""
+        """Make ``transform`` return an array ("default"), or a table of "pandas" or "polars"."""
         from sklearn.base import TransformerMixin
 
         check_choice(transform, "transform", [None, "default", "pandas", "polars"])
@@ -335,7 +336,7 @@ class Hasher(_Attributes, metaclass=Guessed):
         return "\n".join(textwrap.wrap(text, 100, max_lines=5, placeholder=" …", subsequent_indent=" " * 7))
 
     def _repr_html_(self) -> str | None:
-        """Return scikit-learn's table of the settings, in a notebook that has loaded it."""
+        """Return scikit-learn's HTML table of the settings, if scikit-learn is loaded."""
         if "sklearn" not in sys.modules:
             return None
         from sklearn.utils import estimator_html_repr
@@ -349,10 +350,10 @@ class Hasher(_Attributes, metaclass=Guessed):
             estimator_type="classifier",  # so that folds are stratified
             classifier_tags=ClassifierTags(poor_score=True),
             target_tags=TargetTags(required=False, multi_output=True),
-            transformer_tags=TransformerTags(preserves_dtype=[]),  # codes are int8 whatever comes in
+            transformer_tags=TransformerTags(preserves_dtype=[]),  # codes are always int8
         )
 
-    if not TYPE_CHECKING:  # else any name would pass a type checker
+    if not TYPE_CHECKING:  # otherwise any name would pass a type checker
 
         def __getattr__(self, name: str) -> Any:
             if name == "backbone_" and "model_" in vars(self):
@@ -370,23 +371,23 @@ class Hasher(_Attributes, metaclass=Guessed):
         return (*(("text",) if texts else ("image",) if images else ()), EMBEDDING)
 
 
-if Hasher.__doc__:  # Python leaves docstrings out where it is asked to
+if Hasher.__doc__:  # None under python -OO
     Hasher.__doc__ = Hasher.__doc__.replace(" " * 8 + "ARGUMENTS", described(fields(HasherArguments)))
 
 
 def fit_split(
     hasher: Hasher, split: Split, classes: int, *, known_confusion: Confusion | None = None, **training: Any
 ) -> Hasher:
-    """Fit a hasher to a split of a data set, without a copy of it; to images, by fine-tuning ``backbone``.
+    """Fit a hasher to a split of a data set without copying it; for images, fine-tune ``backbone``.
 
     Args:
-        hasher: that learns, and is returned.
-        split: rows and labels, the labels from 0 to ``classes`` − 1 (``UNLABELED`` where a row has none) or
-            multi-hot; or no labels, as for ``Hasher.fit``.
+        hasher: the hasher to fit and return.
+        split: rows with labels from 0 to ``classes`` − 1 (``UNLABELED`` for a missing label) or multi-hot; or without
+            labels, as for ``Hasher.fit``.
         classes: C; 0 without labels.
-        known_confusion: gives the confusion matrix of these rows (``lbhash.training.confusion``), if several
-            trainings have it from one place; it is computed if None, or if some rows validate.
-        training: extra arguments of ``lbhash.training.train``, which a method without a network does not need.
+        known_confusion: returns the confusion matrix of these rows (``lbhash.training.confusion``), to share it among
+            trainings; if None, or if there are validation rows, it is computed.
+        training: extra arguments of ``lbhash.training.train``; a method without a network ignores them.
     """
     check_packages("fit", "train", *TRAINING)
     from lbhash.training.fit import fit_split as fit_settings
@@ -405,7 +406,7 @@ def fit_split(
 
 
 def encode_split(hasher: Hasher, split: Split) -> PackedCodes:
-    """Return the codes of a split of a data set, ``uint8 [n, ceil(bits / 8)]``, with the memory of a chunk."""
+    """Return the codes of a split of a data set, ``uint8 [n, ceil(bits / 8)]``, computed in chunks."""
     none = np.empty((0, code_bytes(_model_of(hasher).bits)), np.uint8)
     return np.concatenate([none, *map(hasher.model_.encode, _chunks(hasher, split))])
 
@@ -417,7 +418,7 @@ def outputs_split(hasher: Hasher, split: Split) -> npt.NDArray[np.float32]:
 
 
 def _chunks(hasher: Hasher, split: Split) -> Iterator[npt.NDArray[Any]]:
-    """Yield the embeddings of a split, a chunk at a time."""
+    """Yield the embeddings of a split, in chunks."""
     backbone = hasher.backbone_ if split.needs_backbone else None
     dim = split.input_dim(backbone)
     if dim != hasher.model_.dim:
@@ -447,9 +448,9 @@ def load_hasher(model: str | Path, *, encoder: str | Path | None = None, backbon
 
 
 def _moved(model: Encoder, encoder: str | Path | None, backbone: str | Path | None) -> Any:
-    """Return the encoder or backbone that a model was trained with, from where it is said to be now; None if nowhere.
+    """Load a model's encoder or backbone from its new place; None if no place is given.
 
-    The model remembers the new place.
+    The new place is stored in the model's metadata.
     """
     name, place = ("encoder", encoder) if backbone is None else ("backbone", backbone)
     if place is None:
@@ -467,7 +468,7 @@ def _moved(model: Encoder, encoder: str | Path | None, backbone: str | Path | No
 
 
 def _read_classes(y: Any, rows: int) -> tuple[npt.NDArray[Any] | None, npt.NDArray[Any]]:
-    """Return labels as positions among classes, and these; raise ``ValueError`` if nothing can be learned from them."""
+    """Return labels as positions among classes, and the classes; ``ValueError`` if there are fewer than two."""
     if y is None:
         return None, np.arange(0)
     read = read_labels(y, "y")
@@ -482,14 +483,14 @@ def _read_classes(y: Any, rows: int) -> tuple[npt.NDArray[Any] | None, npt.NDArr
 
 
 def _validated(hasher: Hasher, X: Any) -> npt.NDArray[Any]:
-    """Return X as scikit-learn wants it, with embeddings that a model takes."""
+    """Return X validated by scikit-learn, with valid embeddings."""
     from sklearn.utils.validation import validate_data
 
     X, kinds = matrix(X), [np.float32, np.float64, np.uint8, np.float16]
     if isinstance(X, np.ndarray) and X.dtype.kind in "USTMm":
         raise TypeError(f"X holds {held(X)}; it must hold numbers")
     if numbers := isinstance(X, np.ndarray) and X.dtype.kind in "uif":
-        check_embeddings(X, "X")  # before scikit-learn, which names no row
+        check_embeddings(X, "X")  # first, because scikit-learn's error names no row
     rows = np.asarray(validate_data(hasher, X, dtype=kinds))
     if not numbers:
         check_embeddings(rows, "X")
@@ -497,7 +498,7 @@ def _validated(hasher: Hasher, X: Any) -> npt.NDArray[Any]:
 
 
 def _fit_texts(hasher: Hasher, X: Any, y: Any) -> Hasher:
-    """Fit a hasher to what its encoder, which is not trained, makes of texts."""
+    """Fit a hasher to texts, embedded by its encoder, which is not trained."""
     texts = check_texts(X, str(hasher.encoder))
     labels, classes = _read_classes(y, len(texts))
     from lbhash.models.texts import TextEncoder
@@ -511,7 +512,7 @@ def _fit_texts(hasher: Hasher, X: Any, y: Any) -> Hasher:
 
 
 def _fit_images(hasher: Hasher, X: Any, y: Any) -> Hasher:
-    """Fit a hasher to images: fine-tune its backbone, with a head on its embeddings."""
+    """Fit a hasher to images: fine-tune its backbone with a head on the embeddings."""
     from lbhash.data.images.corrupt import check_images as check_decoded
     from lbhash.training.coders import coder_of
     from lbhash.training.defaults import method_for
@@ -527,7 +528,7 @@ def _fit_images(hasher: Hasher, X: Any, y: Any) -> Hasher:
         classes = class_array([images.class_names[one] for one in used.tolist()])
     method = method_for(hasher.method, has_labels=split.labels is not None, images=True)
     if coder_of(method) is None:
-        check_partly(split)  # before the work of decoding
+        check_partly(split)  # before slow decoding
     check_decoded(images, workers=side_by_side(hasher).workers, progress=hasher.progress)
     fit_split(hasher, split, len(classes))
     hasher.classes_ = classes
@@ -535,7 +536,7 @@ def _fit_images(hasher: Hasher, X: Any, y: Any) -> Hasher:
 
 
 def _model_of(hasher: Hasher) -> Encoder:
-    """Return the model; raise scikit-learn's ``NotFittedError``, where it is there, of a hasher that was not fitted."""
+    """Return the model; for an unfitted hasher, raise ``NotFittedError`` (``ValueError`` without scikit-learn)."""
     if "model_" not in vars(hasher):
         told = "this Hasher is not fitted yet; call fit, or load a model with from_pretrained"
         if "sklearn" not in sys.modules:
@@ -547,7 +548,7 @@ def _model_of(hasher: Hasher) -> Encoder:
 
 
 def _batches(hasher: Hasher, X: Any) -> Iterator[npt.NDArray[Any]]:
-    """Yield the embeddings of rows, ``[n, dim]`` each, that the model takes."""
+    """Yield the embeddings of rows in batches, ``[n, dim]``, for the model."""
     model = _model_of(hasher)
     X, _ = from_table(X, None, hasher._columns())
     found = items(X, columns="backbone" in model.metadata)
@@ -555,7 +556,7 @@ def _batches(hasher: Hasher, X: Any) -> Iterator[npt.NDArray[Any]]:
         yield from hasher.backbone_.embed_batches(found)
         return
     X = matrix(X)
-    if hasattr(hasher, "feature_names_in_"):  # columns of a table are those of the training
+    if hasattr(hasher, "feature_names_in_"):  # check that the table has the training's columns
         from sklearn.utils.validation import validate_data
 
         X = validate_data(hasher, X, dtype=None, reset=False)
@@ -569,10 +570,10 @@ def _batches(hasher: Hasher, X: Any) -> Iterator[npt.NDArray[Any]]:
 
 
 def _backbone_of(hasher: Hasher) -> Any:
-    """Return what turns images or texts into the embeddings that the model takes, loaded when it is first asked for.
+    """Return the backbone or encoder that makes the model's embeddings; load it on first use.
 
     Raises:
-        NoBackboneError: the model knows none, or it cannot be loaded, or it is not the one of the training.
+        NoBackboneError: the model has none, it cannot be loaded, or it is not the one used in training.
     """
     if hasher._backbone is None:
         from lbhash.models.backbone_files import load_backbone
@@ -585,7 +586,7 @@ def _backbone_of(hasher: Hasher) -> Any:
 
 
 def _is_loaded(hasher: Hasher) -> bool:
-    """Return whether a hasher has a model, and not the rows that it learned from."""
+    """Return whether a hasher has a model but not its training rows."""
     return "model_" in vars(hasher) and "train_codes_" not in vars(hasher)
 
 
@@ -595,7 +596,7 @@ def _no_rows(what: str) -> str:
 
 
 def _labeled(hasher: Hasher, what: str) -> tuple[PackedCodes, npt.NDArray[Any]]:
-    """Return codes and labels of the training rows that have a label."""
+    """Return the codes and labels of the labeled training rows."""
     if _is_loaded(hasher):
         raise ValueError(_no_rows(what))
     if hasher.train_labels_ is None:
@@ -605,7 +606,7 @@ def _labeled(hasher: Hasher, what: str) -> tuple[PackedCodes, npt.NDArray[Any]]:
 
 
 def _neighbor_recall(hasher: Hasher, X: Any) -> float:
-    """Return which share of each row's nearest by cosine its code finds, among the other rows."""
+    """Return the share of each row's nearest rows by cosine that its code finds among the other rows."""
     from lbhash.evaluation.neighbors import recall_of_others
 
     rows = np.concatenate(list(_batches(hasher, X)))
@@ -618,7 +619,7 @@ def _soft(hasher: Hasher, rows: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
 
 
 def _positions(y: Any, classes: npt.NDArray[Any], known_labels: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Return labels as those of the training rows are: positions in ``classes``, or a column for each."""
+    """Return labels in the form of the training labels: positions in ``classes``, or one column per class."""
     labels = read_labels(y, "y")
     if labels.numbers.ndim != known_labels.ndim:
         kinds = {1: "one label a row", 2: "several labels a row"}
@@ -634,7 +635,7 @@ def _positions(y: Any, classes: npt.NDArray[Any], known_labels: npt.NDArray[Any]
 
 
 def _warn(split: Split, codes: PackedCodes) -> None:
-    """Say on standard error what is odd about training rows and their codes: rows of zeros, one code for all."""
+    """Warn on standard error about training rows of zeros, and about one code for all rows."""
     from lbhash.training.distributed import is_main_process
 
     if not is_main_process():

@@ -1,4 +1,4 @@
-"""The command line: options in, one call, what comes back printed."""
+"""The command line: read options, make one call, print its result."""
 
 from lbhash.cli.app import main
 

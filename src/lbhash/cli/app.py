@@ -1,4 +1,4 @@
-"""The command line. Each command imports its modules when it runs, so that ``--help`` is quick."""
+"""The command line. Each command imports its modules when it runs, so ``--help`` is fast."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from lbhash.utils.terminal import guard_streams
 class Commands(TyperGroup):
     """The commands in the order of work.
 
-    They say in one line that Ctrl-C ended them; Typer makes exit status 130 of it, without a line.
+    Ctrl-C ends a command with a one-line message; Typer alone would only exit with status 130.
     """
 
     def list_commands(self, ctx: Any) -> list[str]:
@@ -84,7 +84,7 @@ def demo(
     seed: Annotated[int, typer.Option(help="Seed of everything.")] = 0,
     epochs: Annotated[int, typer.Option(metavar="<int>", min=1, help="Epochs of each training.")] = 30,
 ) -> None:
-    """Train, encode, evaluate and search on images that come with it, and write a report."""
+    """Train, encode, evaluate and search on included images, and write a report."""
     from lbhash.cli.demo import run_demo
 
     run_demo(out, data, seed=seed, epochs=epochs)
@@ -165,7 +165,7 @@ def main() -> None:
 
 def _line_for(error: Exception) -> str | None:
     """Return the line for a user's error, or None for a bug of ours."""
-    usage = getattr(error, "format_message", None)  # of Typer's errors in the arguments
+    usage = getattr(error, "format_message", None)  # Typer's errors in arguments have it
     if usage is not None:
         return usage_line(usage(), error.__cause__, words_of(getattr(error, "ctx", None)))
     if isinstance(error, ModuleNotFoundError) and (missing := str(error.name).partition(".")[0]) in TRAINING:

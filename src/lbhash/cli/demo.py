@@ -1,4 +1,4 @@
-"""The demo: what a user would take, the paper's recipe and ours on data that come with it, with a report."""
+"""The demo: compare baselines, the paper's recipe and the default on included data, and write a report."""
 
 from __future__ import annotations
 
@@ -32,23 +32,23 @@ from lbhash.utils.terminal import Console
 
 Data = Literal["characters", "digits"]
 TITLES = {"characters": "printed characters", "digits": "handwritten digits"}
-BITS = {"characters": 32, "digits": 16}  # more classes need more room between their centers
+BITS = {"characters": 32, "digits": 16}  # more classes need longer codes
 METHODS: tuple[tuple[str, str, dict[str, Any]], ...] = (
     ("itq", "ITQ, which does not use labels", {"method": "itq"}),
     ("logistic", "the signs of a logistic regression's outputs", {"method": "logistic"}),
     ("paper csq_d", "CSQ with the guidance; the paper's settings, other centers", {"recipe": "paper"}),
     ("default", "the default: CSQ joined with a linear model", {}),
 )
-"""Name, description and settings of each line of the table; ours, chosen on held-out training rows, is the last."""
+"""Name, description and settings of each line of the table; the last one is the default."""
 COLUMNS = ("method", "mAP", "macro mAP", "by bits", "trained on", "unseen mAP", "seconds")
 NEIGHBORS = 7
 QUERIES = 3
 
 
 def run_demo(out: str | Path, data: Data = "characters", seed: int = 0, epochs: int = 30) -> None:
-    """Train each of ``METHODS`` on a data set that needs no file, and write ``out/report.html``.
+    """Train each of ``METHODS`` on an included data set, and write ``out/report.html``.
 
-    ``out`` also gets the last one's model and its index; what an earlier demo left there is replaced.
+    ``out`` also gets the last method's model and index. Files of an earlier demo are replaced.
     """
     folder, console = Path(out), Console()
     dataset, bits = load_dataset(data, seed=seed), BITS[data]
@@ -62,7 +62,7 @@ def run_demo(out: str | Path, data: Data = "characters", seed: int = 0, epochs: 
     runs = []
     for name, about, settings in METHODS:
         hasher = Hasher(**grouped(bits=bits, seed=seed, **settings, progress=True))
-        if coder_of(hasher.method) is None:  # the others have no epochs
+        if coder_of(hasher.method) is None:  # coders have no epochs
             hasher.set_params(epochs=epochs)
         runs.append(_run(name, about, hasher, dataset))
     hasher, searched = runs[-1].hasher, runs[-1].name
@@ -116,14 +116,14 @@ def run_demo(out: str | Path, data: Data = "characters", seed: int = 0, epochs: 
 
 
 def pixels_map(dataset: Dataset) -> float:
-    """Return the mAP of the pictures themselves, ranked by the cosine of their pixels."""
+    """Return the mAP of ranking the images by the cosine of their pixels."""
     question = Question("pixels", dataset.base, dataset.query, ("map",))
     pixels = next(next(embeddings(dataset.train))(question))
     return float(question.answers(pixels)["map"].mean())
 
 
 def search_examples(run: Run, index: BaseIndex, dataset: Dataset) -> list[Neighborhood]:
-    """Search for the codes nearest to a real-valued query of each of three classes, spread over all of them."""
+    """Search for the codes nearest to three real-valued queries, from classes spread over the label range."""
     labels = np.asarray(dataset.query.labels)
     wanted = np.linspace(0, dataset.classes - 1, QUERIES + 2).astype(int)[1:-1]
     first = np.array([np.flatnonzero(labels == label)[0] for label in wanted])
@@ -164,10 +164,10 @@ def _print_images(console: Console, dataset: Dataset, found: list[Neighborhood],
 
 
 def _image(gray: np.ndarray, color: bool) -> list[Text]:
-    """Return gray values from 0 to 255 as lines, two pixels a character, in shades if there is no color."""
+    """Return gray values from 0 to 255 as lines of text, two pixels per character; without color, in shades."""
     if len(gray) > 16:
         gray = gray.reshape(len(gray) // 2, 2, -1, 2).mean(axis=(1, 3))
-        gray = (gray * 255 / gray.max()).astype(int)  # else thin strokes fade
+        gray = (gray * 255 / gray.max()).astype(int)  # keeps thin strokes visible
     lines = []
     for top, bottom in zip(gray[::2], gray[1::2], strict=True):
         line = Text()

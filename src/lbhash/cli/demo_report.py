@@ -1,4 +1,4 @@
-"""The demo's report: one HTML file that holds its table, curves, a search, and a map of the classes."""
+"""The demo's report: one HTML file with its table, curves, a search, and a map of the classes."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ VOTES = 20
 
 @dataclass(frozen=True, eq=False)
 class Run:
-    """A line of the table: a method, its fitted hasher, the queries' outputs, the base's codes, what they are worth."""
+    """A line of the table: a method, its fitted hasher, the queries' outputs, the base's codes, and their figures."""
 
     name: str
     about: str
     hasher: Hasher
     outputs: npt.NDArray[np.float32]
     base: PackedCodes
-    report: Report  # in new rows
-    trained: float  # mAP in the rows that were trained on
-    unseen: float  # mAP of classes that a second training did not have
+    report: Report  # on new rows
+    trained: float  # mAP on the training rows
+    unseen: float  # mAP on classes that a second training left out
     seconds: float
 
     @property
@@ -57,7 +57,7 @@ class Run:
 
 
 class Neighborhood(NamedTuple):
-    """A query and what a search found for it; ``rows`` are positions in the data set, nearest first.
+    """A query and its nearest neighbors; ``rows`` are positions in the data set, nearest first.
 
     ``distances`` are sums of the query's absolute outputs over the bits that differ.
     """
@@ -70,7 +70,7 @@ class Neighborhood(NamedTuple):
 
 
 class Confusion(NamedTuple):
-    """Two classes, how many queries of one are taken for the other, and the distance of their centers."""
+    """Two confused classes: their names, the number of confused queries, and the distance of their centers."""
 
     names: tuple[str, str]
     queries: int
@@ -90,9 +90,9 @@ def write_report(
     epochs: int,
     pixels: float,
 ) -> None:
-    """Write the report of all runs as one HTML file; the search ``found`` and the map are of the last one.
+    """Write the report of all runs as one HTML file; the search results ``found`` and the map are the last run's.
 
-    ``pixels`` is the mAP of the pictures themselves.
+    ``pixels`` is the mAP of ranking by the images' pixels.
     """
     last, report = runs[-1], runs[-1].report
     confused = confusions(last, dataset)
@@ -119,24 +119,24 @@ def write_report(
 
 
 def distance_of(distance: float) -> str:
-    """Return a distance as it is shown."""
+    """Format a distance for the report."""
     return f"{distance:.3f}"
 
 
 def class_names(dataset: Dataset) -> list[str]:
-    """Return the name of each class; its number if it has no name."""
+    """Return the name of each class, or its number if it has no name."""
     return list(map(str, dataset.class_names))
 
 
 def neighbor_rows(dataset: Dataset, hood: Neighborhood) -> list[npt.NDArray[np.int64]]:
-    """Return the images of a query and its neighbors: gray values from 0 to 255, 255 for full ink, ``[side, side]``."""
+    """Return the images of a query and its neighbors: gray values from 0 to 255 (full ink), ``[side, side]``."""
     pixels = dataset.base.embeddings
     full, side = int(pixels.max()), int(np.sqrt(pixels.shape[1]))
     return [pixels[row].reshape(side, side).astype(np.int64) * 255 // full for row in (hood.query, *hood.rows)]
 
 
 def search_cards(dataset: Dataset, hood: Neighborhood, bits: int) -> list[dict[str, Any]]:
-    """Return what the page shows of a query and of each neighbor: caption, picture, bits, and which of them differ."""
+    """Return the cards of a query and its neighbors: caption, image, bits, and which bits differ."""
     labels = np.full(len(dataset.base.embeddings), -1)
     for split in (dataset.base, dataset.query):
         labels[split.rows] = split.labels
@@ -156,7 +156,7 @@ def search_cards(dataset: Dataset, hood: Neighborhood, bits: int) -> list[dict[s
 
 
 def confusions(run: Run, dataset: Dataset) -> list[Confusion]:
-    """Return the pairs of classes that a vote of the nearest codes takes for each other, the most frequent first."""
+    """Return the pairs of classes that a vote of the nearest codes confuses, the most frequent first."""
     labels, names = np.asarray(dataset.query.labels), class_names(dataset)
     k = min(VOTES, len(run.base))
     guessed = knn_predict(run.query, run.base, dataset.base.labels, k, query_outputs=run.outputs)
@@ -170,7 +170,7 @@ def confusions(run: Run, dataset: Dataset) -> list[Confusion]:
 
 
 def map_figure(distances: npt.NDArray, names: Sequence[str], confused: Sequence[Confusion]) -> Figure:
-    """Draw the classes on a plane so that near centers stay near, with a line between those that are confused."""
+    """Draw the classes in 2-D so that near centers stay near, with lines between confused classes."""
     from sklearn.manifold import TSNE
 
     perplexity = min(10.0, (len(names) - 1) / 3)

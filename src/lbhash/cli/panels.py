@@ -1,4 +1,4 @@
-"""The panels of a long command's help, in the order in which a user needs them."""
+"""The panels of a long command's help, ordered by how often users need them."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from lbhash.training.settings import OF_TRAINING, arguments
 
 ADVANCED, IMAGES, TEXTS, MACHINE = "Advanced", "Images", "Texts", "Machine"
 RESEARCH = "Research"
-"""The panel of the commands that a study needs, and a user of the codes does not."""
+"""The panel of commands for research, which most users do not need."""
 MOST = 15
-"""The most options that a command shows without panels."""
+"""A command with more options than this shows them in panels."""
 
 _PANELS = {
     ADVANCED: "base query protocol split_seed damaged top_k option guidance_weight no_baselines centers percentile "
@@ -30,7 +30,7 @@ _LAST = ("overwrite", "as_json")
 
 
 def arrange(options: Iterable[Any]) -> list[Any]:
-    """Return the options of a command, of many each in its panel: what most people need stands first."""
+    """Order the options of a command by importance; if there are many, also assign panels."""
     found = list(options)
     for one in found:
         if one.param_type_name == "argument":
@@ -45,7 +45,7 @@ def arrange(options: Iterable[Any]) -> list[Any]:
 
 
 def _place(option: Any) -> tuple[float, int]:
-    """Return where an option stands: its panel, of which a command's own come second, and the place there."""
+    """Return the sort key of an option: its panel (a command's own panels come second), and its place there."""
     if (panel := option.rich_help_panel) not in (None, *_PANELS):
         return 0.5, 0
     place = _FIRST.index(option.name) if option.name in _FIRST else len(_FIRST) + (option.name in _LAST)

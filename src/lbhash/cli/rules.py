@@ -1,4 +1,4 @@
-"""What holds for the options of every command: which exclude or need each other, and what errors call them."""
+"""Rules for the options of every command: which exclude or need each other, and their names in errors."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from lbhash.cli.panels import arrange
 from lbhash.training.settings import arguments
 
 COME = "'digits' and 'characters' come with lbhash"
-"""The end of a line about data that are missing."""
+"""The end of an error about missing data."""
 
 
 class Rule(NamedTuple):
-    """A rule about parameters of a command, whose names stand in one text with spaces between them.
+    """A rule about parameters of a command; ``options`` and ``others`` are names separated by spaces.
 
-    ``name=value`` is a parameter that has this value, be it typed or the default. How the parameters are related:
+    ``name=value`` means that the parameter has this value, typed or by default. The relations (``how``) are:
 
-    - ``excludes``: with one of ``options`` none of ``others`` is given.
-    - ``takes only``: with one of ``options`` nothing but ``others`` is given.
-    - ``needs``: with one of ``options`` one of ``others`` is given.
-    - ``or``: if none of ``options`` is given, all of ``others`` are.
+    - ``excludes``: with one of ``options``, none of ``others`` may be given.
+    - ``takes only``: with one of ``options``, only ``others`` may be given.
+    - ``needs``: with one of ``options``, one of ``others`` must be given.
+    - ``or``: without any of ``options``, all of ``others`` must be given.
 
-    A line about ``data`` that are missing says what comes with lbhash.
+    An error about missing ``data`` names the data sets that come with lbhash.
     """
 
     options: str
@@ -107,14 +107,14 @@ RULES: dict[str, tuple[Rule, ...]] = {
 
 
 class Checked(TyperCommand):
-    """A command that keeps its rules, whose help has panels, and whose errors call options as they are typed."""
+    """A command that checks its rules, has panels in its help, and names options in errors as they are typed."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         self.params = arrange(self.params)
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Read the arguments, or raise ``ValueError`` with one line about an option that is given twice."""
+        """Parse the arguments; ``ValueError`` with one line about an option that is given twice."""
         given = self.make_parser(ctx).parse_args(args=[*args])[2]
         for one in given:
             flag = getattr(one, "is_flag", False) and not one.secondary_opts
@@ -123,7 +123,7 @@ class Checked(TyperCommand):
         return super().parse_args(ctx, args)
 
     def invoke(self, ctx: Any) -> Any:
-        """Run the command, or raise ``ValueError`` with one line about the first rule that is broken."""
+        """Run the command; ``ValueError`` with one line about the first broken rule."""
         for rule in RULES.get(words_of(ctx), ()):
             if line := _Typed(ctx).broken(rule):
                 raise ValueError(line)
@@ -136,14 +136,14 @@ class Checked(TyperCommand):
 
 
 def words_of(context: Any) -> str:
-    """Return the words that name a command, without the program's own, which are its path or ``python -m lbhash``."""
+    """Return the words of a command, such as ``index build``, without the program's name."""
     if context is None or context.parent is None:
         return ""
     return f"{words_of(context.parent)} {context.info_name}".strip()
 
 
 def _as_typed(option: Any) -> str:
-    """Return what a user types: ``--label-column``, ``-k``, or DATA of an argument without a name."""
+    """Return an option as a user types it, such as ``--label-column`` or ``-k``, or an argument as DATA."""
     name = max(option.opts, key=len)
     return name if name.startswith("-") else name.upper()
 
@@ -151,16 +151,16 @@ def _as_typed(option: Any) -> str:
 _ARGUMENT = re.compile(
     r"(?<![\w'/.-])(?:"
     r"(?P<given>\w+)=(?:True\b|'(?P<value>\w+)')"  # overwrite=True, damaged='skip'
-    r"|(?P<known>[a-z]+_\w+)(?![\w'.])"  # label_column, wherever it stands
+    r"|(?P<known>[a-z]+_\w+)(?![\w'.])"  # label_column, anywhere
     r"|(?:(?<=^)|(?<=; )|(?<=\band ))(?P<subject>[a-z][\w-]*)(?= (?:is|has|holds|names|gives) ))"  # out is …
 )
 
 
 def in_words_of(options: Iterable[Any], said: str) -> str:
-    """Return a message about arguments of Python with a command's options in their place.
+    """Replace the Python arguments in a message by a command's options.
 
-    ``options`` are the command's. An argument of several values may be called as its option with an s. A ``path`` in
-    Python is the index that a command opens, or else what it writes.
+    ``options`` are the command's. An argument with several values may have its option's name plus an s. ``path`` in
+    Python is the index that the command opens, or otherwise its output.
     """
     options = list(options)
     typed = {one.name: _as_typed(one) for one in options if max(one.opts, key=len).startswith("-")}
@@ -178,7 +178,7 @@ def in_words_of(options: Iterable[Any], said: str) -> str:
 
 
 class App(typer.Typer):
-    """An application whose commands keep their rules."""
+    """An application whose commands check their rules."""
 
     def command(self, *args: Any, **options: Any) -> Any:
         """Return the decorator of a command."""
@@ -186,7 +186,7 @@ class App(typer.Typer):
 
 
 class _Typed:
-    """What was typed after a command."""
+    """The values and names of a command's parameters as the user typed them."""
 
     def __init__(self, context: Any) -> None:
         self._values = {name: value for name, value in context.params.items() if name != "as_json"}
@@ -195,7 +195,7 @@ class _Typed:
         self._shown = {one.name: _as_typed(one) for one in context.command.params}
 
     def broken(self, rule: Rule) -> str:
-        """Return the line about what breaks a rule; "" if nothing does."""
+        """Return an error line if a rule is broken; otherwise ""."""
         given = [name for name in rule.options.split() if self._holds(name)]
         others = [name for name in rule.others.split() if self._is_known(name)]
         if rule.how == "or":
@@ -237,7 +237,7 @@ class _Typed:
         return f"{shown}{equals}{value}"
 
     def _said(self, name: str) -> str:
-        """Return "k is 3" as a message says it; of a flag that it is given."""
+        """Return the text "k is 3" for a message; for a flag, that it is given."""
         name = name.partition("=")[0]
         value, shown = self._values[name], self._shown[name]
         if isinstance(value, bool):

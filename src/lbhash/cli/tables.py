@@ -19,14 +19,14 @@ if TYPE_CHECKING:
     from lbhash.pipeline.unseen import UnseenReport
 
 WEAKEST = 5
-"""The classes that a report names."""
+"""The most classes that a report names."""
 
 _CLASS = ("class", "map", "train", "query", "chance")
 _ANY = "a row counts as found if it shares any label with the query; a class's mAP is of the queries that have it"
 
 
 def print_figures(metrics: Mapping[str, Any]) -> None:
-    """Print the figures of ``train_model`` for labeled data: new rows, rows that were trained on, each class."""
+    """Print the metrics of ``train_model`` for labeled data: on new rows, on training rows, and by class."""
     out = Console(highlight=False)
     split, bits = metrics["split"], metrics["bits"]
     out.print(
@@ -69,7 +69,7 @@ def print_figures(metrics: Mapping[str, Any]) -> None:
 
 
 def print_alternatives(metrics: Mapping[str, Any]) -> None:
-    """Print the alternatives to codes, and a sentence that sums the table up."""
+    """Print the alternatives to codes, and a summary sentence."""
     found = metrics.get("alternatives")
     if found is None:
         return
@@ -109,7 +109,7 @@ def _said(found: Mapping[str, Any], labeled: bool, base: str) -> str:
 
 
 def _split_lines(metrics: Mapping[str, Any]) -> Iterator[str]:
-    """Yield how many rows are in which split, and how many classes are too small for their share of it."""
+    """Yield lines about the rows in each split, and about classes that are too small to be split."""
     split = metrics["split"]
     yield (
         f"{split['classes']:,} classes: {split['train']:,} training rows, {split['query']:,} queries, "
@@ -123,9 +123,9 @@ def _split_lines(metrics: Mapping[str, Any]) -> Iterator[str]:
 
 
 def print_weakest(classes: Iterable[Sequence[Any]], rows: str, several: bool) -> None:
-    """Print the classes of the lowest mAP: name, mAP, number of rows, which are called ``rows``.
+    """Print the classes with the lowest mAP: name, mAP, and number of rows (with the heading ``rows``).
 
-    If a row may have ``several`` labels, its queries and its mAP by chance are told too.
+    If a row may have ``several`` labels, also print the class's queries and its mAP by chance.
     """
     weakest = sorted(classes, key=lambda one: one[1])[:WEAKEST]
     names = ("weakest classes", "mAP", rows, *(("queries", "by chance") if several else ()))
@@ -137,7 +137,7 @@ def print_weakest(classes: Iterable[Sequence[Any]], rows: str, several: bool) ->
 
 
 def print_table(names: Sequence[str], rows: Iterable[Sequence[str]], title: str | None = None) -> None:
-    """Print cells under the names of their columns; the first column is flush left, the others are flush right."""
+    """Print a table; the first column is aligned left, the others right."""
     first, *others = names
     columns = [Column(first), *(Column(name, justify="right", no_wrap=True) for name in others)]
     table = Table(*columns, title=title, title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
@@ -147,7 +147,7 @@ def print_table(names: Sequence[str], rows: Iterable[Sequence[str]], title: str 
 
 
 def print_training(training: Mapping[str, Any]) -> None:
-    """Say which epoch's weights were kept, if one was chosen."""
+    """Print which epoch's weights were kept, if one was chosen."""
     if training["monitor"] is None:
         return
     line = "epoch {epoch} of {epochs} (from 0) was kept: {monitor} {value:.4g}"
@@ -159,7 +159,7 @@ def print_training(training: Mapping[str, Any]) -> None:
 
 
 def print_unlabeled(metrics: Mapping[str, Any]) -> None:
-    """Print the method fitted to data without labels, the neighbors that its codes keep, and how labels would help."""
+    """For data without labels, print the fitted method, the neighbors that its codes find, and advice on labels."""
     compared, count = metrics["choice"], metrics["neighbor_candidates"][0]
     print_choice(compared)
     why = ", the best of the codes above," if compared else ""
@@ -184,7 +184,7 @@ def print_unlabeled(metrics: Mapping[str, Any]) -> None:
 
 
 def print_choice(compared: Sequence[Mapping[str, Any]]) -> None:
-    """Print the methods that were compared on held-out rows, the one that is kept first; nothing if there are none."""
+    """Print the methods that were compared on held-out rows, the chosen one first; print nothing if none were."""
     if not compared:
         return
     rows = ([one["method"], f"{one['recall']:.3f}", f"{one['reranked']:.3f}"] for one in compared)
@@ -192,7 +192,7 @@ def print_choice(compared: Sequence[Mapping[str, Any]]) -> None:
 
 
 def print_neighbor_report(report: NeighborReport) -> None:
-    """Print an evaluation by neighbors, a line for each number of them."""
+    """Print an evaluation by neighbors, one line for each k."""
     second = (f"with {count:,} re-ranked" for count in report.rerank)
     table = Table("nearest by cosine", "recall@k", "mAP, expected over ties", *second, box=SIMPLE_HEAD)
     for k, *values, reranked in zip(report.k, report.recall, report.map, report.reranked, strict=True):
@@ -202,7 +202,7 @@ def print_neighbor_report(report: NeighborReport) -> None:
 
 
 def print_unseen(reports: Sequence[UnseenReport]) -> None:
-    """Print the figures of methods for classes seen and never seen: means and standard deviations over the draws."""
+    """Print methods' figures for trained and left-out classes: means and standard deviations over the draws."""
     names = {
         "seen_map": "seen mAP",
         "unseen_map": "unseen mAP",
@@ -224,7 +224,7 @@ def print_unseen(reports: Sequence[UnseenReport]) -> None:
 
 
 def print_report(report: Report) -> None:
-    """Print an evaluation, a line for each metric."""
+    """Print an evaluation, one line for each metric."""
     order = "expected over ties" if report.ties == "expected" else "ties in the order of the base"
     depth = "" if report.top_k == report.base else f"@{report.top_k:,}"
     table = Table(show_header=False, box=SIMPLE_HEAD)
@@ -265,7 +265,7 @@ def print_report(report: Report) -> None:
 
 
 def print_neighbors(found: Mapping[str, Any], ranking: str) -> None:
-    """Print the answer to one query, whose neighbors are ranked by Hamming distance or else."""
+    """Print the neighbors of one query; ``ranking`` tells whether Hamming distance orders them."""
     label = "" if found["label"] is None else f", label {found['label']}"
     what = f"code {found['code']}" if found["row"] is None else f"row {found['row']}{label}"
     what = next((repr(found[name]) for name in ("image", "text") if name in found), what)
@@ -276,7 +276,7 @@ def print_neighbors(found: Mapping[str, Any], ranking: str) -> None:
     by_bits = ranking == "hamming"
     further = [
         name for name in neighbors[0]["metadata"] if name not in ("row", "label", "labels")
-    ]  # the row is the id as a rule
+    ]  # usually the row is the id
     labeled = any(neighbor["label"] is not None for neighbor in neighbors)
     distances = ["bits that differ"] if by_bits else ["distance", "bits that differ"]
     names = ["rank", "id", *distances, *(["label"] if labeled else []), *further]
@@ -289,11 +289,11 @@ def print_neighbors(found: Mapping[str, Any], ranking: str) -> None:
         cells += ["–" if neighbor["label"] is None else neighbor["label"]] if labeled else []
         held = (neighbor["metadata"][name] for name in further)
         table.add_row(*map(str, [*cells, *("–" if value is None else value for value in held)]))
-    Console(width=max(Console().width, widest + 9 * len(names))).print(table)  # so that no id is cut or folded
+    Console(width=max(Console().width, widest + 9 * len(names))).print(table)  # no id is cut or folded
 
 
 def print_facts(facts: Mapping[str, Any]) -> None:
-    """Print the facts about an index, a model or codes, one a line."""
+    """Print the facts about an index, a model or codes, one per line."""
     from lbhash.index.probes import Probes
 
     table = Table(show_header=False, box=SIMPLE_HEAD)
@@ -330,9 +330,9 @@ def print_centers(facts: Mapping[str, Any]) -> None:
 
 
 def method_rows() -> list[dict[str, Any]]:
-    """Return each method's name, summary and source, and a host's "tuned" settings with each pull.
+    """Return each method's name, summary and source, and for a host its "tuned" settings with each pull.
 
-    Settings are for 32 and for 64 bits. The hosts come first, then the coders, which have no pull.
+    The settings are for 32 and 64 bits. Hosts come first, then coders, which have no pull.
     """
     from lbhash.losses.registry import METHODS, PULLS, recommended
     from lbhash.training.coders import CODERS
@@ -357,7 +357,7 @@ def method_rows() -> list[dict[str, Any]]:
 
 
 def _flat(settings: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Yield names and values, those of ``options`` and ``guidance`` with a dot."""
+    """Yield names and values; write nested names (``options``, ``guidance``) with a dot."""
     for name, value in settings.items():
         if isinstance(value, Mapping):
             yield from ((f"{name}.{own}", inner) for own, inner in value.items())
@@ -366,7 +366,7 @@ def _flat(settings: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
 
 
 def print_methods() -> None:
-    """Print the methods, and the settings of those that have their own, the recipe "tuned"."""
+    """Print the methods, and the settings of the recipe "tuned"."""
     table = Table("--method", "--pull surrogate", "labels", "what it does", "source")
     said_of = "searched for by the mAP of held-out rows, with the same budget for each method (docs/methods.md)"
     tuned = Table("--method", "default settings, 32 bits", "64 bits", caption=said_of)

@@ -1,4 +1,4 @@
-"""The line for an error that Typer finds, in the style of ``lbhash.utils.validation``."""
+"""Rewrite Typer's errors as one line in the style of ``lbhash.utils.validation``."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ GUESSES = {
     "tune --resume": "a search goes on with the trials in the folder --out",
     "index info": "'lbhash info PATH' says what an index, a model or a file of codes is",
 }
-"""What does what people would expect of an option or a command; after the command's name if another has it."""
+"""Hints for options and commands that do not exist; the key begins with a command if another one has the option."""
 _NAMED = {
     "--data": ("compare", "train", "tune", "encode", "index build", "index add"),
     "--index": (*(f"index {name}" for name in ("add", "remove", "compact", "verify", "export")), "search", "serve"),
@@ -41,9 +41,9 @@ _KINDS = {"int": "an integer", "integer": "an integer", "float": "a number", "bo
 
 
 def usage_line(said: str, cause: Any, command: str = "") -> str:
-    """Return one line for an error in the arguments; ``said`` is Typer's own.
+    """Return one line for an error in the arguments; ``said`` is Typer's message.
 
-    ``cause`` is what it was raised from, and ``command`` the words of the command, such as ``index build``.
+    ``cause`` is the error's cause, and ``command`` the words of the command, such as ``index build``.
 
     >>> usage_line("Invalid value for '--recipe': 'papre' is not one of 'tuned', 'paper'.", None)
     "--recipe is 'papre'; it must be one of tuned, paper; did you mean paper?"
@@ -67,7 +67,7 @@ def usage_line(said: str, cause: Any, command: str = "") -> str:
     if choice := _CHOICE.fullmatch(why):
         known = re.findall(r"'(.*?)'", choice[2])
         return f"{name} is {choice[1]}; it must be one of {', '.join(known)}{did_you_mean(choice[1][1:-1], known)}"
-    if hasattr(cause, "errors"):  # of Pydantic, by which newer versions of Typer read numbers
+    if hasattr(cause, "errors"):  # Pydantic's: newer versions of Typer parse numbers with it
         return wrong_field(cause.errors()[0], name)
     if kind := _KIND.fullmatch(why):
         return f"{name} is {kind[1]}; it must be {_KINDS.get(kind[2], 'another value')}"

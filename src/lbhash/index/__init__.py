@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import lbhash.index.factory  # noqa: F401  # which opens addresses of Milvus, too
+import lbhash.index.factory  # noqa: F401  # registers Milvus addresses
 from lbhash.index.files import DamagedIndexError
 from lbhash.index.ids import UnknownIdError
 from lbhash.index.results import SearchResult
@@ -17,4 +17,4 @@ if TYPE_CHECKING:
 __all__ = ["DamagedIndexError", "Index", "SearchResult", "UnknownIdError", "export_index"]
 
 if not TYPE_CHECKING:
-    __getattr__ = lazy_names(__name__, {"export_index": "export"})  # which takes pyarrow.parquet
+    __getattr__ = lazy_names(__name__, {"export_index": "export"})  # imports pyarrow.parquet

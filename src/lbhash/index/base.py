@@ -1,9 +1,9 @@
-"""The interface of every index of codes, whether it is in memory, in a folder or in Milvus.
+"""The interface of every index of codes: in memory, in a folder or in Milvus.
 
-An id stays with its code. All ids of an index are integers of 64 bits, or all are texts. The ranking of a query is by
-Hamming distance, then by id, and ``search`` returns its first k codes; texts have an order that is fixed, but has no
-meaning (``lbhash.index.ids``). An approximate kind may miss some codes, but none that equals the query, and returns
-those of several equally distant codes that it met first.
+An id stays with its code. The ids of an index are either all 64-bit integers or all texts. ``search`` ranks codes by
+Hamming distance, then by id, and returns the first k. The order of texts is fixed, but has no meaning
+(``lbhash.index.ids``). An approximate kind may miss codes, but never one that equals the query. Among equally distant
+codes it returns those that it met first.
 """
 
 from __future__ import annotations
@@ -31,30 +31,31 @@ from lbhash.utils.serialization import json_values
 from lbhash.utils.validation import check_choice, check_int, check_type
 
 Columns: TypeAlias = pa.Table | Mapping[str, Sequence[Any]] | Any
-"""Metadata: columns by name, each with one value for every code; also a table of pandas or polars."""
+"""Metadata: columns by name, each with one value per code; or a data frame of pandas or polars."""
 
 MaybeArray: TypeAlias = npt.ArrayLike | None
 Options: TypeAlias = Mapping[str, Any] | None
 
 OptionRanges = Mapping[str, tuple[int | None, int]]
-"""The options of a kind by name: the default value (if None, it follows from the number of codes) and the smallest."""
+"""The options of a kind by name: default value (None: computed from the number of codes) and smallest value."""
 
 THUMBNAIL = "thumbnail"
-"""A column of bytes: an image file of each item, which answers leave out."""
+"""The column with an image file (bytes) of each item; answers leave it out."""
 
 ORIGIN = b"lbhash index"
-"""The key of the schema's metadata that says which columns of files became which of the index (``State.origin``)."""
+"""The key in the schema's metadata that maps columns of the input file to columns of the index (``State.origin``)."""
 
 HIGH = 2**62
-"""Ids from here on, such as hashes, do not move the next automatic id: there would soon be none left."""
+"""Ids from here on, such as hashes, do not raise the next automatic id, or automatic ids would soon run out."""
 
 
 @dataclass(frozen=True)
 class State:
-    """What an index holds between two changes: ``schema`` has the columns of the metadata, once there are codes.
+    """The state of an index between two changes; ``schema`` (metadata columns) is None before the first codes.
 
-    Texts as ids are its first column, ``id``. ``build`` and ``generation`` are the index's (``Index``), ``checksum`` is
-    its manifest's, and ``next_id`` is larger than every integer below ``HIGH`` that was an id.
+    Text ids are the first column of the schema, ``id``. ``build`` and ``generation`` are those of ``BaseIndex``,
+    ``checksum`` is that of the manifest. ``next_id`` is larger than every integer id below ``HIGH`` that the index ever
+    had.
     """
 
     build: str = ""
@@ -65,12 +66,12 @@ class State:
 
     @cached_property
     def metadata(self) -> list[pa.Field]:
-        """The names and types of the metadata."""
+        """The names and types of the metadata columns."""
         return [field for field in self.schema or () if field.name != ID]
 
     @cached_property
     def columns(self) -> list[str]:
-        """The names of the metadata."""
+        """The names of the metadata columns."""
         return [field.name for field in self.metadata]
 
     @property
@@ -85,34 +86,36 @@ class State:
 
     @cached_property
     def thumbnails(self) -> bool:
-        """Whether the metadata have image files."""
+        """Whether the metadata include image files."""
         kinds = (pa.types.is_binary, pa.types.is_large_binary)
         return any(field.name == THUMBNAIL and any(fits(field.type) for fits in kinds) for field in self.metadata)
 
     @cached_property
     def origin(self) -> dict[str, Any]:
-        """The columns of the file that the index was built from, ``id_column``, ``label_column`` and so on, and its
-        fingerprint as ``data`` (``lbhash.data.origin``). Empty if it was built from codes, or in Python.
+        """The input file's columns, such as ``id_column``, and its fingerprint, ``data`` (``lbhash.data.origin``).
+
+        Empty if the index was built from codes or in Python.
         """
         held = (self.schema.metadata or {}).get(ORIGIN) if self.schema is not None else None
         return dict(json.loads(held)) if held else {}
 
     @property
     def identity(self) -> tuple[str, int, str]:
-        """The identity of all content: two states share it only if they hold the same.
+        """The identity of all content: two states share it only if their content is equal.
 
-        Copies of a folder that were changed apart have the same build, and may have the same generation.
+        The checksum is needed: two copies of a folder, changed separately, share the build and may share the
+        generation.
         """
         return self.build, self.generation, self.checksum
 
     def check_kind(self, names: Names) -> None:
-        """Raise ``TypeError`` if ids are integers and those of the index texts, or the other way around."""
+        """Raise ``TypeError`` if ids are integers and the index has texts, or the other way around."""
         if self.schema is not None and len(names) and are_texts(names) != self.texts:
             held, own = ("integers", "texts") if self.texts else ("texts", "integers")
             raise TypeError(f"ids holds {held}, and the index's ids are {own}")
 
     def new_ids(self, ids: npt.ArrayLike | None, count: int) -> Names:
-        """Return the ids of ``count`` new codes; if None, they are the next integers."""
+        """Return the ids of ``count`` new codes; if ``ids`` is None, the next integers."""
         if ids is not None:
             names = check_ids(ids, count)
             self.check_kind(names)
@@ -128,7 +131,7 @@ class State:
 
 
 class Rows(NamedTuple):
-    """What is added to an index: checked codes, and their ids, metadata and vectors as given."""
+    """Rows to add to an index: checked codes, with their ids, metadata and vectors as the caller gave them."""
 
     codes: PackedCodes
     ids: npt.ArrayLike | None
@@ -137,10 +140,11 @@ class Rows(NamedTuple):
 
 
 CANDIDATES, MORE = 100, 10
-"""Of an index that knows only distances: so many codes at least, and for each neighbor, are ranked by outputs."""
+"""For an index that computes only Hamming distances: rank at least 100 codes, and at least 10 per neighbor, by
+outputs."""
 
 _CALLED_WITH = {**dict.fromkeys(("top_k", "n_results", "limit"), "k"), "filter": "where"}
-"""What users of other libraries give to a search."""
+"""Names of search arguments in other libraries, and ours."""
 _WORDS = {
     **dict.fromkeys(("load", "read_index"), "Index.open(path)"),
     **dict.fromkeys(("ntotal", "count"), "len(index)"),
@@ -152,7 +156,7 @@ _WORDS = {
     "reconstruct": "index.codes_of(ids)",
     "add_with_ids": "index.add(codes, ids=ids)",
 }
-"""What users of other libraries call what is here."""
+"""Names of methods and attributes in other libraries, and ours."""
 
 
 class _Guessed(Guessed, ABCMeta):
@@ -165,12 +169,12 @@ class BaseIndex(ABC, metaclass=_Guessed):
     Attributes:
         bits: h, the length of a code.
         kind: flat, ivf or milvus.
-        model: fingerprint of the model that made the codes; empty if it is not known.
+        model: fingerprint of the model that made the codes; empty if unknown.
         options: options of the kind by name.
         vectors: which vectors the index stores for re-ranking, ``outputs`` or ``embeddings``; empty for none.
-        learns_classes: whether the model of the codes learned from labels, which re-ranking asks; None if not known.
+        learns_classes: whether the model of the codes was trained with labels (used by re-ranking); None if unknown.
 
-    Several threads may call ``search``, ``range_search`` and all other methods that only read at once.
+    Methods that only read, such as ``search`` and ``range_search``, may run in several threads at once.
     """
 
     bits: int
@@ -182,7 +186,7 @@ class BaseIndex(ABC, metaclass=_Guessed):
 
     _words = _WORDS
 
-    if not TYPE_CHECKING:  # else any name would pass a type checker
+    if not TYPE_CHECKING:  # otherwise any name would pass a type checker
 
         def __getattr__(self, name: str) -> Any:
             raise AttributeError(type(self).no_attribute(name))
@@ -190,11 +194,11 @@ class BaseIndex(ABC, metaclass=_Guessed):
     @property
     @abstractmethod
     def state(self) -> State:
-        """What the index holds; each change puts another state in its place."""
+        """The current state; each change replaces it by a new one."""
 
     @property
     def build(self) -> str:
-        """A random id, which tells the index from one that was built in its place; empty in memory."""
+        """A random id, new each time the index is built; empty in memory."""
         return self.state.build
 
     @property
@@ -219,15 +223,15 @@ class BaseIndex(ABC, metaclass=_Guessed):
         *,
         vectors: npt.ArrayLike | None = None,
     ) -> Names:
-        """Add codes, all of them or none, and return their ids; when this returns, a folder or Milvus has them.
+        """Add all codes or none, and return their ids; on return, the codes are stored in the folder or in Milvus.
 
         Args:
             codes: ``uint8 [n, ceil(bits / 8)]``.
-            ids: integers or texts, ``[n]``, none of which the index has. If None, they continue after the largest
-                integer below 2^62 that it ever had.
-            metadata: columns of n values each, as a mapping, a table of Arrow, or a data frame. The first codes that
-                are added set their names and types; later, a column that is not given is null. ``label`` holds
-                integers, texts or Booleans, or ``labels`` lists of them.
+            ids: integers or texts, ``[n]``, all new to the index. If None, numbering continues after the largest
+                integer id below 2^62 that the index ever had.
+            metadata: columns of n values each, as a mapping, an Arrow table, or a data frame. The first codes set the
+                columns' names and types; later, a missing column is filled with nulls. The column ``label`` holds
+                integers, texts or Booleans; ``labels`` holds lists of them.
             vectors: ``[n, dim]``, if the index stores vectors.
 
         Raises:
@@ -244,12 +248,12 @@ class BaseIndex(ABC, metaclass=_Guessed):
         *,
         vectors: npt.ArrayLike | None = None,
     ) -> Names:
-        """Add codes as ``add`` does; those whose id the index has are replaced."""
+        """Add codes as ``add`` does, and replace those whose id the index already has."""
         self._check_writable()
         return self._add(Rows(self.check(codes), check_ids(ids), metadata, vectors), upsert=True)
 
     def remove(self, ids: npt.ArrayLike) -> int:
-        """Remove the codes with these ids, all of them or none, and return their number."""
+        """Remove all codes with these ids, or none if an id is unknown, and return their number."""
         self._check_writable()
         names = check_ids(ids)
         self._of(self._remove, names)
@@ -281,15 +285,14 @@ class BaseIndex(ABC, metaclass=_Guessed):
         Args:
             codes: the queries, ``uint8 [n, ceil(bits / 8)]``; the nearest have the smallest Hamming distance.
             k: how many, from 1 on.
-            outputs: instead of codes, the real outputs ℓ of the queries, ``[n, bits]`` (``Hasher.outputs``), which know
-                more: a bit counts as much as abs(ℓ), in place of 1. The nearest have the smallest sum of abs(ℓ) over
-                the bits in which they differ.
-            embeddings: of the queries, ``[n, dim]``, for re-ranking by them.
-            where: return only codes with these metadata or ids: a mapping from columns to a value or a list of
-                values, such as ``{"label": [3, 5]}``; or a text, such as ``"20 <= price < 50 or color in (red,
-                blue)"`` (``lbhash.index.where``). In a column of lists, one value of the list must pass. A search with
-                a filter is exact for every kind of index.
-            rerank: order the nearest ``candidates`` by the vectors that the index stores: "embeddings", or "outputs".
+            outputs: instead of codes, the queries' real outputs ℓ, ``[n, bits]`` (``Hasher.outputs``). They rank more
+                finely: the distance is the sum of abs(ℓ) over the bits that differ, instead of their number.
+            embeddings: the queries' embeddings, ``[n, dim]``, for ``rerank="embeddings"``.
+            where: return only codes with these metadata or ids: a mapping from columns to a value or a list of values,
+                such as ``{"label": [3, 5]}``; or a text, such as ``"20 <= price < 50 or color in (red, blue)"``
+                (``lbhash.index.where``). In a column of lists, one value of the list must pass. Filtered search is
+                exact for every kind of index.
+            rerank: re-rank the nearest ``candidates`` by the stored vectors: "embeddings" or "outputs".
             candidates: how many are re-ranked, at least k.
 
         Raises:
@@ -333,11 +336,11 @@ class BaseIndex(ABC, metaclass=_Guessed):
         """Return all ids, ``[len]``: integers increase, and texts are in the order of a search."""
 
     def codes_of(self, ids: npt.ArrayLike) -> PackedCodes:
-        """Return the codes of m ids, ``uint8 [m, ceil(bits / 8)]``; an unknown id is a ``ValueError``."""
+        """Return the codes of m ids, ``uint8 [m, ceil(bits / 8)]``; raise ``ValueError`` for an unknown id."""
         return self._of(self._codes_of, check_ids(ids, repeat=True))
 
     def metadata_of(self, ids: npt.ArrayLike, columns: Sequence[str] | None = None) -> pa.Table:
-        """Return a table with a row for each of these ids: the column ``id``, then the metadata, or some columns."""
+        """Return a table with a row for each id: the column ``id``, then all metadata or the given columns."""
         names = check_ids(ids, repeat=True)
         for name in columns or ():
             if name not in self.state.columns:
@@ -353,7 +356,7 @@ class BaseIndex(ABC, metaclass=_Guessed):
     def vectors_of(self, ids: npt.ArrayLike) -> npt.NDArray:
         """Return the stored vectors of m ids, ``[m, dim]`` of float16 or uint8.
 
-        If they are stored as int8, they are float32, of length 1 or less.
+        Vectors stored as int8 are returned as float32, with length 1 or less.
         """
         if not self.vectors:
             how = "make one with vectors='embeddings' or 'int8'"
@@ -369,8 +372,8 @@ class BaseIndex(ABC, metaclass=_Guessed):
         except UnknownIdError as error:
             raise UnknownIdError(names[numbers == error.name].tolist()[0]) from None
 
-    # What each index does with arguments that are checked; ids are numbers, and may repeat but in ``_remove``. Searches
-    # return ids as users know them, and ``_metadata_of`` texts as the column ``id``.
+    # Subclasses implement these, with checked arguments. Ids are numbers, and may repeat except in ``_remove``.
+    # Searches return ids as users know them; ``_metadata_of`` returns text ids as the column ``id``.
 
     @abstractmethod
     def _add(self, rows: Rows, *, upsert: bool = False) -> Names: ...
@@ -385,7 +388,7 @@ class BaseIndex(ABC, metaclass=_Guessed):
     def _search(self, queries: PackedCodes, k: int, where: Filter) -> Neighbors: ...
 
     def _search_outputs(self, outputs: npt.NDArray[np.float32], k: int, where: Filter) -> SearchResult:
-        """Return what the outputs rank first among the nearest by distance: of an index that knows only distances."""
+        """Rank the nearest codes by outputs; for an index that computes only Hamming distances."""
         from lbhash.codes.real import Asked, differing
 
         asked = Asked(outputs)
@@ -411,15 +414,15 @@ class BaseIndex(ABC, metaclass=_Guessed):
 
     @abstractmethod
     def save(self, path: str | Path) -> None:
-        """Write a copy of the index to a folder, which must not hold an index."""
+        """Write a copy of the index to a folder that holds no index yet."""
 
     @property
     def stored_bytes(self) -> int:
-        """The size of the files that ``read_all`` reads; 0 for an index that is in memory or in Milvus."""
+        """The size in bytes of the files that ``read_all`` reads; 0 for an index in memory or in Milvus."""
         return 0
 
     def read_all(self) -> None:
-        """Read all files of a folder now and not when they are needed; ``DamagedIndexError`` if one is damaged."""
+        """Read all files of a folder now instead of on first use; ``DamagedIndexError`` if one is damaged."""
 
     @abstractmethod
     def verify(self) -> None:
@@ -430,7 +433,7 @@ class BaseIndex(ABC, metaclass=_Guessed):
         """Return whether the index has been changed or built again since it was opened."""
 
     def info(self) -> dict[str, Any]:
-        """Return the facts about the index in a form that JSON can hold."""
+        """Return the facts about the index as JSON values."""
         return {
             "kind": self.kind,
             "bits": self.bits,
@@ -454,7 +457,7 @@ class BaseIndex(ABC, metaclass=_Guessed):
 
 
 def check_options(given: Options, known: OptionRanges, kind: str) -> dict[str, Any]:
-    """Return the options of a kind of index, with the defaults of those that are not given."""
+    """Return the options of a kind of index, with defaults for missing ones."""
     options = {name: default for name, (default, _) in known.items()}
     check_type(given or {}, "options", Mapping, "a dict of names and numbers")
     for name, value in (given or {}).items():
@@ -470,16 +473,16 @@ def check_options(given: Options, known: OptionRanges, kind: str) -> dict[str, A
 def check_model(index: BaseIndex, model: str, bits: int, name: str = "the model") -> None:
     """Raise ``ValueError`` if another model made the codes of ``index``.
 
-    ``model`` is the fingerprint (``HashModel.fingerprint()``; empty if it is not known) of a model of ``bits`` bits,
-    which messages call ``name``.
+    ``model`` is the model's fingerprint (``HashModel.fingerprint()``; empty if unknown), ``bits`` its code length, and
+    ``name`` its name in messages.
     """
     check_one_model("index", index.bits, index.model, name, bits, model)
 
 
 def describe_items(index: BaseIndex, ids: npt.ArrayLike) -> list[dict[str, Any]]:
-    """Return id, code in hexadecimal digits, label and metadata of each of these ids, as values that JSON can hold.
+    """Return id, code in hexadecimal digits, label and metadata of each id, as JSON values.
 
-    The value of ``thumbnail`` is whether there is one.
+    The value of ``thumbnail`` is true if there is a thumbnail.
 
     Raises:
         UnknownIdError: the index does not have an id.
@@ -497,7 +500,7 @@ def describe_items(index: BaseIndex, ids: npt.ArrayLike) -> list[dict[str, Any]]
 
 
 def describe_neighbors(index: BaseIndex, found: Sequence[SearchResult]) -> list[list[dict[str, Any]]]:
-    """Return for each query of these results its neighbors: rank, distance, Hamming distance, ``describe_items``."""
+    """Return each query's neighbors: rank, distance, Hamming distance, and the values of ``describe_items``."""
     items = iter(describe_items(index, np.concatenate([one.ids.ravel() for one in found])))
     values = [pair for one in found for pair in zip(one.distances.tolist(), one.hamming.tolist(), strict=True)]
     return [

@@ -1,9 +1,9 @@
-"""Codes as FAISS's fast scan keeps them, which finds candidates for queries by real outputs.
+"""Codes in the layout of FAISS's fast scan, which finds candidates for queries given as real outputs.
 
-Codes are a product quantizer: four bits are one of 16 patterns of signs. FAISS's fast scan (F. André et al., "Quicker
-ADC", IEEE TPAMI 43, 2021) looks products with them up in tables of 8 bits. The distances of the candidates are then
-computed in double precision (``lbhash.codes.real``). What the tables may be wrong by is known: where it could change
-the answer, all codes are compared.
+Codes form a product quantizer: each group of four bits is one of 16 sign patterns. FAISS's fast scan (F. André et al.,
+"Quicker ADC", IEEE TPAMI 43, 2021) looks up the products with them in 8-bit tables. The candidates' distances are then
+computed in double precision (``lbhash.codes.real``). The error of the tables is bounded; if it could change the answer,
+all codes are compared.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from lbhash.codes import PackedCodes
 from lbhash.codes.real import Asked, Floats, Positions
 
 FEW = 1_000
-"""Codes up to which all are compared."""
+"""Up to this many codes, all are compared."""
 MORE = 4
-"""Candidates for each neighbor that is asked for, and ``LEAST`` at least."""
+"""Candidates per requested neighbor; at least ``LEAST`` in all."""
 LEAST = 64
 _BLOCK = 32  # codes that FAISS keeps together
-_PLACES = np.argsort([0, 8, 1, 9, 2, 10, 3, 11, 4, 12, 5, 13, 6, 14, 7, 15])  # of a code among 16 of a block
+_PLACES = np.argsort([0, 8, 1, 9, 2, 10, 3, 11, 4, 12, 5, 13, 6, 14, 7, 15])  # place of each code among 16 of a block
 _PATTERNS = np.unpackbits(np.arange(0, 256, 16, dtype=np.uint8)[:, None], axis=1)[:, :4] * np.float32(2) - 1
 
 
 class Blocks:
-    """Codes, ``uint8 [n, bytes]``, as FAISS's fast scan keeps them."""
+    """Codes, ``uint8 [n, bytes]``, in the layout of FAISS's fast scan."""
 
     def __init__(self, codes: PackedCodes) -> None:
         self.count, self.width = codes.shape
@@ -53,7 +53,7 @@ class Blocks:
         return self.rows(np.arange(self.count))
 
     def candidates(self, asked: Asked, k: int) -> tuple[Positions, Floats]:
-        """Return the positions of candidates for the k nearest, ``[n, c]``, and how near any other code may be."""
+        """Return positions of candidates, ``[n, c]``, and a lower bound on the distances of all other codes."""
         count = min(self.count, max(LEAST, MORE * k))
         similar, found = self._index.search(asked.padded, count)
         if count == self.count:
@@ -63,7 +63,7 @@ class Blocks:
 
 
 def quantizer(bits: int) -> Any:
-    """Return FAISS's fast scan of codes, empty: the signs of four bits each are its centroids."""
+    """Return an empty FAISS fast scan whose centroids are the 16 sign patterns of four bits."""
     import faiss
 
     index = faiss.IndexPQFastScan(bits, bits // 4, 4, faiss.METRIC_INNER_PRODUCT, _BLOCK)
@@ -72,7 +72,7 @@ def quantizer(bits: int) -> Any:
 
 
 def take_signs(index: Any) -> None:
-    """Make the signs of four bits each the centroids of a product quantizer of FAISS."""
+    """Set the centroids of a FAISS product quantizer to the 16 sign patterns of four bits."""
     import faiss
 
     faiss.copy_array_to_vector(np.tile(_PATTERNS.ravel(), index.pq.M), index.pq.centroids)
@@ -80,7 +80,7 @@ def take_signs(index: Any) -> None:
 
 
 def _fill(index: Any, codes: PackedCodes) -> None:
-    """Put codes into a fast scan, as its ``add`` would, without making 32 bits of each bit."""
+    """Put codes into a fast scan as ``add`` does, but without a float32 for each bit."""
     import faiss
 
     blocks = -(-len(codes) // _BLOCK)
@@ -98,10 +98,10 @@ def _fill(index: Any, codes: PackedCodes) -> None:
 
 
 def _error(padded: npt.NDArray[np.float32]) -> Floats:
-    """Return by how much a product by the tables may be too small or too large.
+    """Return the largest error of a product that is computed by the tables.
 
-    A table's entries are rounded to one of 255 steps, as wide for each group as the group with the largest span needs.
+    Table entries are rounded to 255 steps. All groups share one step width, set by the group with the largest span.
     """
     spans = 2 * np.abs(padded).reshape(len(padded), padded.shape[1] // 4, 4).sum(axis=2, dtype=np.float64)
     rounded = spans.shape[1] * spans.max(axis=1) / 510
-    return rounded + 1e-5 * spans.sum(axis=1)  # sums of single precision
+    return rounded + 1e-5 * spans.sum(axis=1)  # error of single-precision sums

@@ -1,4 +1,4 @@
-"""An index as one file that a database or another program loads; ``docs/interop.md`` says how each of them does."""
+"""Export an index to one file for a database or another program; ``docs/interop.md`` shows how to load it."""
 
 from __future__ import annotations
 
@@ -26,17 +26,16 @@ ROWS = 1 << 16
 
 
 def export_index(index: BaseIndex, out: str | Path, to: str = "parquet") -> dict[str, Any]:
-    """Write all of an index to a file, and return what it holds.
+    """Write a whole index to a file, and return a summary of the file.
 
     Args:
         index: the index.
-        out: the file, whose suffix is that of its format; a table in SQL is named like it.
-        to: the format, of ``FORMATS``. ``parquet`` is a file of codes, which ``read_codes`` reads, and DuckDB and
-            ClickHouse.
+        out: the file, with the suffix of its format; an SQL table gets the file's name.
+        to: the format, one of ``FORMATS``. ``read_codes``, DuckDB and ClickHouse can read ``parquet``.
 
     Raises:
-        ValueError: ``to`` is none of the formats, ``out`` has another suffix, or a text of a column holds the
-            character 0, which SQL cannot hold.
+        ValueError: ``to`` is not a format, ``out`` has another suffix, or a text holds the character U+0000, which SQL
+            cannot store.
 
     >>> import tempfile
     >>> from lbhash import Index, pack
@@ -63,7 +62,7 @@ def _parts(index: BaseIndex) -> Iterator[tuple[PackedCodes, pa.Table]]:
 
 
 def _write_parquet(index: BaseIndex, file: Path, to: str) -> None:
-    """Write codes as binary values of one length, for LanceDB in a list."""
+    """Write codes as binary values of fixed length; for LanceDB, as fixed-size lists."""
     metadata = {**code_metadata(index.bits, index.model), ORIGIN.decode(): json.dumps(index.state.origin)}
 
     def table(codes: PackedCodes, part: pa.Table) -> pa.Table:
@@ -91,7 +90,7 @@ def _write_npz(index: BaseIndex, file: Path, to: str) -> None:
 
 
 def _write_lines(index: BaseIndex, file: Path, to: str) -> None:
-    """Write the lines that Elasticsearch's ``_bulk`` takes: an action and a document, with the code in hexadecimal."""
+    """Write the lines of Elasticsearch's ``_bulk`` request: an action and a document, with the code in hexadecimal."""
     with _text_file(file) as opened:
         for codes, part in _parts(index):
             names = ["id", "code", *part.column_names[1:]]
@@ -102,7 +101,7 @@ def _write_lines(index: BaseIndex, file: Path, to: str) -> None:
 
 
 def _write_postgres(index: BaseIndex, file: Path, to: str) -> None:
-    """Write what ``psql`` runs, all of it or nothing: a table with a column ``code bit(n)``, and pgvector's index."""
+    """Write one transaction for ``psql``: a table with a column ``code bit(n)``, and for pgvector its index."""
     schema = index.metadata_of([]).schema
     columns = "".join(f", {_name(field.name)} {_postgres_type(field.type)}" for field in list(schema)[1:])
     table, kind = _name(file.stem), _postgres_type(schema.field("id").type)
@@ -122,7 +121,7 @@ def _write_postgres(index: BaseIndex, file: Path, to: str) -> None:
 def _write_sqlite(index: BaseIndex, file: Path, to: str) -> None:
     """Write a table of ids and metadata, and a virtual table of sqlite-vec, ``NAME_codes``, with the codes.
 
-    The virtual table takes neither quoted names nor missing values, which is why the metadata have a table.
+    The metadata need their own table, because the virtual table takes neither quoted names nor missing values.
     """
     names = index.metadata_of([]).column_names[1:]
     table, virtual = _name(file.stem), _name(f"{file.stem}_codes")
@@ -152,7 +151,7 @@ FORMATS: dict[str, tuple[str, Writer]] = {
     "ubinary": (".npz", _write_npz),
     "binary": (".npz", _write_npz),
 }
-"""The formats, each with the suffix of its file and what writes it."""
+"""The formats, each with its file suffix and its writer."""
 
 _COPIED = str.maketrans({"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r"})
 
@@ -164,7 +163,7 @@ def _text_file(file: Path) -> Iterator[TextIO]:
 
 
 def _rows(part: pa.Table, codes: list[str]) -> Iterator[tuple[Any, ...]]:
-    """Yield the id, the code and the metadata of each row, as values that JSON can hold."""
+    """Yield the id, the code and the metadata of each row, as JSON values."""
     ids, *metadata = map(json_values, part.columns)
     return zip(ids, codes, *metadata, strict=True)
 

@@ -1,4 +1,4 @@
-"""Building an index of a file of codes, in a folder or in Milvus."""
+"""Build an index from a file of codes, in a folder or in Milvus."""
 
 from __future__ import annotations
 
@@ -33,23 +33,23 @@ def build_index(
     overwrite: bool = False,
     progress: bool = False,
 ) -> BaseIndex:
-    """Build an index of codes, and return it open.
+    """Build an index of codes, and return it opened.
 
     Args:
         table: the codes, and the model that made them.
         path: a folder, or an address that begins with ``milvus+``.
-        kind: flat, which is exact, or ivf, which is approximate.
+        kind: flat (exact) or ivf (approximate).
         ids: integers or texts, ``[n]``. If None, they are the table's rows.
-        metadata: columns of n values each. If None, they are those of ``metadata_of_codes``.
+        metadata: columns of n values each. If None, those of ``metadata_of_codes``.
         vectors: ``[n, dim]``, if ``store`` is not empty.
         store: which vectors the index stores, ``vectors`` of ``Index``.
-        learns_classes: of ``Index``.
+        learns_classes: as for ``Index``.
         options: options of the kind.
-        overwrite: replace the index that is there.
+        overwrite: replace an existing index.
         progress: show a bar while codes are sent to Milvus.
 
     Raises:
-        TypeError, ValueError: an argument is not valid, or there is an index already. Nothing is written then.
+        TypeError, ValueError: an argument is not valid, or an index exists already. Nothing is written then.
         ConnectionError: Milvus does not answer, or refuses.
     """
     check_table(table)
@@ -68,9 +68,9 @@ def build_index(
 def check_build(
     path: str | Path, kind: str = "flat", *, store: str = "", options: Options = None, overwrite: bool = False
 ) -> str:
-    """Check arguments of ``build_index`` as far as possible before there are codes and without asking Milvus.
+    """Check arguments of ``build_index`` before the codes exist, without connecting to Milvus.
 
-    Returns the kind as ``KINDS`` has it.
+    Returns the kind as spelled in ``KINDS``.
     """
     kind = check_choice(kind, "kind", KINDS)
     if str(path).startswith(PREFIX):
@@ -89,5 +89,5 @@ def metadata_of_codes(table: CodeTable) -> pa.Table:
         **label_columns(table.labels, table.class_names),
     }
     if (extra := table.extra_columns) is not None:
-        columns |= {name: extra[name] for name in extra.column_names if name != "id"}  # the ids of an exported index
+        columns |= {name: extra[name] for name in extra.column_names if name != "id"}  # ids of an exported index
     return pa.table(columns)

@@ -1,8 +1,8 @@
-"""The data files of an index: written once, flushed to the disk, described by size and checksums of their blocks.
+"""The data files of an index: written once, flushed to disk, described by their size and block checksums.
 
-No file is ever overwritten: it belongs to the generation in its name; a manifest names it once it is on the disk. What
-is read is compared with its checksums, and kept in memory rather than mapped from the file: a file that is cut while it
-is mapped ends the process, and a mapped page may be read again after it was checked.
+No file is ever overwritten. Its name contains its generation, and a manifest lists it only after it is on disk. Data
+that is read is compared with the checksums and kept in memory. Files are not mapped: truncating a mapped file ends the
+process, and a mapped page may be read again after its check.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ from lbhash.utils.files import naming
 from lbhash.utils.memory import available_memory
 
 Entry = dict[str, Any]
-"""The entry of a file in a manifest: its name, its size in ``bytes``, and ``xxh3``, the XXH3 checksums of the blocks,
-16 hexadecimal digits each."""
+"""The entry of a file in a manifest: its name as ``file``, its size as ``bytes``, and as ``xxh3`` the XXH3 checksums of
+its blocks, 16 hexadecimal digits each."""
 
 BLOCK = 1 << 20
-"""Bytes of a block; the last one of a file may be shorter."""
+"""Bytes of a block; a file's last block may be shorter."""
 
 HELD = 0.25
-"""Share of the free memory that an array of rows that are asked for one by one may take."""
+"""Largest share of the free memory for an array whose rows are read one by one."""
 
-_HEADER = 128  # bytes before the numbers of an ``.npy`` file of one or two axes
+_HEADER = 128  # bytes of the header of an ``.npy`` file with one or two axes
 
 
 class DamagedIndexError(ValueError):
-    """A file of an index is not as it was written.
+    """A file of an index has changed since it was written.
 
     >>> raise DamagedIndexError("codes.npy is missing")
     Traceback (most recent call last):
@@ -49,7 +49,7 @@ class DamagedIndexError(ValueError):
 
 def write_new(path: Path, write: Callable[[BinaryIO], object]) -> Entry:
     """Write a file by ``write(opened)``, wait until it is on the disk, and return its entry."""
-    path.unlink(missing_ok=True)  # what a killed writer left is not written over: somebody may have it open
+    path.unlink(missing_ok=True)  # never write into a file that a killed writer left: a reader may have it open
     with naming(path, RuntimeError), path.open("x+b") as opened:
         write(opened)
         opened.flush()
@@ -67,7 +67,7 @@ def write_array(path: Path, array: npt.NDArray) -> Entry:
 
 
 class Stored:
-    """A data file that is open, so that it can be read even after its name is gone; ``ValueError`` if it is damaged."""
+    """An open data file, readable even after it is deleted; ``DamagedIndexError`` if it is damaged."""
 
     def __init__(self, folder: Path, entry: Entry) -> None:
         self.path, self.size = folder / entry["file"], entry["bytes"]
@@ -98,7 +98,7 @@ class Stored:
                 self._check(number)
 
     def pieces(self, starts: npt.NDArray[np.int64], length: int) -> npt.NDArray[np.uint8]:
-        """Return the ``length`` bytes from each of these positions on, ``uint8 [n, length]``.
+        """Return the ``length`` bytes after each start, ``uint8 [n, length]``.
 
         A block is checked when it is first read.
         """
@@ -112,7 +112,7 @@ class Stored:
         return found
 
     def _check(self, number: int, into: npt.NDArray[np.uint8] | None = None) -> None:
-        """Read a block, and compare its checksum."""
+        """Read a block, and check its checksum."""
         start = number * BLOCK
         block = np.empty(min(BLOCK, self.size - start), np.uint8) if into is None else into
         self._fill(start, block)
@@ -132,7 +132,7 @@ class Stored:
 
 
 class StoredArray:
-    """The array of an ``.npy`` file of an index, ``[n, …]``; raises ``ValueError`` if the file has another size."""
+    """The array of an ``.npy`` file of an index, ``[n, …]``; ``DamagedIndexError`` if the file has another size."""
 
     def __init__(self, file: Stored, dtype: npt.DTypeLike, shape: tuple[int, ...]) -> None:
         self.file, self.dtype, self.shape = file, np.dtype(dtype), shape
@@ -146,7 +146,7 @@ class StoredArray:
         return self.shape[0]
 
     def read(self) -> npt.NDArray:
-        """Return all of it, and keep nothing that is not kept already: the file of what is in memory is closed."""
+        """Return the whole array without keeping it; return it from memory if it is there (the file is closed then)."""
         with self._lock:
             return self._read() if self._whole is None else self._whole
 
@@ -154,7 +154,7 @@ class StoredArray:
         return self.file.read()[_HEADER:].view(self.dtype).reshape(self.shape)
 
     def whole(self) -> npt.NDArray:
-        """Return all of it, which is read once and stays in memory; nothing else of the file is needed then."""
+        """Read the whole array once, keep it in memory, close the file, and return the array."""
         with self._lock:
             if self._whole is None:
                 self._whole = self._read()
@@ -162,7 +162,7 @@ class StoredArray:
             return self._whole
 
     def check(self) -> None:
-        """Compare all of it with its checksums, and keep nothing, unless it is in memory and was compared."""
+        """Compare the whole array with its checksums, unless it is in memory already; keep nothing."""
         with self._lock:
             if self._whole is None:
                 self.file.check()
@@ -170,8 +170,8 @@ class StoredArray:
     def rows(self, positions: npt.NDArray[np.int64]) -> npt.NDArray:
         """Return the rows at some positions.
 
-        All are read and stay in memory if they take at most a share of what is free when rows are first asked for: a
-        row is then had in a small part of the time. Else no others are read.
+        The first call decides: if all rows fit into a share (``HELD``) of the free memory, they are read and kept,
+        which makes later rows much faster. Otherwise only the requested rows are read.
         """
         if self._small is None:
             free = available_memory()
@@ -185,7 +185,7 @@ class StoredArray:
 
 
 def whole(array: Any, keep: bool = True) -> npt.NDArray:
-    """Return an array that may be stored, or be kept in another order; what was read stays in memory if ``keep``."""
+    """Return a whole array from memory, a file or ``Blocks``; with ``keep``, a file's array stays in memory."""
     if isinstance(array, np.ndarray):
         return array
     return array.whole() if keep or not isinstance(array, StoredArray) else array.read()

@@ -1,7 +1,7 @@
-"""Ids: integers of 64 bits, or texts.
+"""Ids: 64-bit integers, or texts.
 
-An index computes with integers alone. The number of a text is its hash, and the text is kept with the metadata, as
-the column ``id``. So a text is found as quickly as an integer, and no table of all texts is needed.
+An index computes with integers only. A text id becomes its hash, and the text itself is the metadata column ``id``. So
+texts are found as quickly as integers, without a table of all texts.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ ID = "id"
 """The column with the ids; no metadata may have its name."""
 
 INTEGER = re.compile(r"0|-?[1-9]\d{0,99}", re.ASCII)
-"""An integer as an id is written; 007 and -0 are other texts than 7 and 0."""
+"""The form of an integer id; 007 and -0 are texts that differ from 7 and 0."""
 
 
 class UnknownIdError(ValueError):
@@ -44,7 +44,7 @@ class UnknownIdError(ValueError):
 
 
 class TakenIdError(ValueError):
-    """An index already has an id that is to be added."""
+    """The index already has an id that should be added."""
 
     def __init__(self, name: Any) -> None:
         self.said = f"ids holds {name!r}, which the index already has"
@@ -53,7 +53,7 @@ class TakenIdError(ValueError):
 
 
 def arrow_of(names: Names) -> pa.Array:
-    """Return ids, or positions, as an array of Arrow, whose own way to make it of integers first imports pandas."""
+    """Return ids or positions as an Arrow array, without ``pa.array``, which imports pandas for integers."""
     if are_texts(names):
         return pa.array(names)
     return pa.Array.from_buffers(pa.int64(), len(names), [None, pa.py_buffer(np.ascontiguousarray(names, np.int64))])
@@ -67,8 +67,8 @@ def are_texts(names: Names) -> bool:
 def check_ids(ids: npt.ArrayLike, count: int | None = None, *, repeat: bool = False) -> Names:
     """Return ids as ``int64 [n]``, or texts as objects of the type ``str``, ``[n]``.
 
-    Raises ``ValueError`` or ``TypeError`` unless they are ``count`` different integers of 64 bits, or ``count``
-    different texts. If ``count`` is None, there may be any number of them; with ``repeat``, they may be equal.
+    Raises ``ValueError`` or ``TypeError`` unless the ids are ``count`` different 64-bit integers, or ``count``
+    different texts. With ``count=None`` any number is allowed; with ``repeat``, ids may repeat.
     """
     ids = from_tensors(ids)
     names = np.asarray(ids)
@@ -78,7 +78,7 @@ def check_ids(ids: npt.ArrayLike, count: int | None = None, *, repeat: bool = Fa
     kind, texts = names.dtype.kind, False
     if kind in "iu":
         given = [names.min().item(), names.max().item()] if len(names) else []
-    else:  # NumPy makes texts, floats or objects of values that do not go together
+    else:  # NumPy turns mixed values into texts, floats or objects
         given = list(ids) if isinstance(ids, (list, tuple)) else names.tolist()
         texts = bool(given) and all(isinstance(name, str) for name in given)
     if wrong := [name for name in given if isinstance(name, int) and not -(2**63) <= name < 2**63]:
@@ -97,9 +97,9 @@ def check_ids(ids: npt.ArrayLike, count: int | None = None, *, repeat: bool = Fa
 
 
 def numbers_of(names: Names) -> Ids:
-    """Return the numbers by which an index knows ids: integers themselves, and the hashes of texts, which are positive.
+    """Return ids as the numbers that an index uses: integers unchanged, texts as their hashes (not negative).
 
-    Among a million texts two have the same hash in one of 18 million cases, and are refused.
+    Two of a million texts share a hash with probability 1 in 18 million; they are refused.
     """
     if not are_texts(names):
         return names

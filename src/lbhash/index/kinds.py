@@ -1,7 +1,7 @@
-"""The kinds of index that search in this process, by FAISS.
+"""The kinds of index that search in this process, with FAISS.
 
-``flat`` compares every query with every distinct code. ``ivf`` is an inverted file: k-means divides the codes into
-``nlist`` lists; a search scans the ``nprobe`` nearest.
+``flat`` compares each query with every distinct code. ``ivf`` is an inverted file: k-means divides the codes into
+``nlist`` lists, and a search scans the ``nprobe`` nearest lists.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from lbhash.index.probes import choose
 from lbhash.index.segment import Structure
 
 _EACH = 39
-"""Codes for each list at least, as FAISS asks for."""
+"""Fewest codes per list that FAISS recommends."""
 Build = Callable[[PackedCodes, npt.NDArray[np.int64], dict[str, Any]], Structure]
 
 
 class Kind(NamedTuple):
     """How an index finds candidates in a large segment.
 
-    ``build`` makes a structure over codes, each of which so many rows have; None for a kind that scans.
+    ``build`` makes a structure from codes and the number of rows that have each code; None for a kind that scans.
     """
 
     options: OptionRanges
@@ -36,8 +36,9 @@ class Kind(NamedTuple):
 def build_lists(codes: PackedCodes, sizes: npt.NDArray[np.int64], options: dict[str, Any]) -> Structure:
     """Return an inverted file over codes.
 
-    Options are ``nlist``, by default about √n for n codes; and ``nprobe``, by default the least number that finds 98 %
-    of the ten nearest of a sample of the codes (``lbhash.index.probes``). With all lists a search misses next to none.
+    The option ``nlist`` is by default about √n for n codes. ``nprobe`` is by default the smallest number that finds 98
+    % of the ten nearest neighbors on a sample of the codes (``lbhash.index.probes``). With all lists, a search misses
+    almost nothing.
     """
     from lbhash.index.lists import Lists
 
@@ -46,4 +47,4 @@ def build_lists(codes: PackedCodes, sizes: npt.NDArray[np.int64], options: dict[
 
 
 KINDS = {"flat": Kind({}, None), "ivf": Kind({"nlist": (None, 1), "nprobe": (None, 1)}, build_lists)}
-"""The kinds by name; the numbers of their options are chosen again for each segment, when it is written."""
+"""The kinds by name. Default option values are chosen for each segment when it is written."""

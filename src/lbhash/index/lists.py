@@ -1,4 +1,4 @@
-"""An inverted file over codes: each list is scanned by FAISS's fast scan, as ``lbhash.codes.real`` explains it."""
+"""An inverted file over codes; FAISS's fast scan searches each list (explained in ``lbhash.index.blocks``)."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from lbhash.codes.real import Asked, Positions, signs_of
 from lbhash.index.blocks import LEAST, MORE, take_signs
 
 SAMPLE = 64
-"""Codes for each list that k-means learns from."""
-_TOGETHER = 1 << 24  # numbers of the codes that are added at a time
+"""Codes per list that k-means is trained on."""
+_TOGETHER = 1 << 24  # float values (codes × bits) that are added at a time
 
 
 class Lists:
-    """FAISS's ``IndexIVFPQFastScan`` of codes; the centroids of its lists are those of the codes as ±1."""
+    """FAISS's ``IndexIVFPQFastScan`` over codes; k-means on the codes as ±1 gives the lists' centroids."""
 
     def __init__(self, index: Any) -> None:
         self._index = index
 
     @classmethod
     def build(cls, codes: PackedCodes, count: int) -> Lists:
-        """Divide codes into so many lists."""
+        """Divide codes into ``count`` lists."""
         bits = 8 * codes.shape[1]
         threads = faiss.omp_get_max_threads()
-        # With more, k-means takes longer: they wait for each other (benchmarks/threads.py).
+        # With more threads k-means is slower: they wait for each other (benchmarks/threads.py).
         faiss.omp_set_num_threads(1)
         try:
             some = np.random.default_rng(0).permutation(len(codes))[: SAMPLE * count]
@@ -48,7 +48,7 @@ class Lists:
 
     @classmethod
     def read(cls, content: npt.NDArray[np.uint8]) -> Lists:
-        """Return what ``write`` wrote; ``RuntimeError`` if FAISS cannot read it."""
+        """Read what ``write`` wrote; ``RuntimeError`` if FAISS cannot read it."""
         return cls(faiss.deserialize_index(content))
 
     def write(self, opened: BinaryIO) -> None:
@@ -64,13 +64,13 @@ class Lists:
         return self._index.ntotal
 
     def probe(self, count: int) -> None:
-        """Set how many lists a search looks through."""
+        """Set how many lists a search scans."""
         self._index.nprobe = count
 
     def candidates(self, asked: Asked, k: int) -> Positions:
-        """Return the positions of candidates for the k nearest in the nearest lists, ``[n, c]``; −1 for none.
+        """Return candidates for the k nearest from the nearest lists: positions ``[n, c]``; −1 for none.
 
-        The nearest lists are those of the queries' codes, so that a code that equals the query is always met.
+        Lists are chosen by the queries' codes, so a code that equals the query is always scanned.
         """
         near, lists = self._index.quantizer.search(signs_of(asked.codes), self._index.nprobe)
         found: Positions = self._index.search_preassigned(asked.padded, max(LEAST, MORE * k), lists, near)[1]

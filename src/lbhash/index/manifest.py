@@ -32,21 +32,21 @@ def read_manifest(folder: Path) -> dict[str, Any]:
 
 
 def write_manifest(folder: Path, manifest: dict[str, Any]) -> str:
-    """Commit a change, as the only writer: once the new manifest is renamed, the folder holds the new index.
+    """Commit a change by renaming a new manifest into place; the caller must be the only writer.
 
     Returns the manifest's checksum.
     """
     manifest = {"format": FORMAT, "version": VERSION, **manifest}
     own = checksum(manifest)
-    sync(folder)  # the names of the files that it names
+    sync(folder)  # the directory entries of the files it lists
     write_text(folder / NAME, json.dumps({**manifest, "checksum": own}, indent=1) + "\n")
     return own
 
 
 def _well_formed(manifest: dict[str, Any]) -> bool:
-    """Return whether the values are of the types, and the lists as long, as reading an index relies on.
+    """Return whether all values have the types and all lists the lengths that reading an index relies on.
 
-    A checksum that is right does not tell: whoever can write to the folder can make one.
+    A valid checksum does not prove this: anyone who can write to the folder can compute one.
     """
     try:
         kept = manifest["kept"] or {}
@@ -54,7 +54,7 @@ def _well_formed(manifest: dict[str, Any]) -> bool:
         texts = [manifest["model"], manifest["build"], manifest["schema"] or "", kept.get("scales", "")]
         right = {"kind", "learns_classes"} <= manifest.keys() and isinstance(manifest["options"], dict)
         right &= kept.get("dtype", "float16") in ("float16", "int8", "uint8")
-        if "dim" in kept:  # four bytes for each number, in base64
+        if "dim" in kept:  # four bytes per number, in base64
             right &= len(texts[-1]) == (-(-4 * kept["dim"] // 3) * 4 if kept["dtype"] == "int8" else 0)
         for segment in manifest["segments"]:
             needed = ["codes"] + ["vectors"] * ("dim" in kept) + ["sizes", "positions"] * ("distinct" in segment)
@@ -80,7 +80,7 @@ def identity_of(manifest: dict[str, Any]) -> tuple[str, int, str]:
 
 
 def last_generation(folder: Path) -> int:
-    """Return the last generation of which a folder has files, or 0. Readers may have these open."""
+    """Return the last generation that has files in a folder, or 0; readers may have these files open."""
     matches = [_DATA_FILE.fullmatch(file.name) for file in folder.iterdir()]
     last = max((int(match[1]) for match in matches if match), default=0)
     with suppress(ValueError):
@@ -94,12 +94,12 @@ def files_of(segment: dict[str, Any]) -> list[Entry]:
 
 
 def sweep(folder: Path) -> None:
-    """Remove all data files but those that the manifest names: old generations, and leftovers of killed writers."""
+    """Remove all data files that the manifest does not list: old generations and leftovers of killed writers."""
     segments = read_manifest(folder)["segments"] if (folder / NAME).exists() else []
     named = {file["file"] for segment in segments for file in files_of(segment)}
     for file in folder.iterdir():
         if _DATA_FILE.fullmatch(file.name) and file.name not in named:
-            with suppress(OSError):  # on Windows open files cannot be removed; the next writer tries again
+            with suppress(OSError):  # Windows cannot remove open files; the next writer tries again
                 file.unlink()
 
 

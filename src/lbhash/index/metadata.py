@@ -1,4 +1,4 @@
-"""Metadata: columns that an index has for its codes, and filters over them."""
+"""The metadata columns of an index, and filters on them."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from lbhash.utils.serialization import json_values
 from lbhash.utils.validation import check_same_rows, check_type, refusing
 
 RESERVED = (ID, "code")
-"""Columns that an exported index has besides its metadata."""
+"""Columns of an exported index that are not metadata."""
 
 
 def as_table(metadata: Columns | None, names: Names, state: State) -> pa.Table:
-    """Return the metadata of the codes with these ids as a table, whose first column is the ids if they are texts.
+    """Return the metadata of the codes with these ids as a table; text ids are its first column.
 
-    Columns of the index that are not given are null, and others are converted to its types (``converted``). It is a
-    ``ValueError`` if a column has another length, a reserved name, values of several kinds or such as a search could
-    not return, or does not fit the index.
+    Given columns are converted to the index's types (``converted``); missing ones are filled with nulls. Raises
+    ``ValueError`` if a column has another length, a reserved name, values of several types, values that a search cannot
+    return, or does not fit the index.
     """
     table = _as_given(metadata, names)
     for name in table.column_names:
@@ -37,7 +37,7 @@ def as_table(metadata: Columns | None, names: Names, state: State) -> pa.Table:
     if table.column_names:
         check_same_rows(table, "metadata", names, "codes")
     origin = {key: value for key, value in (table.schema.metadata or {}).items() if key == ORIGIN}
-    if state.schema is None:  # what is not known yet may be anything, which a text can say
+    if state.schema is None:  # a column of nulls has no type yet; text can hold later values
         fields = [field.with_type(pa.string()) if pa.types.is_null(field.type) else field for field in table.schema]
     else:
         fields = state.metadata
@@ -55,13 +55,13 @@ def as_table(metadata: Columns | None, names: Names, state: State) -> pa.Table:
 
 
 def _as_given(metadata: Columns | None, names: Names) -> pa.Table:
-    """Return metadata as a table in the types that they have."""
+    """Return metadata as a table in their own types."""
     if hasattr(metadata, "iloc"):  # a data frame of pandas
         with refusing("metadata must hold values of one type in each column", pa.ArrowException, TypeError):
             return pa.Table.from_pandas(metadata, preserve_index=False)
     if hasattr(metadata, "__arrow_c_stream__"):  # a table of Arrow, or a data frame of polars
         table = pa.table(metadata)
-        views = (pa.types.is_string_view(field.type) for field in table.schema)  # whose rows Arrow cannot take
+        views = (pa.types.is_string_view(field.type) for field in table.schema)  # Arrow's take fails on these
         fields = [
             field.with_type(pa.string()) if view else field for field, view in zip(table.schema, views, strict=True)
         ]
@@ -77,10 +77,10 @@ def _as_given(metadata: Columns | None, names: Names) -> pa.Table:
 
 
 def converted(column: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
-    """Return a column in the type that the index has, if no value means something else by that.
+    """Convert a column to the index's type, if no value changes its meaning.
 
-    A whole number becomes its digits in a column of texts, a text a date in one of dates, and a fraction the nearest
-    float. A ``ValueError`` names the first value that cannot be converted: a truth value is no text, a text no number.
+    An integer may become a text of its digits, a text a date, and a fraction the nearest float. A Boolean does not
+    become a text, nor a text a number. A ``ValueError`` names the first value that cannot be converted.
     """
     if column.type == field.type:
         return column
@@ -94,7 +94,7 @@ def converted(column: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
         pass
     rows = range(len(column))
     row = bisect_left(rows, True, key=lambda row: not _casts(column[: row + 1], field.type))
-    if row == len(rows):  # the types alone do not go together
+    if row == len(rows):  # every value casts, but the types do not match
         row = column.is_valid().index(True).as_py()
     given, said = json_values(column[row : row + 1])[0], values_type(column.type)
     said = f"metadata {field.name!r} is {given!r} in row {row}, of type {said}"
@@ -102,7 +102,7 @@ def converted(column: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
 
 
 def convertible(given: pa.DataType, held: pa.DataType) -> bool:
-    """Return whether a column may be converted, as far as its type tells."""
+    """Return whether a column of type ``given`` may be converted to ``held``, judged by the types alone."""
     types, given, held = pa.types, values_type(given), values_type(held)
     if given == held or types.is_null(given):
         return True
@@ -117,7 +117,7 @@ def convertible(given: pa.DataType, held: pa.DataType) -> bool:
     if types.is_integer(given) and any(fits(held) for fits in texts):
         return True
     if bool(getattr(given, "tz", None)) != bool(getattr(held, "tz", None)):
-        return False  # a time without a zone is none of another
+        return False  # a time without a zone is no time with one
     alike = (
         (types.is_integer, types.is_floating, types.is_decimal),
         (types.is_date, types.is_timestamp),
@@ -129,12 +129,12 @@ def convertible(given: pa.DataType, held: pa.DataType) -> bool:
 
 
 def values_type(kind: pa.DataType) -> pa.DataType:
-    """Return the type of the values, of a dictionary too."""
+    """Return the type of the values; for a dictionary type, that of its values."""
     return kind.value_type if pa.types.is_dictionary(kind) else kind
 
 
 def _casts(column: pa.ChunkedArray, kind: pa.DataType) -> bool:
-    """Return whether another type has each value."""
+    """Return whether another type can hold every value."""
     try:
         _exact(column.cast(values_type(column.type)), values_type(kind))
     except pa.ArrowException:
@@ -143,7 +143,7 @@ def _casts(column: pa.ChunkedArray, kind: pa.DataType) -> bool:
 
 
 def _exact(values: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
-    """Return values in another type; an Arrow error if one is changed, such as by a time that a date drops."""
+    """Convert values to another type; raise an Arrow error if one changes, such as a date that loses its time."""
     found = _cast(values, kind)
     if convertible(values.type, kind) and not all(map(_same, values.chunks, found.chunks)):
         raise pa.ArrowInvalid
@@ -151,14 +151,14 @@ def _exact(values: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
 
 
 def _cast(values: pa.Array | pa.ChunkedArray, kind: pa.DataType) -> Any:
-    """Cast; Arrow's own way from decimals to floats misses the nearest one, and from integers to decimals it fails."""
+    """Cast; go through text where Arrow's own cast is inexact (decimal to float) or fails (integer to decimal)."""
     pairs = (pa.types.is_decimal, pa.types.is_floating), (pa.types.is_integer, pa.types.is_decimal)
     texts = any(one(values.type) and other(kind) for one, other in pairs)
     return (values.cast(pa.string()) if texts else values).cast(kind)
 
 
 def _same(given: pa.Array, found: pa.Array) -> bool:
-    """Return whether each value is still the same in another type, or the nearest float to a fraction."""
+    """Return whether each converted value equals the given one, or is the float nearest to a fraction."""
     import pyarrow.compute as pc
 
     types = pa.types
@@ -168,8 +168,8 @@ def _same(given: pa.Array, found: pa.Array) -> bool:
         return _same(given.flatten(), found.flatten())
     given, found = (one.cast(values_type(one.type)) for one in (given, found))
     if any(fits(given.type) for fits in (types.is_null, types.is_string, types.is_large_string)):
-        return True  # Arrow reads all of a text, or nothing
-    if types.is_float16(given.type):  # which Arrow cannot compare
+        return True  # Arrow parses a whole text or fails
+    if types.is_float16(given.type):  # Arrow cannot compare float16
         given = given.cast(pa.float32())
     changed = pc.not_equal(_cast(found, given.type), given)
     if types.is_floating(found.type):
@@ -180,7 +180,7 @@ def _same(given: pa.Array, found: pa.Array) -> bool:
 
 
 def _check_readable(name: str, column: pa.Array | pa.ChunkedArray) -> None:
-    """Raise ``ValueError`` if a column holds a value that no search can return, or ``label`` one that is no label."""
+    """Raise ``ValueError`` if a column holds a value that no search can return, or labels have a wrong type."""
     import pyarrow.compute as pc
 
     said, leaves = f"metadata {name!r} holds {column.type}", _leaves(column.type)
@@ -204,7 +204,7 @@ def _check_readable(name: str, column: pa.Array | pa.ChunkedArray) -> None:
 
 
 def _leaves(kind: pa.DataType) -> list[pa.DataType]:
-    """Return the types of the values of a column, of lists and structures those inside."""
+    """Return the types of a column's values; for lists and structures, the types inside."""
     if pa.types.is_dictionary(kind):
         return _leaves(kind.value_type)
     inside = [_leaves(kind.field(place).type) for place in range(kind.num_fields)]
@@ -223,7 +223,7 @@ def schema_from_text(text: str | None) -> pa.Schema | None:
 
 
 def check_where(where: Filter, schema: pa.Schema | None) -> None:
-    """Raise ``ValueError`` if a filter names a column that does not exist; without codes, there may be any."""
+    """Raise ``ValueError`` if a filter names an unknown column; an index without codes accepts any name."""
     for name, *_ in each(where):
         if schema is not None and name not in (ID, *schema.names):
             known = ", ".join(f"{field.name} ({field.type})" for field in schema) or "none"
@@ -234,7 +234,7 @@ def check_where(where: Filter, schema: pa.Schema | None) -> None:
 
 
 def passing(where: Filter, column: Callable[[str], pa.ChunkedArray]) -> npt.NDArray[np.bool_] | np.bool_:
-    """Return which rows pass a filter, ``bool [n]``, or true if it has no condition; ``column`` returns one by name."""
+    """Return which rows pass a filter, ``bool [n]``, or true for an empty one; ``column`` maps names to columns."""
     found: npt.NDArray[np.bool_] | np.bool_ = np.True_
     for one in where:
         if isinstance(one, Either):
@@ -245,11 +245,11 @@ def passing(where: Filter, column: Callable[[str], pa.ChunkedArray]) -> npt.NDAr
 
 
 def _selected(column: pa.ChunkedArray, condition: Condition) -> npt.NDArray[np.bool_]:
-    """Return which rows of a column fulfil a condition, ``bool [n]``."""
+    """Return which rows of a column meet a condition, ``bool [n]``."""
     import pyarrow.compute as pc
 
     name, how, _ = condition
-    column = column.cast(values_type(column.type))  # of a dictionary values may be missing too
+    column = column.cast(values_type(column.type))  # a dictionary's values may be null too
     known = column.is_valid().to_numpy()
     if how in ("is null", "is not null"):
         return known if how == "is not null" else ~known
@@ -266,7 +266,7 @@ def _selected(column: pa.ChunkedArray, condition: Condition) -> npt.NDArray[np.b
 
 
 def _passes(values: pa.Array | pa.ChunkedArray, how: str, choices: pa.Array) -> npt.NDArray[np.bool_]:
-    """Return which values are among the choices, or so beside the only choice; a missing one is not."""
+    """Return which values are among the choices, or compare so with the only choice; a null never passes."""
     import pyarrow.compute as pc
 
     values = values.cast(values_type(values.type)).cast(choices.type)
@@ -276,17 +276,17 @@ def _passes(values: pa.Array | pa.ChunkedArray, how: str, choices: pa.Array) -> 
     elif how.endswith("like"):
         found = pc.match_like(values, choices[0].as_py())
     else:
-        if pa.types.is_floating(choices.type):  # which Arrow looks up by their bits: −0.0 becomes 0.0
+        if pa.types.is_floating(choices.type):  # Arrow compares bits here, so turn −0.0 into 0.0
             values, choices = pc.add(values, 0.0), pc.add(choices, 0.0)
         found = pc.is_in(values, value_set=choices)
     return pc.fill_null(found, False).to_numpy(zero_copy_only=False)
 
 
 def wanted_values(kind: pa.DataType, condition: Condition) -> pa.Array:
-    """Return the values of a condition on a column, or on the lists in it, in the type that they are compared in.
+    """Return the values of a condition on a column (or on its lists), in the type used for comparison.
 
-    This is the column's own type; of a dictionary that of its values, and float64 of floats. A value that this type
-    does not hold is a ``ValueError``.
+    This is the column's own type; for a dictionary the type of its values, for floats float64. Raises ``ValueError``
+    for a value that this type cannot hold.
     """
     name, how, values = condition
     kind = values_type(kind.value_type if is_list(kind) else kind)
@@ -314,7 +314,7 @@ def wanted_values(kind: pa.DataType, condition: Condition) -> pa.Array:
 
 
 def _is_amount(value: Any, kind: pa.DataType) -> bool:
-    """Return whether a value is a float for a column of decimals, which Arrow reads as a text only."""
+    """Return whether a value is a float for a decimal column; Arrow converts such a value only from text."""
     return isinstance(value, float) and pa.types.is_decimal(kind)
 
 

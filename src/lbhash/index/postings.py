@@ -1,7 +1,7 @@
-"""Equal codes of a segment, stored once: the distinct codes, and for each of them the positions that have it.
+"""Equal codes of a segment, stored once: the distinct codes, each with its positions.
 
-Trained codes collapse onto their class centers: most of a large base are equal to others. A search then compares the
-query with the distinct codes alone. Its answer is the same, ties in the order of the positions.
+Trained codes collapse onto their class centers, so most codes of a large base occur more than once. A search compares
+the query with the distinct codes only. The answer is the same; ties are ordered by position.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 Counts: TypeAlias = npt.NDArray[np.int64]
 
 SHARE = 0.5
-"""Share of distinct codes up to which they are stored once."""
-_MOST = 1 << 22  # positions that are sorted at a time, if those of one query are not more
+"""Largest share of distinct codes for which equal codes are stored once."""
+_MOST = 1 << 22  # positions sorted at a time (more if one query needs more)
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,9 +35,9 @@ class Postings:
     codes: PackedCodes
     """``uint8 [distinct, bytes]``."""
     sizes: Counts
-    """How many positions have each code, ``int64 [distinct]``; 0 if all of them were removed."""
+    """Number of positions per code, ``int64 [distinct]``; 0 if all were removed."""
     positions: npt.NDArray[np.uint32]
-    """The positions of the first code, increasing, then those of the second, and so on."""
+    """The positions of the first code, increasing, then of the second, and so on."""
 
     @cached_property
     def starts(self) -> Counts:
@@ -46,7 +46,7 @@ class Postings:
 
     @cached_property
     def owners(self) -> npt.NDArray[np.uint32]:
-        """Which of the distinct codes each position has, if none are removed."""
+        """The number of the distinct code at each position; valid while no positions are removed."""
         owners = np.empty(len(self.positions), np.uint32)
         owners[self.positions] = np.repeat(np.arange(len(self.codes), dtype=np.uint32), self.sizes)
         return owners
@@ -56,15 +56,15 @@ class Postings:
         return np.where(codes >= 0, self.sizes[codes], 0)
 
     def kept(self, keep: npt.NDArray[np.bool_]) -> Postings:
-        """Return the postings of the positions for which ``keep`` is true; no others may be removed already."""
+        """Return the postings of the positions where ``keep`` is true; none may have been removed before."""
         kept = keep[self.positions]
         return Postings(self.codes, np.add.reduceat(kept, self.starts, dtype=np.int64), self.positions[kept])
 
     def nearest(self, queries: PackedCodes, k: int) -> Neighbors:
         """Return the k nearest positions of each query by distance, then position, or all if there are fewer.
 
-        They are all among those of the k distinct codes that are nearest by distance, then first position: each of
-        these has a position that comes before all positions of a code that comes after it.
+        The k distinct codes that are nearest (by distance, then first position) suffice: the first position of each
+        comes before all positions of later codes.
         """
         codes, numbers = self._scanned
         found = scan.nearest(queries, codes, min(k, len(codes)))
@@ -73,21 +73,21 @@ class Postings:
     def first(self, distances: npt.NDArray[np.int32], codes: Counts, k: int) -> Neighbors:
         """Return the first k positions of some distinct codes for each query, or all if the segment has fewer.
 
-        The distances increase, and the codes, ``int64 [queries, m]``, have k positions at least; −1 stands for none.
+        The distances increase. The codes, ``int64 [queries, m]``, have at least k positions in all; −1 stands for none.
         """
         k = min(k, len(self.positions))
         held = self.held(codes)
         before = np.cumsum(held, axis=1) - held
         new = np.ones(distances.shape, bool)
         new[:, 1:] = distances[:, 1:] != distances[:, :-1]
-        nearer = np.maximum.accumulate(np.where(new, before, 0), axis=1)  # how many positions are at a lower distance
+        nearer = np.maximum.accumulate(np.where(new, before, 0), axis=1)  # number of positions at a lower distance
         taken = np.where(nearer < k, np.minimum(held, k), 0)
         found = Neighbors(np.empty((len(codes), k), np.int32), np.empty((len(codes), k), np.int64))
         step = min(scan.QUERIES, max(1, _MOST // int(taken.sum(axis=1).max(initial=1))))
         for low in range(0, len(codes), step):
             some = slice(low, low + step)
             counts = taken[some].ravel()
-            at = np.repeat(np.arange(len(counts)), counts)  # the cell of ``codes`` that each position is of
+            at = np.repeat(np.arange(len(counts)), counts)  # each position's cell in ``codes``
             positions = self.positions[_runs(self.starts[codes[some].ravel()], counts)]
             ordered = scan.in_order(at // codes.shape[1], distances[some].ravel()[at], positions)
             ends = np.cumsum(taken[some].sum(axis=1))
@@ -122,7 +122,7 @@ class Postings:
 
     @cached_property
     def _scanned(self) -> tuple[PackedCodes, Counts]:
-        """The codes that a position has, by first position, ``scan.padded``, and their numbers."""
+        """The codes with at least one position, ordered by first position and ``scan.padded``, and their numbers."""
         numbers = np.flatnonzero(self.sizes)
         numbers = numbers[np.argsort(self.positions[self.starts[numbers]], kind="stable")]
         whole = np.array_equal(numbers, np.arange(len(self.codes)))
@@ -145,6 +145,6 @@ def group(codes: PackedCodes) -> Postings | None:
 
 
 def _runs(starts: Counts, sizes: Counts) -> Counts:
-    """Return the integers from each start on, as many as its size."""
+    """Return ``size`` consecutive integers from each start on, concatenated."""
     ends = np.cumsum(sizes)
     return np.arange(int(ends[-1]) if len(ends) else 0) + np.repeat(starts - (ends - sizes), sizes)

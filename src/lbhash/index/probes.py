@@ -1,7 +1,7 @@
-"""How many lists of an inverted file a search looks through: the least number with which few neighbors are missed.
+"""How many lists of an inverted file a search scans: the smallest number that misses few neighbors.
 
-Codes that a model makes differ in how well their lists divide them: the same number finds nearly all neighbors of
-trained codes and three of four neighbors of others. So it is chosen for the codes at hand, and what it finds is kept.
+Lists divide the codes of some models better than those of others: the same number of lists may find nearly all
+neighbors, or three of four. So the number is chosen for the codes at hand, and its recall is stored.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ if TYPE_CHECKING:
     from lbhash.index.lists import Lists
 
 NEAREST = 10
-"""How many neighbors of a row are looked for."""
+"""Neighbors searched for each row."""
 FOUND = 0.98
-"""Least share of them that must be found."""
+"""Smallest share of these neighbors that must be found."""
 ROWS = 256
-"""Largest number of rows that are looked for."""
+"""Largest number of rows used as queries."""
 
 
 @dataclass(frozen=True)
 class Probes:
-    """How many lists a search looks through, and the share of neighbors that it finds."""
+    """How many lists a search scans, and the share of neighbors that it finds."""
 
     nprobe: int
     nlist: int
@@ -38,7 +38,7 @@ class Probes:
     rows: int
     """How many of the segment's own rows were queries."""
     recall: float
-    """The mean share of their ten nearest other rows that were found."""
+    """The mean share found of each query's ten nearest other rows."""
 
     def __str__(self) -> str:
         probed = f"{self.nprobe:,} of {self.nlist:,} lists are probed"
@@ -46,16 +46,16 @@ class Probes:
 
 
 def choose(lists: Lists, codes: PackedCodes, sizes: npt.NDArray[np.int64], nprobe: int | None = None) -> Probes:
-    """Choose how many lists of an inverted file are probed, by the share of neighbors that a sample finds.
+    """Choose how many lists of an inverted file to scan, by the share of neighbors found on a sample.
 
-    Some rows, chosen at random, are queries; a row is no neighbor of its own. A neighbor counts as found if it is no
-    farther than the tenth of an exact search, so that any choice among equally distant rows is right.
+    Randomly chosen rows are the queries; a row is not its own neighbor. A neighbor counts as found if it is no farther
+    than the tenth of an exact search, so any choice among equally distant rows is right.
 
     Args:
-        lists: of ``codes``.
+        lists: the inverted file over ``codes``.
         codes: distinct or not, ``uint8 [n, bytes]``.
         sizes: how many rows have each code, ``[n]``.
-        nprobe: the number to take; if None, it is the least one that finds ``FOUND``.
+        nprobe: the number to use; if None, the smallest one that finds ``FOUND``.
     """
     count = int(sizes.sum())
     rows = np.random.default_rng(0).choice(count, min(ROWS, count), replace=False, shuffle=False)
@@ -76,6 +76,6 @@ def choose(lists: Lists, codes: PackedCodes, sizes: npt.NDArray[np.int64], nprob
         return float(np.mean(np.minimum(counts, wanted) - 1)) / (wanted - 1)
 
     if nprobe is None:
-        nprobe = 1 + bisect_left(range(1, len(lists) + 1), FOUND, key=recall)  # more probes hardly ever find less
+        nprobe = 1 + bisect_left(range(1, len(lists) + 1), FOUND, key=recall)  # recall hardly ever falls
     nprobe = min(nprobe, len(lists))
     return Probes(nprobe, len(lists), len(own), recall(nprobe))

@@ -1,9 +1,9 @@
-"""Re-ranking: the candidates of a search by Hamming distance are ordered by a finer score.
+"""Re-ranking: order the candidates of a search by Hamming distance again, by a finer score.
 
-A search by codes returns many equal distances. The real numbers of a query, before their signs are taken, tell more.
-Codes that have learned classes know those better than any vector does: the cosine with stored vectors alone would put
-rows of other classes in front, and so the distance keeps a weight beside it. Codes without classes stand for the
-vectors themselves, which alone are better.
+A search by codes returns many equal distances; a query's real numbers, before taking signs, rank more finely. Codes
+trained with labels know the classes better than any vector: the cosine alone would rank rows of other classes first, so
+the distance stays in the score. Codes trained without labels only approximate the vectors, so the cosine alone is
+better.
 """
 
 from __future__ import annotations
@@ -18,25 +18,25 @@ from lbhash.utils.arrays import as_numbers, check_finite, unit_rows
 from lbhash.utils.threads import in_threads
 
 DISTANCE_WEIGHT = 4.0
-"""Of the distance beside the cosine: the smallest of 0.5, 1, 2, 4 … with which no set of validation rows loses mAP
-(docs/search.md)."""
+"""Weight of the distance beside the cosine: the smallest of 0.5, 1, 2, 4 … that loses no mAP on any set of held-out
+rows (docs/search.md)."""
 
 
 _TOGETHER = 1_600  # candidates, whose vectors fit into a core's cache
 
 
 def reranked(index: Any, found: SearchResult, queries: npt.ArrayLike, k: int, by: By) -> SearchResult:
-    """Order the candidates of a search by a finer score, and return the first k, or all if there are fewer.
+    """Re-rank the candidates of a search, and return the first k, or all if there are fewer.
 
     The score is 1 − cosine + weight · Hamming distance / bits. The weight is 4, or 0 if the codes were made without
     labels. Candidates with equal scores stay in the order of the search.
 
     Args:
-        index: the index in which they were found.
-        found: c candidates of each query.
+        index: the index that was searched.
+        found: c candidates per query.
         queries: ``[n, dim]``, of the kind of the stored vectors.
         k: how many, from 1 on.
-        by: which vectors are compared; the index must store these.
+        by: which vectors to compare; the index must store them.
 
     Raises:
         TypeError, ValueError: a number or shape is not valid, the index does not store these vectors, or it does not
@@ -74,7 +74,7 @@ def reranked(index: Any, found: SearchResult, queries: npt.ArrayLike, k: int, by
 
 
 def check_real(rows: npt.ArrayLike, name: str, count: int | None = None) -> npt.NDArray[np.float32]:
-    """Return rows as ``float32 [n, dim]``, or raise ``ValueError`` unless they are finite, and ``count`` of them."""
+    """Return rows as ``float32 [n, dim]``; ``ValueError`` unless they are finite and their number is ``count``."""
     with np.errstate(over="ignore"):
         found: npt.NDArray[np.float32] = as_numbers(rows, name, count).astype(np.float32, copy=False)
     check_finite(found, name)

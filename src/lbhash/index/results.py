@@ -19,14 +19,13 @@ By = Literal["outputs", "embeddings"]
 class SearchResult:
     """The nearest codes of n queries; it unpacks as ``distances, ids``.
 
-    If an index has fewer codes than are asked for, or fewer pass a filter, k is their number, the same for all queries:
-    nothing is padded.
+    If fewer codes exist or pass the filter, k is their number, the same for all queries; nothing is padded.
 
     Attributes:
-        distances: what ordered them, ``float32 [n, k]``, smaller is nearer: the Hamming distance in bits; if real
-            outputs ℓ were asked with, the sum of abs(ℓ) over the bits that differ; or what re-ranking orders by.
-        ids: ``[n, k]``, of ``int64``, or objects of the type ``str``. Among equal distances integers increase;
-            the order of texts is fixed, but not theirs.
+        distances: the values that order the codes, ``float32 [n, k]``, smaller is nearer: Hamming distances in bits;
+            for queries given as outputs ℓ, sums of abs(ℓ) over the bits that differ; after re-ranking, its scores.
+        ids: ``[n, k]``, of ``int64``, or objects of the type ``str``. Among equal distances integers increase; texts
+            have a fixed order that is not alphabetical.
         hamming: the Hamming distances in bits, ``int32 [n, k]``.
 
     >>> found = SearchResult(np.zeros((1, 2), np.float32), np.array([[3, 5]]), np.zeros((1, 2), np.int32))
@@ -62,10 +61,10 @@ class Neighbors(NamedTuple):
 
 
 class Within(NamedTuple):
-    """All codes within a radius of n queries: those of query i are at ``limits[i]`` to ``limits[i + 1]``.
+    """All codes within a radius of n queries; the slice ``limits[i]:limits[i + 1]`` belongs to query i.
 
-    The shapes are ``int64 [n + 1]``, and for the distances (in bits, ``int32``) and the ids ``[limits[n]]``. The
-    distances of a query increase, and among equal ones the ids.
+    ``limits`` is ``int64 [n + 1]``; ``distances`` (in bits, ``int32``) and ``ids`` are ``[limits[n]]``. Each query's
+    codes are ordered by distance, then id.
     """
 
     limits: npt.NDArray[np.int64]

@@ -13,19 +13,19 @@ from lbhash.index.ids import Ids
 from lbhash.index.results import Neighbors, Within
 
 Hits: TypeAlias = tuple[npt.NDArray[np.int32], Ids]
-"""Distances and ids of codes that were found."""
+"""Distances and ids of the codes found."""
 
 _FAST = (4, 8, 16, 20, 32, 64)  # bytes
 QUERIES = 1 << 16
-"""How many queries ``in_order`` takes."""
-_POSITION, _QUERY = 37, 48  # where in a key the distance, of at most 1,024, and the query begin
+"""The most queries that ``in_order`` takes."""
+_POSITION, _QUERY = 37, 48  # first bit of the distance (at most 1,024) and of the query in a key
 
 
 def padded(codes: PackedCodes) -> PackedCodes:
-    """Return codes with as many zero bytes behind each as make FAISS quickest; as they are, if that is none.
+    """Append zero bytes to each code, so that FAISS is fastest; return the same array if none are needed.
 
-    FAISS has a loop of its own for each of a few lengths. The loop for all others takes up to four times as long, which
-    from 64 bytes on no padding makes up for.
+    FAISS has a special loop for each of a few lengths. Its general loop takes up to four times as long. Codes longer
+    than 64 bytes are not padded: it would not help.
     """
     width = codes.shape[1]
     wide = next((fast for fast in _FAST if width <= fast), width)
@@ -39,8 +39,8 @@ def padded(codes: PackedCodes) -> PackedCodes:
 def nearest(queries: PackedCodes, codes: PackedCodes, k: int) -> Neighbors:
     """Return the k nearest codes of each query, with their positions as ids; the codes may be ``padded``.
 
-    Of several codes at the k-th distance FAISS keeps those that it met first, and it orders equal distances by
-    position: the result is the head of the full ranking by distance, then position.
+    Among codes at the k-th distance FAISS keeps those it met first, and it orders equal distances by position. So the
+    result is the head of the full ranking by distance, then position.
     """
     import faiss
 
@@ -88,11 +88,11 @@ def in_order(
 ) -> tuple[npt.NDArray[np.int32], Ids]:
     """Return distances and positions by query (a number below ``QUERIES``), then distance, then position.
 
-    One number holds all three, which is sorted many times as fast as three columns are.
+    All three are packed into one integer: sorting it is many times faster than sorting three columns.
     """
     keys = query.astype(np.uint64) << np.uint64(_QUERY) | distances.astype(np.uint64) << np.uint64(_POSITION)
     keys |= positions.astype(np.uint64)
-    keys.sort(kind="stable")  # which is quickest on what comes in increasing runs, as positions do
+    keys.sort(kind="stable")  # the fastest sort here: positions come in increasing runs
     near = keys >> np.uint64(_POSITION) & np.uint64((1 << _QUERY - _POSITION) - 1)
     return near.astype(np.int32), (keys & np.uint64((1 << _POSITION) - 1)).astype(np.int64)
 
@@ -113,7 +113,7 @@ def ranked(distances: npt.NDArray[np.int32], ids: npt.NDArray[np.int64], k: int)
 
 
 def merge_within(parts: Sequence[Within], queries: int) -> Within:
-    """Return all that several searches of the same queries found within a radius, by query, distance, then id."""
+    """Merge the results of several range searches of the same queries, ordered by query, distance, then id."""
     if len(parts) == 1:
         return parts[0]
     hits = [(part.distances, part.ids) for part in parts]
@@ -128,7 +128,7 @@ def joined(hits: Sequence[Hits]) -> Hits:
 
 
 def ordered(hits: Sequence[Hits], owner: Ids, queries: int) -> Within:
-    """Return what was found by query, distance, then id; ``owner`` is the query that each of them is for."""
+    """Return hits ordered by query, distance, then id; ``owner`` is the query of each hit."""
     distances, ids = joined(hits)
     order = np.lexsort((ids, distances, owner))
     limits = np.concatenate([[0], np.cumsum(np.bincount(owner, minlength=queries))]).astype(np.int64)

@@ -1,6 +1,6 @@
-"""A segment: codes that were added together, by increasing id, with their metadata and vectors.
+"""A segment: codes that were added together, ordered by id, with their metadata and vectors.
 
-A segment never changes: removing codes makes another segment over the same files, with more codes marked as removed.
+A segment never changes. Removing codes makes a new segment over the same files, with more codes marked as removed.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ _NONE = np.empty(0, np.int64)
 
 
 class Structure:
-    """An inverted file, which finds candidates among the codes of a segment."""
+    """An inverted file that finds candidates among the codes of a segment."""
 
     def __init__(self, source: Any, probes: Probes, count: int = 0) -> None:
-        # The source is the ``Lists``, or their file, which is read when it is first needed and has ``count`` codes.
+        # ``source`` is the ``Lists``, or their file with ``count`` codes, which is read on first use.
         self._source, self.probes, self._count = source, probes, count
         self._lock = Lock()
 
@@ -49,7 +49,7 @@ class Structure:
 
         with self._lock:
             if isinstance(self._source, Stored):
-                try:  # FAISS trusts what it reads: the checksum comes first
+                try:  # check the checksum first: FAISS trusts its input
                     lists = Lists.read(self._source.read())
                 except RuntimeError:
                     raise DamagedIndexError(f"FAISS cannot read {self._source.path.name}") from None
@@ -59,41 +59,41 @@ class Structure:
             return self._source
 
     def candidates(self, asked: Asked, k: int) -> tuple[Positions, Floats]:
-        """Return the positions of candidates, ``[n, c]``; what is in no probed list is taken to be far."""
+        """Return positions of candidates, ``[n, c]``, and infinite bounds: all other codes are ignored."""
         return self.lists().candidates(asked, k), np.full(len(asked), np.inf)
 
 
 @dataclass(frozen=True, eq=False)
 class Segment:
-    """Codes by increasing id, in memory or in files, including those that are removed."""
+    """Codes ordered by id, in memory or in files, including removed ones."""
 
     arrays: dict[str, Any]
-    """``codes``, ``uint8 [n, bytes]``; ``ids``, ``int64 [n]``, unless they follow the first one without gaps; and
-    ``vectors``, ``[n, dim]``, if there are any. If many codes are equal, ``codes`` has the distinct ones, ``sizes``,
-    ``uint32 [distinct]``, how often each occurs, and ``positions``, ``uint32 [n]``, where (``Postings``)."""
+    """``codes``, ``uint8 [n, bytes]``; ``ids``, ``int64 [n]``, unless they are consecutive; ``vectors``, ``[n, dim]``,
+    if there are any. If many codes are equal, ``codes`` has the distinct ones, ``sizes``, ``uint32 [distinct]``, their
+    counts, and ``positions``, ``uint32 [n]``, their positions (``Postings``)."""
     first: int = 0
     """The first id."""
     table: pa.Table | Stored | None = None
-    """The metadata: a table in memory, a file that is read when it is first needed, or None."""
+    """The metadata: a table in memory, a file that is read on first use, or None."""
     removed: npt.NDArray[np.int64] = field(default_factory=lambda: _NONE)
     """Positions of the removed codes, increasing."""
     structure: Structure | None = None
     entry: dict[str, Any] = field(default_factory=dict)
-    """The segment's entry in the manifest; empty if it is in memory only."""
+    """The segment's entry in the manifest; empty for a segment in memory."""
     schema: pa.Schema | None = None
-    """Of the table, if this is a file."""
+    """The schema of ``table`` if this is a file."""
 
     def __len__(self) -> int:
         return self.count - len(self.removed)
 
     @property
     def count(self) -> int:
-        """The number of codes, including those that are removed."""
+        """The number of codes, including removed ones."""
         return len(self.arrays.get("positions", self.arrays["codes"]))
 
     @cached_property
     def postings(self) -> Postings | None:
-        """The distinct codes and who has them; None if each code is stored as often as it occurs."""
+        """The distinct codes and their positions; None if equal codes are stored separately."""
         if "positions" not in self.arrays:
             return None
         codes, sizes, positions = (whole(self.arrays[name]) for name in ("codes", "sizes", "positions"))
@@ -112,7 +112,7 @@ class Segment:
 
     @property
     def names(self) -> npt.NDArray[np.int64] | None:
-        """All ids, ``int64 [n]``; None if they follow the first one without gaps."""
+        """All ids, ``int64 [n]``; None if they are consecutive."""
         return whole(self.arrays["ids"]) if "ids" in self.arrays else None
 
     def vectors_at(self, positions: npt.NDArray[np.int64]) -> npt.NDArray:
@@ -125,7 +125,7 @@ class Segment:
         return positions + self.first if self.names is None else np.asarray(self.names[positions])
 
     def live(self, where: Filter | None = None) -> npt.NDArray[np.int64]:
-        """Return the positions of the codes that are not removed and that pass a filter, ``int64``, increasing."""
+        """Return the positions of the codes that are not removed and pass a filter, ``int64``, increasing."""
         mask = np.ones(self.count, bool)
         mask[self.removed] = False
         return np.flatnonzero(mask & passing(where or (), self._column))
@@ -135,7 +135,7 @@ class Segment:
         return self.ids_at(self.live())
 
     def find(self, ids: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        """Return the positions of the codes with these ids; −1 for an id that is not there or is removed."""
+        """Return the positions of the codes with these ids; −1 for an unknown or removed id."""
         if self.names is None:
             positions = ids - self.first
             found = (positions >= 0) & (positions < self.count)
@@ -148,7 +148,7 @@ class Segment:
         return np.where(found, positions, -1)
 
     def metadata(self) -> pa.Table:
-        """Return the metadata, those of removed codes too; None if the index has none."""
+        """Return the metadata of all codes, including removed ones; None if the index has none."""
         if isinstance(self.table, Stored):
             file, content = self.table.path.name, pa.py_buffer(self.table.read())
             try:
@@ -157,22 +157,22 @@ class Segment:
                 raise DamagedIndexError(f"Arrow cannot read {file}") from None
             if len(table) != self.count or table.schema != self.schema:
                 raise DamagedIndexError(f"{file} is not of the index's columns and codes")
-            object.__setattr__(self, "table", table)  # so that it is read once
+            object.__setattr__(self, "table", table)  # read only once
         return self.table
 
     def _column(self, name: str) -> pa.ChunkedArray:
-        """Return a column, or the ids; integers are no column of the table."""
+        """Return a column, or the ids; the table has no column for integer ids."""
         table = self.metadata()
         if name == ID and (table is None or ID not in table.column_names):
             return pa.chunked_array([arrow_of(self.ids_at(np.arange(self.count)))])
         return table[name]
 
     def texts_at(self, positions: npt.NDArray[np.int64]) -> npt.NDArray[np.object_]:
-        """Return the ids at these positions, which are texts, as users know them."""
+        """Return the text ids at these positions."""
         return self.metadata()[ID].take(arrow_of(positions)).to_numpy()
 
     def load(self) -> None:
-        """Read all files, and keep in memory what searches need; ``ValueError`` if one is damaged."""
+        """Read all files, and keep all but the vectors in memory; ``DamagedIndexError`` if one is damaged."""
         for name, array in self.arrays.items():
             if isinstance(array, StoredArray):
                 array.check() if name == "vectors" else array.whole()
@@ -181,7 +181,7 @@ class Segment:
             self.structure.lists()
 
     def rows(self) -> tuple[PackedCodes, npt.NDArray[np.int64], pa.Table | None, npt.NDArray | None]:
-        """Return codes, ids, metadata and vectors of what is not removed; ``ValueError`` if a file is damaged."""
+        """Return codes, ids, metadata and vectors without removed rows; ``DamagedIndexError`` if a file is damaged."""
         live, table = self.live(), self.metadata()
         if table is not None and len(self.removed):
             table = table.take(live)
@@ -190,18 +190,18 @@ class Segment:
 
     @cached_property
     def _live_codes(self) -> PackedCodes:
-        """The codes to scan, ``scan.padded``: a copy without the removed ones, made once rather than in every scan."""
+        """The codes to scan, ``scan.padded``, without removed ones; copied once rather than in every scan."""
         codes = self.codes_at(slice(None))
         if len(self.removed):
             return scan.padded(np.delete(codes, self.removed, axis=0))
         wide = scan.padded(codes)
         if wide is not codes and self.postings is None and self.structure is None:
-            self.arrays["codes"] = wide[:, : codes.shape[1]]  # so that they are in memory once
+            self.arrays["codes"] = wide[:, : codes.shape[1]]  # hold them in memory only once
         return wide
 
     @cached_property
     def _blocks(self) -> Blocks:
-        """The stored codes for searches by real outputs; they take the place of the codes, unless others need these."""
+        """The codes for searches by real outputs; they replace ``arrays["codes"]`` unless something else needs it."""
         from lbhash.index.blocks import Blocks
 
         blocks = Blocks(whole(self.arrays["codes"], keep=False))
@@ -219,7 +219,7 @@ class Segment:
         return self.postings.kept(keep)
 
     def _positions(self, live: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        """Return positions in ``codes`` from those in ``_live_codes``: one more for each removed code before them."""
+        """Map positions in ``_live_codes`` to positions in ``codes``: add the number of removed codes before each."""
         if not len(self.removed):
             return live
         return live + np.searchsorted(self.removed - np.arange(len(self.removed)), live, side="right")
@@ -248,7 +248,7 @@ class Segment:
         return found.distances, self.ids_at(found.ids), near
 
     def _compared(self, asked: Asked, k: int, where: Filter | None = None) -> Found:
-        """Return the positions of the k nearest codes by a comparison with all that pass a filter."""
+        """Return the positions of the k nearest codes, comparing all codes that pass a filter."""
         if not where and self._live_postings is not None:
             return self._live_postings.nearest_real(asked, k)
         codes, positions = self.scanned(where)
@@ -256,7 +256,7 @@ class Segment:
         return found._replace(ids=positions(found.ids))
 
     def _found(self, asked: Asked, k: int) -> Found:
-        """Return the positions of the k nearest among candidates; queries for which these may be wrong compare all."""
+        """Return the positions of the k nearest among candidates; where these may be wrong, compare all codes."""
         finder, listed = self.structure or self._blocks, self._live_postings
         candidates, least = finder.candidates(asked, k)
         found = asked.ordered(candidates, self._stored_codes(candidates))
@@ -275,7 +275,7 @@ class Segment:
         return best if sure.all() else best.among(sure, self._compared(asked.some(~sure), k))
 
     def within(self, queries: PackedCodes, radius: int, where: Filter | None) -> Within:
-        """Return the codes within a radius."""
+        """Return all codes within a radius of each query."""
         if not where and self._live_postings is not None:
             found = self._live_postings.within(queries, radius)
             return Within(found.limits, found.distances, self.ids_at(found.ids))
@@ -284,9 +284,9 @@ class Segment:
         return Within(found.limits, found.distances, self.ids_at(positions(found.ids)))
 
     def scanned(self, where: Filter | None) -> tuple[PackedCodes, Callable[[npt.NDArray], npt.NDArray]]:
-        """Return the codes that are not removed and pass a filter, and a function that maps their positions back.
+        """Return the codes to search, and a function that maps their positions to the segment's.
 
-        They may be ``scan.padded``.
+        Removed codes and those that do not pass the filter are left out. The codes may be ``scan.padded``.
         """
         if not where:
             return self._live_codes, self._positions
@@ -306,7 +306,7 @@ class Segment:
         return replace(self, removed=np.union1d(self.removed, positions), entry=without_removed(self.entry))
 
     def stored(self, folder: Path, stem: str) -> dict[str, Any]:
-        """Write the files that the folder does not have yet, and return the segment's entry for a manifest."""
+        """Write the files that the folder lacks, and return the segment's entry for a manifest."""
         entry = dict(self.entry)
         if "codes" not in entry:
             entry["rows"] = self.count
@@ -337,7 +337,7 @@ class Segment:
     ) -> Segment:
         """Open the files of a segment.
 
-        ``width`` is in bytes, ``vectors`` has the vectors' dtype and dim, and ``schema`` is that of the metadata.
+        ``width`` is a code's length in bytes, ``vectors`` has the vectors' dtype and dim, ``schema`` is the metadata's.
         """
         rows, stored = entry["rows"], entry.get("distinct", entry["rows"])
         if ("metadata" in entry) != bool(schema):

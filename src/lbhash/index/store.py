@@ -1,8 +1,8 @@
-"""An index of segments: its searches, and its changes, in memory or in a folder that survives a killed writer.
+"""An index of segments, in memory or in a folder that survives a killed writer.
 
-A change writes new files beside the old ones, waits until they are on the disk, and renames a new manifest into place:
-that rename is the change. A reader goes on reading the files that it opened. Adding writes the new
-codes only; many small segments are merged into a larger one, so that a code is rewritten only a few times.
+A change writes new files beside the old ones, waits until they are on disk, and commits by renaming a new manifest into
+place. Readers keep reading the files that they opened. ``add`` writes only the new codes. Small segments are later
+merged into larger ones, so each code is rewritten only a few times.
 """
 
 from __future__ import annotations
@@ -38,30 +38,29 @@ from lbhash.utils.files import check_folder, check_path, exclusive, make_folder
 from lbhash.utils.validation import check_choice, check_type
 
 MERGE = 8
-"""Number of segments of about the same size that are merged into one."""
+"""Number of segments of similar size that are merged into one."""
 SMALL = 4096
-"""Segments of up to so many codes count as of the same size; each next size is ``MERGE`` times as large."""
+"""Largest segment, in codes, of the smallest size class; each next class is ``MERGE`` times as large."""
 REMOVED = 0.25
 """Share of removed codes above which a segment is rewritten without them."""
 MIN_ROWS = 1_000
-"""Number of codes from which a segment stores equal ones once, and of (distinct) codes from which it gets a FAISS
-structure; fewer are scanned, which is as fast."""
+"""Codes from which a segment may store equal codes once and gets a FAISS structure; scanning fewer codes is as fast."""
 STORED = ("outputs", "embeddings", "int8")
-"""What vectors may be stored: float16 outputs or embeddings, or embeddings as int8; of uint8, their own numbers."""
+"""The choices for stored vectors: outputs or embeddings in float16 (uint8 stays uint8), or embeddings in int8."""
 OPENED_BY: dict[str, Callable[..., Any]] = {}
-"""What opens an index by an address that begins so."""
+"""Functions that open an index, by the prefix of its address."""
 _NOTHING = np.empty(0, np.int64)
-_FOUND = 1 << 20  # neighbors by outputs that are looked for at a time
+_FOUND = 1 << 20  # neighbors by outputs per batch of queries
 PATIENCE = 600
-"""Seconds that a writer waits for another writer."""
+"""Seconds to wait for another writer."""
 
 
 @dataclass(frozen=True)
 class SegmentState(State):
-    """What an index of segments holds: the segments, the oldest first.
+    """The state of an index of segments, the oldest segment first.
 
-    ``kept`` says which ``vectors`` it stores, and once there are some their ``dtype`` and ``dim``, and of int8 their
-    ``scales``; None for no vectors.
+    ``kept`` names the stored ``vectors``; with the first ones it gets their ``dtype``, ``dim`` and for int8 ``scales``.
+    It is None if the index stores no vectors.
     """
 
     kept: Mapping[str, Any] | None = None
@@ -94,17 +93,17 @@ class SegmentState(State):
 
 
 class Index(BaseIndex):
-    """Codes with ids and metadata, that are searched in this process; in memory, or in a folder (``path``).
+    """Codes with ids and metadata, searched in this process; in memory, or in a folder (``path``).
 
     Args:
         bits: h, the length of a code.
-        kind: flat, which is exact, or ivf, which is approximate and faster for millions of codes.
-        vectors: what the index stores beside each code for re-ranking: ``outputs`` or ``embeddings``, as float16
-            (uint8 stays uint8); ``int8``: embeddings at length 1 with one byte a number, by scales of the first ones;
-            empty for none. A row whose largest number float16 does not hold is stored at length 1.
-        options: of the kind; ivf has ``nlist`` and ``nprobe``.
-        model: fingerprint of the model that makes the codes; empty if it is not known.
-        learns_classes: whether that model learned from labels, which decides how candidates are re-ranked.
+        kind: flat (exact), or ivf (approximate, and faster for millions of codes).
+        vectors: the vectors stored with each code for re-ranking: ``outputs`` or ``embeddings``, as float16 (uint8
+            stays uint8); ``int8``: embeddings scaled to length 1, one byte per number, with step sizes set by the first
+            rows; empty for none. A row that does not fit float16 is scaled to length 1.
+        options: options of the kind; ivf has ``nlist`` and ``nprobe``.
+        model: fingerprint of the model that makes the codes; empty if unknown.
+        learns_classes: whether that model was trained with labels, which decides how candidates are re-ranked.
 
     >>> from lbhash import pack
     >>> index = Index(bits=3)
@@ -149,14 +148,14 @@ class Index(BaseIndex):
     ) -> Index:
         """Open an index.
 
-        Each file of a folder is compared with its checksums when it is first needed, so that no answer comes from a
-        damaged file. Files stay in memory, except stored vectors.
+        Each file is compared with its checksums on first use, so no answer comes from a damaged file. Files stay in
+        memory, except stored vectors.
 
         Args:
             path: a folder that ``save`` or ``lbhash index build`` wrote, or the address of a Milvus collection:
                 ``milvus+http://HOST:PORT/COLLECTION`` or ``milvus+FILE.db``.
-            mode: "r" reads; with "a", changes are written to the folder.
-            known: the index that was opened there before; its files that have not changed are shared.
+            mode: "r" for reading; "a" to write changes to the folder.
+            known: an index that was opened there before; unchanged files are shared with it.
             progress: show a bar while codes are added to Milvus.
 
         Raises:
@@ -194,33 +193,33 @@ class Index(BaseIndex):
             raise ValueError(f"index is {str(self.path)!r}, opened for reading; Index.open(path, mode='a') changes it")
 
     def _build(self, codes: PackedCodes, sizes: npt.NDArray[np.int64]) -> Structure | None:
-        """Return a structure over codes, each of which ``sizes`` rows have; None for a kind that scans."""
+        """Return a structure over codes and their numbers of rows, ``sizes``; None for a kind that scans."""
         build = KINDS[self.kind].build
         return None if build is None else build(codes, sizes, self.options)
 
     @property
     def state(self) -> SegmentState:
-        """The open segments, and what they have in common."""
+        """The current state, with the open segments."""
         return self._state
 
     def __len__(self) -> int:
         return len(self.state)
 
     def attach(self, folder: Path, known: BaseIndex | None = None) -> None:
-        """Take over what a folder holds; changes are written to it from now on.
+        """Load the index of a folder; later changes are written to this folder.
 
-        Unchanged segments are taken from ``known``, an index that was opened there before.
+        Unchanged segments are reused from ``known``, an index that was opened there before.
         """
         if isinstance(known, Index) and known.path == folder:
             self._state = known.state
         self._state, self.path = self._read(folder), folder
 
     def outdated(self) -> bool:
-        """Return whether the folder holds another generation than this one, or another build."""
+        """Return whether the folder's index has been changed or built again since it was read."""
         return self.path is not None and identity_of(read_manifest(self.path)) != self.state.identity
 
     def refresh(self) -> bool:
-        """Read what the folder holds now, and return whether that was another state."""
+        """Read the folder again if it changed, and return whether it did."""
         with self._writer:
             if self.path is None or not self.outdated():
                 return False
@@ -229,7 +228,7 @@ class Index(BaseIndex):
 
     def _read(self, folder: Path) -> SegmentState:
         """Return the state of a folder."""
-        while True:  # a writer may remove a file that the manifest names, or a link to the folder may move
+        while True:  # a writer may remove a listed file meanwhile, or a link to the folder may move
             manifest = read_manifest(folder)
             identity = identity_of(manifest)
             schema = schema_from_text(manifest["schema"])
@@ -257,7 +256,7 @@ class Index(BaseIndex):
         schema: pa.Schema | None,
         known: Sequence[Segment] = (),
     ) -> tuple[Segment, ...]:
-        """Return the segments of these entries. Those that are known, with all that they have read, are used again."""
+        """Return the segments of these entries; reuse known ones with the data that they have already read."""
         segments = []
         for entry in entries:
             segment = next((one for one in known if without_removed(one.entry) == without_removed(entry)), None)
@@ -329,7 +328,7 @@ class Index(BaseIndex):
         """Return the facts about the index, with the number and the size of its segments."""
         segments = self.state.segments
         about = super().info()
-        if KINDS[self.kind].build is not None:  # of each segment that is not scanned
+        if KINDS[self.kind].build is not None:  # one for each segment with a structure
             structures = (segment.structure for segment in segments)
             about["probes"] = [asdict(one.probes) for one in structures if one is not None]
         return about | {
@@ -341,11 +340,11 @@ class Index(BaseIndex):
 
     @property
     def stored_bytes(self) -> int:
-        """The size of the files that the index is read from."""
+        """The size in bytes of the index's files."""
         return sum(file["bytes"] for segment in self.state.segments for file in files_of(segment.entry))
 
     def read_all(self) -> None:
-        """Read all files now, and compare their checksums; what searches need stays in memory."""
+        """Read all files now, and check their checksums; all but stored vectors stays in memory."""
         for segment in self.state.segments:
             segment.load()
 
@@ -353,19 +352,19 @@ class Index(BaseIndex):
         """Read all files and compare their checksums; ``ValueError`` if one has changed since it was written."""
         state = self.state
         segments = state.segments
-        if self.path is not None:  # what is in memory may be older than what is in the folder now
+        if self.path is not None:  # read the files again: memory may be older
             segments = self._opened(self.path, [part.entry for part in segments], state.kept, state.schema)
         for segment in segments:
             segment.load()
 
     def _add(self, rows: Rows, *, upsert: bool = False) -> Names:
-        if self.path is None:  # what the caller does to its arrays later must not reach the index
+        if self.path is None:  # copy, so that the caller may change its arrays later
             vectors = None if rows.vectors is None else np.array(rows.vectors)
             rows = rows._replace(codes=rows.codes.copy(), vectors=vectors)
         return self.insert(rows, upsert=upsert)
 
     def insert(self, rows: Rows, *, upsert: bool = False) -> Names:
-        """Add rows, whose arrays nobody may change later, as a new segment, and return their ids (``Index.add``)."""
+        """Add rows as a new segment, and return their ids (``Index.add``); their arrays must not change later."""
         codes, ids, metadata, vectors = rows
         with self._changing() as state:
             names = state.new_ids(ids, len(codes))
@@ -388,7 +387,7 @@ class Index(BaseIndex):
             return names
 
     def _remove(self, ids: Ids) -> None:
-        """Mark codes as removed; a segment with many marks is rewritten."""
+        """Mark codes as removed, and rewrite segments in which many are."""
         with self._changing() as state:
             located = {segment: positions for segment, _, positions in state.located(ids)}
             segments = [
@@ -406,7 +405,7 @@ class Index(BaseIndex):
         return [segment] if len(segment) else []
 
     def compact(self) -> None:
-        """Make one segment of all, without the removed codes: searches return the same, as fast as they can."""
+        """Merge all segments into one without removed codes; searches return the same results, faster."""
         self._check_writable()
         with self._changing() as state:
             segments = self._compacted(state.segments)
@@ -416,7 +415,7 @@ class Index(BaseIndex):
     def save(self, path: str | Path, *, overwrite: bool = False) -> None:
         """Write the index to a folder, as one segment. Readers of an overwritten index keep its old files.
 
-        An index in memory is in the folder from now on: later changes are written to it.
+        After saving an index in memory, its later changes are written to the folder.
         """
         folder = Path(path)
         check_free(folder, overwrite)
@@ -457,7 +456,7 @@ class Index(BaseIndex):
         return self._segment(np.concatenate(codes), np.concatenate(names), table, joined)
 
     def _merged(self, segments: list[Segment]) -> tuple[Segment, ...]:
-        """Merge the segments of one size, as long as there are ``MERGE`` of them."""
+        """Merge segments of the same size class, as long as one has at least ``MERGE`` segments."""
         while True:
             sizes: dict[int, list[Segment]] = {}
             for segment in segments:
@@ -469,14 +468,14 @@ class Index(BaseIndex):
             segments = [*(segment for segment in segments if segment not in many), self._joined(many)]
 
     def _compacted(self, segments: tuple[Segment, ...]) -> tuple[Segment, ...]:
-        """Return one segment of all codes that are not removed, or none if there are no such codes."""
+        """Return one segment of all codes that are not removed, or no segment if all are removed."""
         if len(segments) == 1 and not len(segments[0].removed):
             return segments
         return (self._joined(segments),) if any(map(len, segments)) else ()
 
     @contextmanager
     def _changing(self) -> Iterator[SegmentState]:
-        """Give the newest state, which no other writer can change before the block ends."""
+        """Yield the newest state; no other writer can change it before the block ends."""
         with self._writer, locked(self.path, self.patience) if self.path is not None else nullcontext():
             if self.path is not None:
                 if read_manifest(self.path)["build"] != self.state.build:
@@ -485,8 +484,8 @@ class Index(BaseIndex):
             yield self.state
 
     def _commit(self, state: SegmentState) -> None:
-        """Make this the next state, in the folder too. The caller is within ``_changing``."""
-        if self.path is not None and self.outdated():  # replaced in spite of the lock
+        """Make this the next state, in the folder too; call it within ``_changing``."""
+        if self.path is not None and self.outdated():  # replaced despite the lock
             raise _built_again(self.path)
         state = replace(state, generation=state.generation + 1)
         if self.path is None:
@@ -498,7 +497,7 @@ class Index(BaseIndex):
         sweep(self.path)
 
     def _write(self, folder: Path, state: SegmentState) -> tuple[list[dict[str, Any]], str]:
-        """Write new segments, then the manifest, and return its entries of the segments and its checksum.
+        """Write new segments, then the manifest; return the segments' entries and the manifest's checksum.
 
         The files of a failed attempt are removed.
         """
@@ -522,7 +521,7 @@ class Index(BaseIndex):
 
 
 def check_free(folder: Path, overwrite: bool) -> None:
-    """Raise ``ValueError`` if a folder is a file, holds a model, or holds an index that is not to be replaced."""
+    """Raise ``ValueError`` if a folder is a file, holds a model, or holds an index and ``overwrite`` is false."""
     check_folder(folder, "path")
     if (folder / "config.json").exists() and not (folder / NAME).exists():
         raise ValueError(f"path is {str(folder)!r}, which holds the config.json of a model; give another folder")
@@ -542,7 +541,7 @@ def _first(parts: Sequence[Sequence[npt.NDArray]], queries: int, k: int) -> Sequ
 
 @contextmanager
 def locked(folder: Path, patience: float = PATIENCE) -> Iterator[None]:
-    """Be the only writer of a folder. ``LockedError`` if another writer keeps it longer than ``patience`` seconds."""
+    """Lock a folder for writing; ``LockedError`` if another writer holds it for more than ``patience`` seconds."""
     busy = f"index is {str(folder)!r}, which another writer has kept locked for {patience:g} s; try again later"
     with exclusive(folder, "index.lock", busy, patience):
         yield
@@ -555,7 +554,7 @@ def _built_again(folder: Path) -> ValueError:
 def _as_stored(
     vectors: MaybeArray, count: int, kept: Mapping[str, Any] | None
 ) -> tuple[Mapping[str, Any] | None, npt.NDArray | None]:
-    """Return ``SegmentState.kept`` and the array of the vectors to store: uint8 as it is, else float16 or int8.
+    """Return ``SegmentState.kept`` and the vectors to store, as uint8 (unchanged), float16 or int8.
 
     The first vectors set the scales of int8.
     """

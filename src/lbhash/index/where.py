@@ -1,15 +1,15 @@
-"""Filters over metadata: a mapping from columns to values, or a text as after SQL's ``where``.
+"""Filters over metadata: a mapping from columns to values, or a text like SQL's ``where`` clause.
 
-A condition is ``NAME = VALUE``, the same with ``!=``, ``<``, ``<=``, ``>`` or ``>=``, ``NAME between VALUE and VALUE``,
+A condition is ``NAME = VALUE``, also with ``!=``, ``<``, ``<=``, ``>`` or ``>=``, ``NAME between VALUE and VALUE``,
 ``NAME [not] in (VALUE, …)``, ``NAME [not] like PATTERN`` or ``NAME is [not] null``. Conditions are joined by ``and``,
 ``or`` and parentheses: ``color in (red, blue) and (title like "%shoe%" or price is null)``. ``and`` binds more closely
 than ``or``. In a pattern, ``%`` stands for any text and ``_`` for one character. Unlike SQL, ``20 <= price < 50`` is a
 range, and a comma is an ``and``. There is no ``not`` before a parenthesis.
 
-The column ``id`` has the ids. Quote a name or value that holds a comma, a parenthesis, an operator or one of the words
-above; write the quote itself twice. A value is read in the type of its column. A missing value passes only ``is null``.
-NaN equals NaN, and is neither smaller nor larger than a number. In a list, one value must pass; with ``!=``, ``not in``
-and ``not like``, all must.
+The column ``id`` has the ids. Quote a name or value that contains a comma, a parenthesis, an operator or one of the
+words above; double a quote inside it. A value is read in the type of its column. A null passes only ``is null``. NaN
+equals NaN, and is neither smaller nor larger than a number. In a column of lists, one value must pass; for ``!=``,
+``not in`` and ``not like``, all must.
 """
 
 from __future__ import annotations
@@ -24,12 +24,14 @@ import numpy as np
 from lbhash.utils.validation import check_type
 
 Where: TypeAlias = Mapping[str, Any] | str
-"""A filter: a text, or for each column that it names the value, or a list of the values, that a code may have."""
+"""A filter: a text, or a mapping from columns to the allowed value or a list of allowed values."""
 
 
 class Condition(NamedTuple):
-    """What a column must be: ``how`` is in, not in, <, <=, >, >=, like, not like, is null or is not null, and then
-    come ``values``."""
+    """A condition on a column.
+
+    ``how`` is in, not in, <, <=, >, >=, like, not like, is null or is not null; ``values`` are compared with.
+    """
 
     column: str
     how: str
@@ -37,13 +39,13 @@ class Condition(NamedTuple):
 
 
 class Either(NamedTuple):
-    """Filters, one of which a code must pass."""
+    """Alternative filters: a code must pass at least one."""
 
     choices: Sequence[Filter]
 
 
 Filter: TypeAlias = Sequence[Condition | Either]
-"""What a code must pass, all of it."""
+"""Conditions that a code must all pass."""
 
 _TOKEN = re.compile(
     r"""\s*(?: (?P<quoted> "(?:[^"]|"")*" | '(?:[^']|'')*' )
@@ -62,14 +64,14 @@ _TOKEN = re.compile(
 _KINDS = {"quoted": "w", "word": "w", "null": "n", "among": "i", "like": "l", "between": "b", "order": "o"}
 _KINDS |= {"and": ",", "or": "|", "other": "?"}
 _CONDITION = re.compile(r"wowow|wbw,w|wow|wlw|wn|wi\(w(?:,w)*\)")
-"""The kinds of the tokens of a condition."""
+"""The token kinds of each form of condition."""
 _EQUAL = {"=": "in", "==": "in", "!=": "not in", "<>": "not in"}
 _TURNED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
-_DEEPEST = 16  # parentheses within parentheses
+_DEEPEST = 16  # nested parentheses
 
 
 def conditions(where: Where | None) -> Filter:
-    """Return what a filter asks for; ``ValueError`` or ``TypeError`` if it cannot be read."""
+    """Return the conditions of a filter; ``ValueError`` or ``TypeError`` if it cannot be read."""
     if isinstance(where, str):
         return _parse(where)
     check_type(where, "where", (Mapping, NoneType), "a text, or a mapping from columns to values")
@@ -82,7 +84,7 @@ def conditions(where: Where | None) -> Filter:
 
 
 def each(where: Filter) -> Iterator[Condition]:
-    """Yield all conditions, those of the choices too."""
+    """Yield all conditions, including those inside ``Either``."""
     for one in where:
         if isinstance(one, Either):
             for choice in one.choices:
@@ -94,7 +96,7 @@ def each(where: Filter) -> Iterator[Condition]:
 def _parse(text: str) -> Filter:
     kinds, last = "", None
     words: list[str] = []
-    nulls: list[int] = []  # where words are, before more may follow them
+    nulls: list[int] = []  # places of "null" as a word; later words may extend it
     for token in _TOKEN.finditer(text.rstrip()):
         group, word = token.lastgroup or "", token[0].strip()
         if group == last == "word":  # a value of several words
@@ -106,7 +108,7 @@ def _parse(text: str) -> Filter:
         words.append(word[1:-1].replace(2 * quote, quote) if quote else word)
         kinds, last = kinds + _KINDS.get(group, word), group
 
-    # A value that is null equals nothing, and only "is null" finds it.
+    # "= null" is refused: a null equals nothing, and only "is null" finds it.
     kinds = "".join("0" if at in nulls and words[at].lower() == "null" else kind for at, kind in enumerate(kinds))
     unreadable = ValueError(
         f"where is {text!r}; it must be conditions such as price < 20, 20 <= price < 50, color in (red, blue), title "
@@ -115,7 +117,7 @@ def _parse(text: str) -> Filter:
     )
 
     def read(at: int, depth: int = 0) -> tuple[Filter, int]:
-        """Parse from a token on, and return the condition and the next token's place."""
+        """Parse from token ``at`` on, and return the filter and the next token's place."""
         choices: list[list[Condition | Either]] = [[]]
         while True:
             if kinds[at : at + 1] == "(" and depth < _DEEPEST:
@@ -142,7 +144,7 @@ def _parse(text: str) -> Filter:
 
 
 def _meant(shape: str, words: Sequence[str]) -> Filter:
-    """Return the conditions that tokens of these kinds say; none if they say none."""
+    """Return the conditions that these tokens express; empty if they are not valid."""
     first, sign, *rest = words
     if shape == "wowow":
         name, upper, value = rest

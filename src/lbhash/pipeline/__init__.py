@@ -1,1 +1,1 @@
-"""Files in, files out: training, embedding, encoding, evaluation and search, as the commands have them."""
+"""The commands' work, from files to files: training, embedding, encoding, evaluation and search."""

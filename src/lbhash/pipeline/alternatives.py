@@ -1,4 +1,4 @@
-"""The alternatives to the codes of a training: what each stores of a row, and how well it finds the same new rows."""
+"""Compare trained codes with alternatives: the bytes that each stores per row, and how well it finds new rows."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from lbhash.trials.trial import Measured, Trial
 from lbhash.trials.ways import Fit
 
 AGAIN = Stage("embeddings", 100)
-"""The second stage, after which recall is measured again."""
+"""The second stage; recall is measured again after it."""
 MOST_BASE, MOST_PAIRS = 10_000, 10_000_000
-"""The most new rows, and pairs of a query and such a row, that are compared; of more, as many are sampled."""
+"""The most new rows, and the most pairs of a query and a new row, that are compared; larger data are sampled."""
 MOST_TRAIN = 20_000
-"""The most training rows by which medians are known; coders have a limit of their own."""
+"""The most training rows for computing medians; coders have their own limit."""
 SHARE, LEAST_SECONDS = 1 / 3, 5.0
-"""Of the training's seconds, after which no further alternative is begun; but so many seconds it may take."""
+"""After a third of the training's time, or 5 seconds if that is more, no further alternative is begun."""
 CODES, CLASS = "these codes", "a classifier's answer"
 COSINE, SIGNS = "embeddings, exact cosine", "one bit a dimension"
 _METHODS = {"itq": "ITQ, no labels", "logistic": "logistic onto centers"}
@@ -39,17 +39,18 @@ def alternatives(
     """Measure the codes of a fitted hasher and their alternatives on the same queries and rows.
 
     Args:
-        dataset: embeddings, whose train split the hasher was fitted to.
-        hasher: fitted.
-        new: base rows that it was not fitted to, of which all have a label if those of the train split do.
-        seconds: of the training; no alternative is begun after a third of them, or after five seconds if that is more.
-        top_k: mAP@k; over all these rows if None, or if there are fewer.
+        dataset: embeddings; the hasher was fitted to their train split.
+        hasher: the fitted hasher.
+        new: base rows that it was not fitted to; all have labels if the train split has labels.
+        seconds: duration of the training. No alternative is begun after a third of it, or after five seconds if that is
+            more.
+        top_k: the k of mAP@k; if None or if there are fewer rows, all rows are ranked.
 
     Returns:
-        ``queries`` and ``base``, how many rows were compared; ``rows``, of each alternative its ``name``, the ``bytes``
-        of a row, ``map`` and ``map_macro``, None without labels, ``recall``, the share of the ten nearest by cosine
-        among the first ten, and ``reranked``, the same after 100 candidates are ranked again by embeddings, which no
-        ``bytes`` count; and ``left_out``, the names of those for which there was no time, or too few rows.
+        ``queries`` and ``base``, the numbers of rows compared; ``rows``, a list with each alternative's ``name``,
+        ``bytes`` per row, ``map`` and ``map_macro`` (None without labels), ``recall`` (share of the ten nearest by
+        cosine among the first ten) and ``reranked`` (recall after re-ranking 100 candidates by embeddings, which
+        ``bytes`` does not include); and ``left_out``, the names of alternatives that had no time or too few rows.
     """
     started = time.perf_counter()
     limit = max(LEAST_SECONDS, SHARE * seconds)
@@ -65,13 +66,13 @@ def alternatives(
             if time.perf_counter() - started > limit:
                 raise ValueError("there is no time left")
             found.append(_line(name, list(Trial(fit, rows, (question,)).run()), question))
-        except ValueError:  # a logistic regression that has too few rows of each class, too
+        except ValueError:  # also a logistic regression with too few rows per class
             left_out.append(name)
     return {"queries": len(query), "base": len(base), "rows": found, "left_out": left_out}
 
 
 def _kinds(train: EmbeddingSplit, hasher: Hasher) -> Iterator[tuple[str, Fit, EmbeddingSplit]]:
-    """Yield what is compared: its name, what makes it, and the rows to fit to."""
+    """Yield each alternative's name, its fitting function, and the rows to fit to."""
     few = train.subsample(MOST_TRAIN)
     settings: dict[str, Any] = {"bits": hasher.bits, "seed": hasher.seed}
 

@@ -1,4 +1,4 @@
-"""Embeddings of rows in batches, and their codes in parts."""
+"""Embed rows in batches, and join batches into parts."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from lbhash.utils.system import usable_cores
 
 
 class Batch(NamedTuple):
-    """Rows of a part: the arrays ``[m, …]`` that were made of them, their m places among all rows, and damaged rows.
+    """A batch of a part's rows: the arrays ``[m, …]`` made from them, their m places among all rows, and damaged rows.
 
-    A batch never crosses parts, so a part is the same whichever process makes it.
+    A batch never crosses parts, so every process makes the same parts.
     """
 
     part: range
@@ -29,7 +29,7 @@ class Batch(NamedTuple):
 
 
 def embedding_batches(embeddings: Any, rows: npt.NDArray[np.int64], parts: Iterable[range]) -> Iterator[Batch]:
-    """Read embeddings from memory or a file, 8,192 rows at a time; those of texts are computed, 256 at a time."""
+    """Read embeddings from memory or a file, 8,192 rows at a time, or compute them for 256 texts at a time."""
     for part, start, stop in _cut(parts, getattr(embeddings, "at_once", 8192)):
         found = embeddings[rows[start:stop]]
         check_embeddings(found, "embeddings of data", rows[start:stop])
@@ -47,9 +47,9 @@ def image_batches(
     precision: Precision | None = None,
     workers: int | None = None,
 ) -> Iterator[Batch]:
-    """Decode and preprocess images, in ``workers`` beside the model, and embed them, ``size`` at a time.
+    """Decode and preprocess images in ``workers`` processes, and embed them, ``size`` at a time.
 
-    ``refuse`` is told the first image that is damaged or missing, and raises; if it is None, such images are skipped.
+    ``refuse`` is called with the first damaged or missing image and raises; if it is None, such images are skipped.
     """
     size = size or store.at_once
     reader = ImageReader(store.in_order(), backbone.processor, backbone.name)
@@ -64,10 +64,10 @@ def image_batches(
 
 
 def workers_of(workers: int | None, backbone: Backbone) -> int:
-    """Return how many processes decode images: so many, or if None, one less than the usable cores, up to 8.
+    """Return how many processes decode images: ``workers``, or if None, one less than the usable cores, up to 8.
 
-    On a CPU of two cores there are none: the model's threads wait for each other, and a third process makes them wait
-    longer than it saves (``benchmarks/encode.py``).
+    On a CPU with at most two cores the default is 0: the model's threads wait for each other, and a third process makes
+    them wait longer than it saves (``benchmarks/encode.py``).
     """
     if workers is not None:
         return workers
@@ -76,9 +76,9 @@ def workers_of(workers: int | None, backbone: Backbone) -> int:
 
 
 def joined(batches: Iterable[Batch], advance: Callable[[int], None]) -> Iterator[Batch]:
-    """Yield all batches of a part as one, and tell ``advance`` how many more rows are done.
+    """Join the batches of each part into one, and call ``advance`` with the number of finished rows.
 
-    In memory are a few batches, and the arrays of one part.
+    Memory holds a few batches and the arrays of one part.
     """
     whole: list[npt.NDArray] = []  # places and arrays of the part
     damaged: list[Damage] = []

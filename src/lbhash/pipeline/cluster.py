@@ -1,4 +1,4 @@
-"""Ray clusters: one that runs, or one of this machine."""
+"""Ray clusters: a running one, or a new one on this machine."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from lbhash.utils.system import check_packages
 T = TypeVar("T")
 Engine = Literal["local", "ray"]
 
-_OBJECTS = 100 * 2**20  # bytes of the object store of our own cluster; what is more goes to the disk
-_LOG_LEVEL = "RAY_BACKEND_LOG_LEVEL"  # a variable that Ray's core reads when it starts
+_OBJECTS = 100 * 2**20  # bytes of a new cluster's object store; more goes to disk
+_LOG_LEVEL = "RAY_BACKEND_LOG_LEVEL"  # Ray's core reads it at startup
 
 
 def check_engine(engine: Engine | None) -> Engine:
@@ -31,7 +31,7 @@ def check_engine(engine: Engine | None) -> Engine:
 
 @contextmanager
 def sharing(address: str | None) -> Iterator[tuple[int, Callable[[Sequence[Part]], Share]]]:
-    """Yield the number of a cluster's cores, and a function that makes its tasks the ``Share`` of parts.
+    """Yield a cluster's number of cores, and a function that turns parts into a ``Share`` run by its tasks.
 
     The parts go to the cluster once. Ray runs a task again if its machine is lost.
     """
@@ -54,13 +54,13 @@ def sharing(address: str | None) -> Iterator[tuple[int, Callable[[Sequence[Part]
 def _call(function: Callable[[Part], T], part: Part) -> T:
     import numba
 
-    numba.set_num_threads(1)  # a task has a core
+    numba.set_num_threads(1)  # one core per task
     return function(part)
 
 
 @contextmanager
 def connected(address: str | None) -> Iterator[None]:
-    """Connect this process to a cluster while the block runs: the one it has, the one at the address, or a new one."""
+    """Connect this process to a cluster during the block: the current one, the one at ``address``, or a new one."""
     import ray
     import ray.data
 
@@ -73,7 +73,7 @@ def connected(address: str | None) -> Iterator[None]:
     loud = _LOG_LEVEL in os.environ
     os.environ.setdefault(_LOG_LEVEL, "fatal")
     try:
-        if colon:  # and not "auto", or our own cluster; if nothing answers, Ray itself would wait for minutes
+        if colon:  # a real address: check it, because Ray would wait for minutes
             socket.create_connection((host.strip("[]"), int(port)), timeout=10).close()
         ray.init(address=address or "local", log_to_driver=False, logging_level=logging.ERROR, **own)
     except (OSError, ValueError, OverflowError, RuntimeError) as error:

@@ -1,4 +1,4 @@
-"""Metadata: columns of the data that go with the codes into their file, and from there into an index."""
+"""Metadata: columns of the data that are stored with the codes in a file, and later in an index."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 SAMPLE = 10_000
-"""Rows by which the size of metadata is told."""
+"""Rows used to estimate the size of metadata."""
 PATH = "path"
-"""The column of images in files of their own: the path of each file, relative to the data's folder."""
+"""A column of images that are separate files: each file's path, relative to the data's folder."""
 
 
 class ImageColumns:
-    """The columns ``path`` and ``thumbnail`` of images; ``ValueError`` if paths are of no files of their own."""
+    """The columns ``path`` and ``thumbnail`` of images; ``ValueError`` for ``path`` without image files."""
 
     def __init__(self, images: ImageTable, names: Sequence[str]) -> None:
         self._store, self._names = images.store.in_order(), names
@@ -58,7 +58,7 @@ class ImageColumns:
 
 
 class BothColumns:
-    """The columns of a table of images, and those that are made of its images."""
+    """The columns of a table of images, and those that are made from its images."""
 
     def __init__(self, table: TableColumns, images: ImageColumns) -> None:
         self._parts = table, images
@@ -79,12 +79,12 @@ def column_schema(
     option: str = "metadata",
     like: Sequence[pa.Field] = (),
 ) -> pa.Schema:
-    """Return the names and types of columns of metadata, each once; messages call them ``option``.
+    """Return the names and types of metadata columns, each once; messages call them ``option``.
 
     The data are a table with these columns (a Parquet, CSV, JSON lines, Arrow or Feather file, or a folder that is one
-    table), or images: all have ``thumbnail``, and those in files ``path``. Of several files, for splits, ``one_file``
-    is false, and there is no metadata. Columns that must become ``like`` those of an index are refused if they cannot
-    (``TableColumns``).
+    table), or images: all have ``thumbnail``, and separate files also have ``path``. Several files for splits
+    (``one_file`` is false) have no metadata. Columns that cannot be converted to the types of an index (``like``) are
+    refused (``TableColumns``).
     """
     import pyarrow as pa
 
@@ -112,7 +112,7 @@ def column_schema(
 
 
 def _made(data: str | Path, names: Sequence[str]) -> list[str]:
-    """Return which of these columns are made of the images of a table; one that the table has is taken from there."""
+    """Return which of these columns must be made from a table's images, because the table lacks them."""
     wanted = THUMBNAIL in names and THUMBNAIL not in open_table(data).schema.names
     return [THUMBNAIL] if wanted and holds_images(data) else []
 
@@ -125,7 +125,7 @@ def _image_schema(names: Sequence[str]) -> pa.Schema:
 
 
 def columns_in(data: str | Path) -> list[str]:
-    """Return the names of all columns of data: those of one table, and what images have; else none."""
+    """Return the names of all columns of a table or of images; empty for other data."""
     if Path(data).exists() and _has_columns(Path(data)):
         names = list(open_table(Path(data)).schema.names)
         return names + [name for name in _made(data, [THUMBNAIL]) if name not in names]
@@ -133,7 +133,7 @@ def columns_in(data: str | Path) -> list[str]:
 
 
 def label_columns(data: str | Path) -> list[str]:
-    """Return the columns of data that labels could be in; none if data are no table."""
+    """Return the columns of a table that could hold labels; empty for other data."""
     schema = open_table(data).schema if _has_columns(Path(data)) else []
     return [one.name for one in schema if can_be_labels(one.type)]
 
@@ -145,7 +145,7 @@ def _has_columns(file: Path) -> bool:
 
 
 def metadata_bytes(data: str | Path, names: Sequence[str]) -> float:
-    """Return the bytes a row that an index keeps of columns of metadata, by the first ``SAMPLE`` rows of a table."""
+    """Estimate the bytes per row of metadata columns in an index, from the first ``SAMPLE`` rows of a table."""
     column_schema(data, names)
     columns = TableColumns(Path(data), names)
     rows = columns.take(np.arange(min(SAMPLE, len(columns))))
@@ -153,11 +153,11 @@ def metadata_bytes(data: str | Path, names: Sequence[str]) -> float:
 
 
 class TableColumns:
-    """Metadata of a table: of Parquet read as they are needed, of other files in memory.
+    """The metadata of a table: read on demand from Parquet, held in memory for other files.
 
-    Texts that many rows have are held once until rows are taken. Dates of CSV (2026-11-30, 2026-11-30 18:24:05) are
-    dates. ``like`` has columns of an index that others here must become: its texts are as CSV has them, 007 too, and
-    a ``ValueError`` names what cannot be converted.
+    Repeated texts are held once until rows are taken. Dates in CSV (2026-11-30, 2026-11-30 18:24:05) are read as dates.
+    ``like`` has the columns of an index to convert to: its text columns keep CSV's characters, such as 007, and a
+    ``ValueError`` names a value that cannot be converted.
     """
 
     def __init__(self, data: Path, names: Sequence[str], like: Sequence[pa.Field] = ()) -> None:
@@ -202,7 +202,7 @@ class TableColumns:
 def open_columns(
     data: str | Path, names: Sequence[str], images: ImageTable | None = None, like: Sequence[pa.Field] = ()
 ) -> ImageColumns | TableColumns | BothColumns | None:
-    """Open the metadata of data, or of its images, to ``take`` rows of them; return None if none is named."""
+    """Open the metadata of data or of its images, from which ``take`` gets rows; None if ``names`` is empty."""
     names = list(dict.fromkeys(names))
     if not names:
         return None

@@ -1,4 +1,4 @@
-"""Embeddings of images and texts by what is not trained: computed once, stored in the cache, then read like others."""
+"""Embed images and texts with pretrained models, once: later runs read the embeddings from the cache."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ if TYPE_CHECKING:
     from lbhash.models.backbone import Backbone
     from lbhash.models.texts import TextEncoder
 
-_FORMAT = 3  # of the files; raise it with any change of what an embedding is, by a decoder or a rule of pooling
+_FORMAT = 3  # of the cache files; raise it whenever embeddings change, as by a new decoder or pooling rule
 
 
 @dataclass(frozen=True)
 class ImageOptions:
-    """How images become embeddings.
+    """How images are embedded.
 
     The backbone is a folder or a Hub id; if None, it is the model's own.
     """
@@ -44,7 +44,7 @@ class ImageOptions:
     damaged: Damaged = "refuse"
 
     def open(self, data: str | Path, hasher: Hasher | None = None) -> tuple[ImageTable, Backbone]:
-        """Load the images of ``data`` and the backbone, which must be the one of ``hasher``'s training."""
+        """Load the images of ``data`` and the backbone, which must be the one that ``hasher`` was trained with."""
         from lbhash.models.backbone import Backbone
         from lbhash.models.backbone_files import check_backbone
 
@@ -61,7 +61,7 @@ class ImageOptions:
 
 @dataclass(frozen=True)
 class TextOptions:
-    """How texts of a table are found and become embeddings.
+    """How texts of a table are found and embedded.
 
     The encoder is a folder or a Hub id; if None, it is the model's own. The column is found by name if it is None.
     """
@@ -70,7 +70,7 @@ class TextOptions:
     column: str | None = None
 
     def open(self) -> dict[str, Any]:
-        """Return the arguments of ``lbhash.data.load_table`` for a new model, whose encoder they load."""
+        """Load the encoder for a new model, and return the arguments of ``lbhash.data.load_table``."""
         if self.encoder is None:
             raise ValueError(f"text_column is {self.column!r} without an encoder; it is for texts: give encoder too")
         from lbhash.models.texts import TextEncoder
@@ -78,7 +78,7 @@ class TextOptions:
         return {"encoder": TextEncoder.from_pretrained(self.encoder), "text_column": self.column}
 
     def reading(self, data: str | Path, hasher: Hasher) -> dict[str, Any]:
-        """Return the arguments of ``lbhash.data.load_table`` for what a trained model encodes."""
+        """Return the arguments of ``lbhash.data.load_table`` for encoding data by a trained model."""
         from lbhash.models.backbone_files import load_backbone
 
         model = hasher.model_
@@ -102,19 +102,19 @@ def embed_dataset(
 ) -> EmbeddingTable:
     """Return the embeddings of all images of a table ``[n, dim]``, in memory.
 
-    Each embedding is stored in the cache folder (``$LBHASH_CACHE``, or the platform's) under a hash of the image's
-    file, in one file for each backbone. So no later run embeds the image again, wherever it lies and whatever lies
-    beside it. Embeddings are written a part at a time, so that a run goes on after one that was killed. Of two runs on
-    the same images the second waits for the first.
+    The cache folder (``$LBHASH_CACHE``, or the platform's) has one file per backbone, with each embedding under a hash
+    of the image's file. Later runs never embed the same image again, even in another folder or data set. Embeddings are
+    written part by part, so a new run continues a killed one. Of two runs on the same images, the second waits for the
+    first.
 
     Args:
-        damaged: ``refuse`` the table if an image is missing or damaged, or ``skip`` such images and say so: they have
-            an embedding of 0, and are ``damaged`` rows of the table that is returned.
+        damaged: ``refuse`` the table if an image is missing or damaged, or ``skip`` such images with a warning: they
+            get an embedding of 0, and are ``damaged`` rows of the returned table.
         cache: whether to read and write the cache.
         progress: show a bar on standard error.
 
     Raises:
-        ValueError: an image is missing, which is found out before any is embedded, or damaged.
+        ValueError: an image is missing (checked before embedding starts) or damaged.
     """
     report_missing(images, damaged)
     refuse = partial(_refuse, images, progress) if damaged == "refuse" else None
@@ -125,7 +125,7 @@ def embed_dataset(
 
 
 def embed_texts(dataset: Dataset[EmbeddingSplit], *, progress: bool = False) -> Dataset[EmbeddingSplit]:
-    """Return a data set whose texts are embedded, each table once, or found in the cache; another as it is."""
+    """Embed the texts of a data set, or read them from the cache; return a data set without texts unchanged."""
     splits = {name: dataset.split(name) for name in SPLITS}
     tables = {id(split.embeddings): split.embeddings for split in splits.values()}
     made = {key: in_cache(embeddings, progress=progress) for key, embeddings in tables.items()}
@@ -134,7 +134,7 @@ def embed_texts(dataset: Dataset[EmbeddingSplit], *, progress: bool = False) -> 
 
 
 def in_cache(embeddings: npt.NDArray | EmbeddedTexts, *, progress: bool = False) -> npt.NDArray:
-    """Return embeddings of texts, computed or from the cache as those of ``embed_dataset`` are; others as they are."""
+    """Embed texts, or read them from the cache as ``embed_dataset`` does; return other embeddings unchanged."""
     if not isinstance(embeddings, EmbeddedTexts):
         return embeddings
     encoder: Any = embeddings.encoder
@@ -148,12 +148,12 @@ def _embedded(
     cache: bool,
     progress: bool,
 ) -> tuple[npt.NDArray[np.float32], dict[int, str]]:
-    """Return the embeddings of images or texts, and the faults of those that cannot be read, whose embedding is 0."""
+    """Return the embeddings of images or texts, and the faults of unreadable ones, whose embedding is 0."""
     rows, unit, faults = len(items), items.unit, dict[int, str]()
     check_memory(4 * rows * backbone.dim, f"the embeddings of {rows:,} {unit}")
     file = cache_folder() / "embeddings" / f"{backbone.fingerprint()}-{_FORMAT}.sqlite"
     keys = items.keys() if cache else [b""] * rows
-    lock = f".{key_of(*keys).hex()[:2]}.lock"  # one of 256
+    lock = f".{key_of(*keys).hex()[:2]}.lock"  # one of 256 locks
     busy = f"another run embeds the same {unit}; this one waits for it"
     with Vectors(file if cache else None, backbone.dim, lock, busy) as store:
         whole, there = store.get(keys)
@@ -171,5 +171,5 @@ def _embedded(
 
 
 def _refuse(images: ImageTable, progress: bool, damage: Damage) -> None:
-    """Refuse the table, after a look at all rows, so that all damaged images can be mended at once."""
+    """Refuse the table after checking all rows, so the user can fix all damaged images at once."""
     report_damaged(images, find_unreadable(images, progress=progress) or {damage.row: damage.fault}, "refuse")

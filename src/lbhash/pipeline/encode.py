@@ -1,4 +1,4 @@
-"""Encode data into a file of codes or, if there is much of it, into a folder of parts."""
+"""Encode data into a file of codes or, for large data, into a folder of parts."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ def is_folder(out: str) -> bool:
 def encode_file(job: EncodingJob, out: str | Path, *, overwrite: bool = False) -> dict[str, Any]:
     """Encode the rows of a job into a file of codes, all in memory at once.
 
-    Images are embedded into the cache first, so that the next run on them starts at once. A file that is there is
-    refused unless ``overwrite``.
+    Images are embedded into the cache first, so the next run on them starts at once. An existing file is refused unless
+    ``overwrite``.
     """
     check_replaceable(check_suffix(out))
     for name in ("data", "base", "query", "labels"):
@@ -66,21 +66,21 @@ def encode_folder(
     overwrite: bool = False,
     progress: bool = True,
 ) -> dict[str, Any]:
-    """Encode rows of any number into a folder of codes, which ``lbhash.codes.io.read_codes`` reads.
+    """Encode any number of rows into a folder of codes, which ``lbhash.codes.io.read_codes`` reads.
 
-    In memory are a few batches, the codes of one part, and number and label of every row. Each part is written when it
-    is done; the same call again goes on where the last one stopped, and leaves the same files. A manifest names the
-    model and the data of the codes, so that others are refused: files are known by their names, sizes,
-    times of change and a sample of their bytes. A part that is damaged is encoded again. ``_damaged.csv`` names the
-    rows without a code.
+    Memory holds a few batches, the codes of one part, and the number and label of every row. Each part is written when
+    it is complete. Repeating an interrupted call continues it and gives the same files; damaged parts are encoded
+    again. A manifest records the model and the data, so others are refused; files are identified by names, sizes,
+    modification times and a sample of their bytes. ``_damaged.csv`` lists the rows without a code.
 
-    The engine is ``local``, this process, or ``ray``: a cluster whose machines see the same files by the same paths,
-    or if ``ray_address`` is None, a new one on this machine. ``overwrite`` starts again, whatever the folder holds
-    codes of.
+    The engine is ``local`` (this process) or ``ray``: a cluster whose machines see the same files at the same paths, or
+    if ``ray_address`` is None, a new cluster on this machine. ``overwrite`` starts again, even if the folder has codes
+    of another model or other data.
 
     Returns:
-        The numbers of ``codes``, ``rows``, ``damaged`` rows and ``parts``; how many parts were ``found``; ``bits`` of a
-        code, ``bytes`` of all; the ``seconds`` that the other parts took; ``out``, ``split`` and ``unit``.
+        The numbers of ``codes``, ``rows``, ``damaged`` rows and ``parts``; how many parts were ``found`` complete; the
+            ``bits`` of a code and the ``bytes`` of all codes; the ``seconds`` for the other parts; ``out``, ``split``
+            and ``unit``.
     """
     engine = check_engine(engine)
     check_folder(out, "out", ", or end in .parquet or .npz")

@@ -17,8 +17,8 @@ from lbhash.evaluation.report import Report, evaluate, evaluate_parts
 from lbhash.pipeline.cluster import Engine, check_engine, sharing
 from lbhash.utils.labels import Labels, in_one_order, rows_with_label
 
-_ROWS = 100  # of a part of a base on a cluster, at least
-_TASKS = 4  # a core of the cluster, so that none waits long for the last
+_ROWS = 100  # fewest rows of a part of a base on a cluster
+_TASKS = 4  # tasks per core of the cluster, so no core waits long for the last task
 
 
 def evaluate_file_neighbors(
@@ -30,15 +30,15 @@ def evaluate_file_neighbors(
     bits: int | None = None,
     rerank: Sequence[int] = (),
 ) -> NeighborReport:
-    """Evaluate two files of codes by the neighbors of the embeddings that were encoded (``evaluate_neighbors``).
+    """Evaluate two files of codes by the neighbors among their embeddings (``evaluate_neighbors``).
 
-    ``embeddings`` is the file that both were encoded from, or that of the queries and that of the base; the codes' own
-    ``rows`` say which of its rows they are of.
+    ``embeddings`` names the file that both were encoded from, or one file for the queries and one for the base. The
+    codes' ``rows`` tell which of its rows they encode.
     """
     left, right = _two_files(queries, base, bits, None, None)
     if len(embeddings) not in (1, 2):
         raise ValueError(f"neighbors names {len(embeddings)} files; it must be one, or those of queries and base")
-    tables = [load_table(file, damaged="skip") for file in embeddings]  # which have no codes
+    tables = [load_table(file, damaged="skip") for file in embeddings]  # skipped rows have no codes
     if len(tables) == 1:
         both = np.intersect1d(left.rows, right.rows)
         if len(both):
@@ -66,9 +66,9 @@ def evaluate_files(
 ) -> Report:
     """Evaluate one file of codes (``lbhash.codes.io.read_codes``) as queries against another as base.
 
-    Labels that a file lacks come from an ``.npy``, and the length of codes from ``bits``. The engine is ``local``, this
-    process, or ``ray``: a cluster counts the base in parts, which this process reads and sends to it; if
-    ``ray_address`` is None, a new one on this machine. The other options are of ``lbhash.evaluate``.
+    If a file lacks labels, they come from an ``.npy`` file; if it lacks the code length, this comes from ``bits``. The
+    engine is ``local`` (this process) or ``ray``: this process reads the base and sends it in parts to a cluster; if
+    ``ray_address`` is None, to a new cluster on this machine. The other options are those of ``lbhash.evaluate``.
     """
     check_engine(engine)
     left, right = _two_files(queries, base, bits, query_labels, base_labels)
@@ -97,10 +97,10 @@ def _two_files(
     query_labels: str | Path | None,
     base_labels: str | Path | None,
 ) -> tuple[CodeTable, CodeTable]:
-    """Read two files of codes of one model, and the labels that they lack."""
+    """Read two files of codes of one model, with missing labels from other files."""
     left = read_codes(queries, "queries", bits=bits, labels=query_labels)
     right = read_codes(base, "base", bits=bits, labels=base_labels)
-    if bits is None and left.bits != right.bits:  # a few packed codes may have only 0 and 1
+    if bits is None and left.bits != right.bits:  # few packed codes may look like plain 0s and 1s
         length = max(left.bits, right.bits)
         with suppress(ValueError):
             left = read_codes(queries, "queries", bits=length, labels=query_labels)
@@ -115,7 +115,7 @@ def _labels(table: CodeTable) -> Labels:
 
 
 def _labeled(table: CodeTable, name: str) -> CodeTable:
-    """Return the codes that have a label."""
+    """Return only the codes that have a label."""
     assert table.labels is not None
     known = rows_with_label(table.labels, f"codes of {name}")
     if len(known) < len(table.codes):

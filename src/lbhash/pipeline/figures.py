@@ -1,4 +1,4 @@
-"""What the codes of a trained model are worth: on new rows first, and on the rows that it was trained on."""
+"""Evaluate the codes of a trained model on new rows, and on the rows that it was trained on."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from lbhash.hasher import Hasher
 
 _KEPT = ("map", "map_worst", "map_best", "map_macro", "knn_accuracy", "by_bits", "k", "top_k", "base")
-"""The figures of a report that are stored for new rows and for rows that were trained on."""
+"""The figures of a report that are stored for new rows and for training rows."""
 
 
 def figures_of(
@@ -28,19 +28,19 @@ def figures_of(
     outputs: npt.NDArray[np.float32],
     top_k: int | None,
 ) -> dict[str, Any]:
-    """Evaluate real-valued queries of labeled data against the base, its new rows, and the rows that were trained on.
+    """Evaluate real-valued queries against the base, its new rows, and the training rows; the data need labels.
 
     Args:
-        dataset: what the model was trained on.
+        dataset: the data that the model was trained on.
         new_base: which base rows were not trained on, ``bool [n]``.
-        hasher: just fitted to its train split.
-        outputs: the real outputs of the queries that have a label, ``[n, bits]``.
-        top_k: mAP@k; over all rows if None, or if there are fewer.
+        hasher: a hasher fitted to the train split.
+        outputs: the real outputs of the labeled queries, ``[n, bits]``.
+        top_k: the k of mAP@k; if None or if there are fewer rows, all rows are ranked.
 
     Returns:
-        The report on the base, ``Report.as_dict``. Beside it ``split``, how many rows and classes are in which split;
-        ``new_rows`` and ``trained_rows``, some figures of the base rows that were not trained on, and of the
-        training rows: None where no query has a relevant one; and ``classes``, rows and mAP of each class.
+        The report on the base, ``Report.as_dict``, with ``split``, the numbers of rows and classes; ``new_rows`` and
+        ``trained_rows``, figures for the new base rows and for the training rows (None if no query has a relevant row
+        there); and ``classes``, the rows and mAP of each class.
     """
     asked, held = dataset.query.labeled(), dataset.base.labeled()
     wanted, labels, codes = np.asarray(asked.labels), np.asarray(held.labels), encode_split(hasher, held)
@@ -83,7 +83,7 @@ def figures_of(
 
 
 def _classes(dataset: Dataset, new: npt.NDArray[np.bool_], parts: dict[str, Report | None]) -> list[dict[str, Any]]:
-    """Return for each class its name or number, its rows in each split, its mAP on either kind of row, and chance."""
+    """Return each class's name or number, its rows in each split, its mAP on new and training rows, and chance."""
     base = dataset.base.labeled()
     rows = {"train": dataset.train.labels, "query": dataset.query.labels, "new": np.asarray(base.labels)[new]}
     sizes = {split: _sizes(np.asarray(labels)) for split, labels in rows.items()}
@@ -104,7 +104,7 @@ def _classes(dataset: Dataset, new: npt.NDArray[np.bool_], parts: dict[str, Repo
 
 
 def _sizes(labels: npt.NDArray) -> dict[int, int]:
-    """Return how many rows each class has, by its number."""
+    """Return the number of rows of each class, keyed by class number."""
     classes = classes_of(labels)
     if labels.ndim == 2:
         counts = labels[:, classes].sum(axis=0, dtype=np.int64)

@@ -29,13 +29,13 @@ from lbhash.pipeline.encoding.job import EncodingJob
 from lbhash.pipeline.encoding.source import Source
 from lbhash.utils.formatting import some_names
 
-_LOSS_QUERIES, _LOSS_ROWS = 200, 20_000  # rows that are asked, and all that are looked at, to say what int8 costs
+_LOSS_QUERIES, _LOSS_ROWS = 200, 20_000  # queries and rows for measuring the cost of int8
 
 
 class Read(NamedTuple):
-    """Codes with their ids, metadata and vectors, as an index takes them.
+    """Codes with their ids, metadata and vectors, ready for an index.
 
-    ``ids`` are None if they count on. ``metadata`` says in its schema which columns of the data it has (``ORIGIN``).
+    ``ids`` are None if numbering continues. The schema of ``metadata`` records the columns of the data (``ORIGIN``).
     """
 
     table: CodeTable
@@ -59,10 +59,9 @@ def build(
 ) -> BaseIndex:
     """Build an index from a file or folder of codes, or from a model and data (``EncodingJob``).
 
-    The options are those of ``lbhash index build``; ``options`` are those of the kind. The ids are what ``ids_of``
-    says, and ``next`` counts from 0; their column is no metadata besides, unless it is one of ``metadata``. Without a
-    split, the index takes the base rows of data that have splits of their own, and says how many rows it leaves out; of
-    other data it takes all rows.
+    The arguments are the options of ``lbhash index build``; ``options`` are those of the kind. ``ids_of`` explains the
+    ids; ``next`` counts from 0. The ids' column becomes metadata only if ``metadata`` names it. If ``split`` is not
+    given, data with splits give their base rows, with a message about the rows left out; other data give all rows.
     """
     settings: dict[str, Any] = {"store": vectors, "options": options, "overwrite": overwrite}
     check_build(out, kind, **settings)
@@ -85,11 +84,11 @@ def add(
     progress: bool = False,
     **data: Any,
 ) -> dict[str, int]:
-    """Add codes to an index, all of them or none; arguments as of ``build``, whose columns the index knows.
+    """Add all codes or none to an index; the arguments are those of ``build``, with the index's columns as defaults.
 
-    Columns of the index that the data do not have are null, which is said on standard error; so is ``row`` of other
-    data than the index was built from. With ``upsert``, codes whose id the index has are replaced. Return how many are
-    ``added`` and, with ``upsert``, how many ``replaced``.
+    Columns of the index that the data lack are filled with nulls, and a message on standard error names them. ``row``
+    is null for data that the index was not built from. With ``upsert``, codes whose id the index has are replaced.
+    Returns the numbers of ``added`` and, with ``upsert``, ``replaced`` codes.
     """
     read = _read_or_encode(codes, data, id_column, index.vectors, index, progress)
     before, count, columns = len(index), len(read.table.codes), read.metadata.column_names
@@ -116,10 +115,10 @@ def add(
 
 
 def ids_of(table: CodeTable, which: str | None) -> npt.NDArray | None:
-    """Return the ids of a table's codes; None if they count on from the largest id of the index.
+    """Return the ids of a table's codes; None if numbering continues after the largest id of the index.
 
-    The ids are ``row``, the rows of the file that was encoded; ``next``, which returns None; or a column of the table,
-    of integers or texts. If None, the column ``id`` if there is one, else ``row``.
+    ``which`` is ``row`` (row numbers of the encoded file), ``next`` (returns None), or a column of integers or texts.
+    If None, it is the column ``id`` if there is one, otherwise ``row``.
     """
     columns = table.extra_columns
     which = _check_ids(None if columns is None else columns.schema, which)
@@ -133,7 +132,7 @@ def ids_of(table: CodeTable, which: str | None) -> npt.NDArray | None:
 
 
 def _metadata(table: CodeTable, id_column: str, keep: Sequence[str], origin: dict[str, Any]) -> pa.Table:
-    """Return the metadata of a table's codes, without the column of the ids unless it was asked for as one."""
+    """Return the metadata of a table's codes, without the ids' column unless ``keep`` names it."""
     columns = metadata_of_codes(table)
     if id_column in columns.column_names and id_column not in ("row", *keep):
         columns = columns.drop_columns([id_column])
@@ -151,7 +150,7 @@ def _read_or_encode(
 ) -> Read:
     """Return the codes for an index, with their ids, metadata and vectors.
 
-    What does not fit the index, or cannot be ids, is refused before a model has done its work.
+    Data or ids that do not fit the index are refused before encoding starts.
     """
     given = {name: value for name, value in data.items() if value not in (None, ())}
     if codes is not None:
@@ -205,13 +204,13 @@ def _read(codes: str | Path, id_column: str | None, vectors: str, index: BaseInd
             id_column = next((one for one in [index.state.origin.get("id_column")] if one in columns.names), None)
     which, about = _check_ids(columns, id_column), {} if columns is None else columns.metadata or {}
     origin = json.loads(about.get(ORIGIN, "{}"))
-    if which != "id":  # of an exported index, whose ids have the name that they had in its data
+    if which != "id":  # "id": an exported index, which keeps its data's name for the ids
         origin.pop("id_column", None)
     return Read(table, ids_of(table, which), _rows_for(index, _metadata(table, which, (), origin)))
 
 
 def _rows_for(index: BaseIndex | None, metadata: pa.Table) -> pa.Table:
-    """Return metadata for an index, without rows if it has none, or of other data than it was built from."""
+    """Return metadata for an index, without ``row`` if it has no such column, or with nulls there for other data."""
     if index is None or index.state.schema is None:
         return metadata
     if ROW not in index.state.columns:
@@ -225,7 +224,7 @@ def _rows_for(index: BaseIndex | None, metadata: pa.Table) -> pa.Table:
 def _encoded(
     source: Source, vectors: str, index: BaseIndex | None, progress: bool
 ) -> tuple[CodeTable, npt.NDArray | None]:
-    """Encode, and say how many rows are of classes that the model did not learn; an index may have no labels."""
+    """Encode, and report rows of classes that the model was not trained on; drop labels if the index has none."""
     encoded = source.encode_all(vectors, progress=progress)
     table, learned = encoded.table, set(source.hasher.classes_.tolist())
     if index is not None and index.state.schema is not None and not index.state.label:
@@ -243,7 +242,7 @@ def _encoded(
 def _as_in_index(
     job: EncodingJob, id_column: str | None, state: State, one_file: bool
 ) -> tuple[EncodingJob, str | None]:
-    """Return a job, and the column of the ids, with what is not given as the index has it; its columns are ``like``."""
+    """Fill in a job and the ids' column from an index: missing options, and the columns to convert to (``like``)."""
     origin, there = state.origin, columns_in(job.data) if one_file else []
     id_column = id_column or origin.get("id_column")
     wanted = [name for name in state.columns if name not in ("row", "label", "labels")]
@@ -255,7 +254,7 @@ def _as_in_index(
         )
     metadata = job.metadata or tuple(name for name in wanted if name in there)
     known: dict[str, Any] = {}
-    if job.embedding_column is None and fnmatch.filter(there, origin.get("embedding_column", "")):  # maybe emb_*
+    if job.embedding_column is None and fnmatch.filter(there, origin.get("embedding_column", "")):  # may be emb_*
         known["embedding_column"] = origin["embedding_column"]
     if job.label_column is None and origin.get("label_column") in there:
         known["label_column"] = origin["label_column"]
@@ -271,7 +270,7 @@ def _as_in_index(
 
 
 def _check_kind(state: State, schema: pa.Schema, which: str) -> None:
-    """Raise ``TypeError`` if a column of texts, or rows, are to be ids of an index that has others."""
+    """Raise ``TypeError`` if the new ids and the index's ids are of different types (texts or integers)."""
     if which not in schema.names:
         state.check_kind(np.empty(1, np.int64))
     elif state.schema is not None and not state.texts and not pa.types.is_integer(kind := schema.field(which).type):
@@ -279,8 +278,8 @@ def _check_kind(state: State, schema: pa.Schema, which: str) -> None:
 
 
 def _int8_line(index: BaseIndex, names: npt.NDArray, vectors: npt.NDArray) -> str:
-    """Return the line about the cost of int8: the recall of a search in the stored vectors of some rows."""
-    from lbhash.evaluation.neighbors import nearest_by_cosine  # Numba takes its time
+    """Return a line about the cost of int8: the recall of a search among stored vectors, for a sample of rows."""
+    from lbhash.evaluation.neighbors import nearest_by_cosine  # Numba loads slowly
 
     if vectors.dtype == np.uint8:
         return "the embeddings are uint8, and stored as they are"
@@ -297,18 +296,18 @@ def _int8_line(index: BaseIndex, names: npt.NDArray, vectors: npt.NDArray) -> st
 
 
 def _left_out(source: Source, *, named: bool) -> str:
-    """Return the line that says which rows of the data are not taken; none of several files, if a split was named."""
+    """Return a line about the rows taken and left out; empty for one of several files if a split was named."""
     split, count = source.job.split, len(source.rows)
     rows = source.split
     total = len(rows.images if isinstance(rows, ImageSplit) else rows.embedded().embeddings)
-    if total == count:  # of several files, the others were not looked at
+    if total == count:  # one of several files; the others were not read
         return "" if named else f"the {count:,} {split} {source.unit} of the data are taken; --split names others"
     said = f"the {count:,} {split} {source.unit} of the data are taken, and {total - count:,} are left out"
     return f"{said}; --split all takes all {total:,}"
 
 
 def _check_ids(schema: pa.Schema | None, which: str | None) -> str:
-    """Return what the ids are, of codes with this metadata: ``row``, ``next`` or a column."""
+    """Return the source of the ids for codes with this metadata: ``row``, ``next`` or a column."""
     columns = {} if schema is None else {field.name: field.type for field in schema}
     which = which or ("id" if "id" in columns else "row")
     if which != "id" and not pa.types.is_integer(kind := columns.get("id", pa.int64())):
@@ -326,7 +325,7 @@ def _check_ids(schema: pa.Schema | None, which: str | None) -> str:
 
 
 def parse_ids(words: Sequence[str], index: BaseIndex) -> list[int] | list[str]:
-    """Read ids of an index as they are typed: integers, unless the index has texts as ids."""
+    """Parse ids as typed by a user: integers, unless the index has texts as ids."""
     if index.state.texts:
         return list(words)
     for word in words:

@@ -1,4 +1,4 @@
-"""What a path holds: a model, an index or codes."""
+"""Describe the content of a path: a model, an index or codes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from lbhash.utils.parts import MANIFEST
 
 
 def info(path: str) -> dict[str, Any]:
-    """Return the facts about a model, an index or codes; ``what`` says which of them it is.
+    """Return the facts about a model, an index or codes; ``what`` tells which one it is.
 
     Raises:
         ValueError: the path holds none of them, or is damaged.

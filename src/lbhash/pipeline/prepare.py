@@ -1,4 +1,4 @@
-"""Write a data set of images that is published in a layout of its own as one Parquet file, with the paper's splits."""
+"""Convert a published image data set from its own layout to one Parquet file, with the paper's splits."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from lbhash.utils.validation import check_choice
 if TYPE_CHECKING:
     import pyarrow as pa
 
-ROW_GROUP = 1000  # images that are written at a time
+ROW_GROUP = 1000  # images written at a time
 
 
 KINDS: dict[str, Callable[..., ImageTable]] = {
@@ -39,7 +39,7 @@ KINDS: dict[str, Callable[..., ImageTable]] = {
     "imagenet": read_imagenet,
     "lists": read_image_lists,
 }
-"""What reads the folder of each kind of data set."""
+"""The reader of each kind of data set's folder."""
 
 
 def prepare(
@@ -55,26 +55,26 @@ def prepare(
     overwrite: bool = False,
     progress: bool = False,
 ) -> dict[str, Any]:
-    """Write images, labels and splits of a data set to ``out``, and return how many rows each split has.
+    """Write images, labels and splits of a data set to ``out``, and return the number of rows in each split.
 
-    Images in files stay there: the Parquet file has their paths, seen from its own folder if they are below it, else
-    absolute. Other images are written as PNG. Labels are class numbers; the schema has the names of the classes, as
-    ``datasets`` writes them.
+    Image files stay where they are: the Parquet file has their paths, relative to its own folder if they are below it,
+    otherwise absolute. Other images are written as PNG. Labels are class numbers; the schema has the class names, in
+    the form of ``datasets``.
 
     Args:
         kind: a name of ``KINDS``.
-        folder: of the data set.
+        folder: the folder of the data set.
         out: a ``.parquet`` file.
-        protocol: what splits the rows. If None, the paper's for this kind, or the splits that lists name.
-        seed: of the protocol's sample.
-        images: the folder that the paths in the data set's lists start from.
-        class_list: a file that lists the WordNet ids of the classes of an ImageNet that are taken, one a line.
-        damaged: ``refuse`` the data set if an image's file is missing, or ``skip`` such rows.
-        overwrite: whether a file that is there is replaced.
+        protocol: the rule that splits the rows. If None, the paper's for this kind, or the splits in the lists.
+        seed: seed of the protocol's sample.
+        images: the folder that the paths in the data set's lists are relative to.
+        class_list: a file with the WordNet ids of the ImageNet classes to take, one per line.
+        damaged: ``refuse`` the data set if an image file is missing, or ``skip`` such rows.
+        overwrite: whether to replace an existing file.
         progress: show a bar on standard error.
 
     Raises:
-        ValueError: what the reader or the protocol refuses, or a file that is there.
+        ValueError: the reader or the protocol refuses the data, or the file exists.
     """
     kind = check_choice(kind, "kind", KINDS)
     given = {name: Path(value) for name, value in (("images", images), ("class_list", class_list)) if value is not None}
@@ -92,7 +92,7 @@ def prepare(
 
 
 def _write(file: Path, table: ImageTable, splits: dict[str, npt.NDArray[np.int64]], progress: bool) -> None:
-    """Write the rows that are not missing, a row group at a time."""
+    """Write the rows that are not missing, one row group at a time."""
     import pyarrow.parquet as pq
 
     rows = table.sound()
@@ -119,7 +119,7 @@ def _columns(
         paths = [_path(table.store.folder / table.store.files[row], home) for row in rows]
         kind = pa.struct({"bytes": pa.null(), "path": pa.string()})
         columns["image"] = pa.array([{"path": path} for path in paths], kind)
-        columns["path"] = pa.array(paths, pa.string())  # as metadata, by --metadata path
+        columns["path"] = pa.array(paths, pa.string())  # for --metadata path
     else:
         kind = pa.struct({"bytes": pa.binary(), "path": pa.string()})
         columns["image"] = pa.array([{"bytes": _png(table, row)} for row in rows.tolist()], kind)
@@ -139,12 +139,12 @@ def _png(table: ImageTable, row: int) -> bytes:
 
 
 def _has_names(table: ImageTable) -> bool:
-    """Return whether the classes are text, which then stands in the metadata, and numbers in the column."""
+    """Return whether the classes are texts; then the schema has the texts, and the column class numbers."""
     return all(isinstance(one, str) for one in table.class_names)
 
 
 def _features(table: ImageTable) -> dict[str, str]:
-    """Return the metadata by which ``datasets`` and our reader know the names of the classes."""
+    """Return the schema metadata from which ``datasets`` and lbhash read the class names."""
     assert table.labels is not None
     if not _has_names(table):
         return {}

@@ -37,9 +37,9 @@ _ROWS = re.compile(r"(\d+)(?:-(\d+))?|(\d*):(\d*)|all", re.ASCII)
 
 
 class Queries(NamedTuple):
-    """What is searched for: codes ``[n, ceil(bits / 8)]``; unless a code was given, embeddings and outputs.
+    """The queries: codes ``[n, ceil(bits / 8)]`` and, unless the user gave codes, embeddings and outputs.
 
-    Rows of data have a number and perhaps a label, images and texts a name.
+    Rows of data have a number and maybe a label; images and texts have a name.
     """
 
     codes: npt.NDArray[np.uint8]
@@ -70,15 +70,17 @@ def search(
     hamming: bool = False,
     out: str | Path | None = None,
 ) -> dict[str, Any]:
-    """Search an index, or a file of codes, for the codes that are nearest to rows of data, images, texts or codes.
+    """Search an index, or a file of codes, for the nearest neighbors of rows, images, texts or codes.
 
-    The options are those of ``lbhash search``: ``rows`` of ``data`` (``_parse_rows``), or ``images`` (files, folders,
-    or "-" for standard input) or ``texts``, which ``model`` encodes, whose ``encoder`` or ``backbone`` may have moved;
-    or ``codes`` in hexadecimal digits; the ``k`` nearest (10), or all within ``radius``; filters, all of which must
-    hold (``lbhash.index.where``); by what to ``rerank`` so many ``candidates`` (100; ``lbhash.index.rerank``); and a
-    file for the neighbors. Images that cannot be read are named and left out, unless none is left. Queries that a
-    model encodes are ranked by their real outputs (``lbhash.codes.real``), unless ``hamming``. Return the ``index``,
-    its ``codes`` and ``bits``, the ``ranking``, and the ``queries``' neighbors.
+    The arguments are the options of ``lbhash search``. The queries are ``rows`` of ``data`` (``_parse_rows``),
+    ``images`` (files, folders, or "-" for standard input), ``texts``, or ``codes`` in hexadecimal digits. ``model``
+    encodes them, except codes; give its ``encoder`` or ``backbone`` if that has moved. The result is the ``k`` nearest
+    codes (default 10), or all within ``radius``. All filters must hold (``lbhash.index.where``). ``rerank`` orders the
+    first ``candidates`` (default 100) again (``lbhash.index.rerank``). ``out`` is a file for the neighbors.
+
+    Unreadable images are named and left out; if all are unreadable, a ``ValueError`` is raised. Queries that a model
+    encodes are ranked by their real outputs (``lbhash.codes.real``), unless ``hamming`` or a ``radius`` is given.
+    Returns the ``index``, its ``codes`` and ``bits``, the ``ranking``, and the ``queries`` with their neighbors.
     """
     if out is not None:
         check_suffix(out, suffixes=(".parquet", ".csv"))
@@ -106,7 +108,7 @@ def search(
 
 
 def _open(path: str, hasher: Hasher | None = None) -> BaseIndex:
-    """Open an index, or codes in a file or a folder as an exact index in memory; check that the hasher made them."""
+    """Open an index, or load codes from a file or folder into an exact index; check that the hasher made them."""
     is_file = Path(path).suffix in READABLE and not Path(path).is_dir()
     table = read_codes(path, "index") if is_file or (Path(path) / MANIFEST).is_file() else None
     index = Index.open(path) if table is None else Index(table.bits, model=table.model)
@@ -119,7 +121,7 @@ def _open(path: str, hasher: Hasher | None = None) -> BaseIndex:
 
 
 def _encode_rows(hasher: Hasher, data: str | None, asked: Sequence[str]) -> Queries:
-    """Encode rows of a data file, of embeddings or of images, as queries."""
+    """Encode rows of a data file (embeddings, texts or images) as queries."""
     assert data is not None
     data = str(fetched(data, "data"))
     if holds_images(data):
@@ -136,7 +138,7 @@ def _encode_rows(hasher: Hasher, data: str | None, asked: Sequence[str]) -> Quer
 
 
 def _encode_given(hasher: Hasher, images: Sequence[str], texts: Sequence[str]) -> Queries:
-    """Encode image files, those of folders and the one on standard input, or texts, as queries."""
+    """Encode images (files, folders or standard input) or texts as queries."""
     model = hasher.model_
     if model.takes_texts != bool(texts) or "backbone" not in model.metadata:
         trained = "texts" if model.takes_texts else "images" if "backbone" in model.metadata else "embeddings"
@@ -153,7 +155,7 @@ def _encode_given(hasher: Hasher, images: Sequence[str], texts: Sequence[str]) -
 
 
 def _readable(files: Sequence[str], names: list[str]) -> Iterator[Any]:
-    """Yield the images of files, and put the names of these into ``names``; say at the end which cannot be read."""
+    """Yield the readable images of files, append their names to ``names``, and report unreadable ones at the end."""
     faults = {}
     for file in files:
         try:
@@ -170,7 +172,7 @@ def _readable(files: Sequence[str], names: list[str]) -> Iterator[Any]:
 
 
 def _image_files(path: str) -> list[str]:
-    """Return a path, or the paths of the images in and below a folder."""
+    """Return the paths of all images in and below a folder, or the path of a file itself."""
     if not Path(path).is_dir():
         return [path]
     store: Any = read_image_files(path, "image").store
@@ -189,9 +191,9 @@ def _queries(
 
 
 def _parse_rows(words: Sequence[str], count: int, damaged: npt.NDArray[np.bool_] | None = None) -> list[int]:
-    """Read rows as they are typed: ``3``, ``0-5`` with both ends, ``0:6`` as Python has it, ``all``.
+    """Parse rows as typed by a user: ``3``, ``0-5`` (includes 5), ``0:6`` (excludes 6, as in Python), ``all``.
 
-    A row that is true in ``damaged``, ``bool [count]``, is refused, and left out of a range.
+    Rows that are true in ``damaged``, ``bool [count]``, are left out of a range, and refused if given alone.
     """
     rows: list[int] = []
     for word in words:
@@ -223,7 +225,7 @@ def _find(
     candidates: int | None,
     by_bits: bool,
 ) -> list[list[dict[str, Any]]]:
-    """Return each query's neighbors, described."""
+    """Return each query's neighbors, as ``describe_neighbors`` does."""
     if radius is not None:
         within = index.range_search(queries.codes, radius, where=where)
         parts = map(within.of, range(len(queries.codes)))

@@ -1,4 +1,4 @@
-"""Which rows of the data a command takes: the split of the training, or another."""
+"""Choose the rows of the data for a command: the training's split, or another."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
 
 def split_of_training(hasher: Hasher, protocol: str | None, seed: int | None) -> tuple[str | None, int]:
-    """Return protocol and seed of a split. If None, those of the model's training.
+    """Return the protocol and seed of a split; where None, those of the model's training.
 
-    There is no protocol if the data of the training had flags or files for their splits.
+    The protocol stays None if the training's splits came from flags or files.
     """
     metadata = hasher.model_.metadata
     if protocol is None and metadata.get("protocol") not in ("flags", "files"):
@@ -38,11 +38,11 @@ def open_embedded(
     texts: TextOptions | None = None,
     **files: Any,
 ) -> tuple[Dataset, dict[str, Any]]:
-    """Load train, base and query as embeddings; also return how they were made, for the model's config.
+    """Load train, base and query as embeddings; also return metadata about the embeddings for the model's config.
 
-    ``images`` and ``texts`` say how images or texts are embedded; both are None for embeddings. All else is as in
-    ``load_dataset``, which takes the files ``base``, ``query`` and ``labels``. ``damaged`` says what becomes of damaged
-    rows of embeddings and texts, and ``images`` has its own.
+    ``images`` or ``texts`` set how images or texts are embedded; both are None for embeddings. The other arguments are
+    those of ``load_dataset``, which takes the files ``base``, ``query`` and ``labels``. ``damaged`` is for rows of
+    embeddings and texts; ``images`` has its own option.
     """
     data = fetched(data, "data")
     if images is not None:
@@ -66,7 +66,7 @@ def open_embedded(
 
 
 def check_images_alone(**files: Any) -> None:
-    """Raise ``ValueError`` if files of embeddings (base, query or labels) are given beside images."""
+    """Raise ``ValueError`` if other files (base, query or labels) are given together with images."""
     for name, value in files.items():
         if value is not None:
             what = "which are one file or folder with its own labels and splits"

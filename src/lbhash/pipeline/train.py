@@ -1,4 +1,4 @@
-"""Train on a data set, evaluate the codes, and leave model and metrics in a folder."""
+"""Train on a data set, evaluate the codes, and save model and metrics in a folder."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from lbhash.hasher import Hasher
 
 MOST_QUERIES = 1000
-"""The most queries of data without labels whose neighbors are looked for."""
+"""The most queries to evaluate for data without labels."""
 
 
 def train_files(
@@ -53,12 +53,12 @@ def train_files(
     threads: int | None = None,
     **training: Any,
 ) -> dict[str, Any]:
-    """Open data, and train on it as ``train_model`` does; on images, a method that is no coder fine-tunes the backbone.
+    """Open data and train on it (``train_model``); on images, all methods except coders fine-tune the backbone.
 
-    The arguments are the options of ``lbhash train``. If ``freeze``, images are embedded once, and the backbone is not
-    fine-tuned. If None, ``threads`` are 1 for embeddings, and all cores for images that are trained on.
+    The arguments are the options of ``lbhash train``. With ``freeze``, images are embedded once and the backbone is not
+    fine-tuned. By default, ``threads`` is 1 for embeddings, and all cores (divided among processes) for fine-tuning.
     """
-    # Before images or texts are embedded, which may take hours.
+    # Check now: embedding images or texts may take hours.
     check_out(out, resume=training.get("resume", False), overwrite=training.get("overwrite", False))
     if freeze or images is None or images.backbone is None:
         files = {"base": base, "query": query, "labels": labels}
@@ -81,7 +81,7 @@ def train_files(
 def _checked_images(
     data: str, protocol: str | None, split_seed: int, images: ImageOptions, training: dict[str, Any]
 ) -> Dataset:
-    """Return a data set of images that can all be decoded."""
+    """Return a data set of images after checking that they can be decoded."""
     from lbhash.data.images import load_images
     from lbhash.data.images.corrupt import check_images
     from lbhash.training.coders import coder_of
@@ -99,7 +99,7 @@ def _checked_images(
 
 
 def cores_of_each_process() -> int:
-    """Return the cores for each of the processes that torchrun has started on this machine, or for the only one."""
+    """Return the number of cores for each process that torchrun started on this machine; all cores without torchrun."""
     from lbhash.training.distributed import from_torchrun
 
     return max(1, usable_cores() // from_torchrun("LOCAL_WORLD_SIZE", 1))
@@ -120,18 +120,19 @@ def train_model(
 ) -> dict[str, Any]:
     """Train on a data set, evaluate its queries against its base, write the model folder, and return the metrics.
 
-    Where several processes train, the first one does all that follows, and the others return nothing.
+    If several processes train, only the first one evaluates, writes and returns metrics; the others return an empty
+    dict.
 
-    Classes of the train split get a center each, whatever their numbers are; the model remembers these. A class that
-    only base or query have is found, or not, without one.
+    Each class of the train split gets a center, and the model stores the class's name. Classes that occur only in base
+    or query have no center.
 
-    Without labels a method that needs none is fitted, the best of several if none is named (``Hasher.fit``), and the
-    metrics are of neighbors (``evaluate_neighbors``). Where some rows have none, these are learned from and left out of
-    the evaluation.
+    Without labels, a method that needs none is fitted: the named one, or the best of several (``Hasher.fit``). The
+    metrics are then those of neighbors (``evaluate_neighbors``). If only some rows lack labels, they are left out of
+    the evaluation; a message says how training uses them.
 
-    The folder gets the model's files, ``metrics.json``, ``logs/`` and ``checkpoints/``. mAP@k is of ``top_k``; if
-    None, of the whole base. ``metadata`` is what else the model remembers, such as its ``backbone``. The
-    settings are those of ``Hasher``. If ``baselines``, the metrics of embeddings say what else could be stored of a row
+    The folder gets the model's files, ``metrics.json``, ``logs/`` and ``checkpoints/``. ``top_k`` is the k of mAP@k;
+    None ranks the whole base. ``metadata`` is stored with the model, such as its ``backbone``. The settings are those
+    of ``Hasher``. With ``baselines``, the metrics of embeddings include alternatives to the codes
     (``lbhash.pipeline.alternatives``).
     """
     from lbhash.hasher import Hasher
@@ -159,7 +160,7 @@ def train_model(
     unsaid = given.recipe is None and any(getattr(given, name) is None for name in PAPER)
     if training and unsaid and hasher.model_.metadata["recipe"] == "paper" and not part.needs_backbone:
         print(f"{name_of(hasher)} has no settings of its own: trained with those of --recipe paper", file=sys.stderr)
-    # Without it a resumed run has the metrics of one that was never interrupted.
+    # Remove the speed, so a resumed run has the same metrics as an uninterrupted one.
     rate = None if training is None else training.pop("rows_per_second")
     source = {"data": dataset.name, "protocol": dataset.protocol}
     metrics = {
@@ -190,10 +191,10 @@ def _figures(
     seconds: float | None,
     bar: str,
 ) -> dict[str, Any]:
-    """Return what the codes are worth, and beside them what else could be stored, unless ``seconds`` are None."""
+    """Return the metrics of the codes and, unless ``seconds`` is None, of alternatives to them."""
     new: Any = dataset.base
     recognized = None
-    if dataset.train.labels is None:  # whose neighbors the embeddings tell
+    if dataset.train.labels is None:  # evaluate by the embeddings' neighbors
         figures = _neighbors(dataset, hasher, bar)
     else:
         asked = dataset.query.labeled()
@@ -210,11 +211,11 @@ def _figures(
         from lbhash.pipeline.alternatives import alternatives
 
         figures["alternatives"] = alternatives(dataset, hasher, new, seconds, top_k)
-    return figures | {"classifier_accuracy": recognized}  # of the method's own classifier, where it has one
+    return figures | {"classifier_accuracy": recognized}  # of the method's own classifier, if any
 
 
 def check_out(out: str | Path, *, resume: bool, overwrite: bool) -> bool:
-    """Return whether a training that is to be left in ``out`` resumes; raises ``ValueError`` if ``out`` is in use."""
+    """Return whether training into ``out`` resumes a checkpoint; ``ValueError`` if ``out`` is already in use."""
     from lbhash.models.folder import check_replaces_ours
     from lbhash.training.checkpoints import has_checkpoint
 
@@ -235,7 +236,7 @@ def check_out(out: str | Path, *, resume: bool, overwrite: bool) -> bool:
 
 
 def _tell_unlabeled(dataset: Dataset, *, network: bool) -> None:
-    """Print on standard error how many rows have no label, and whether a network's training leaves them out."""
+    """Print on standard error how many rows have no label, and what is done with them."""
     from lbhash.training.partial import few_labels
 
     for name in ("train", "base", "query") if network else ("base", "query"):
@@ -248,7 +249,7 @@ def _tell_unlabeled(dataset: Dataset, *, network: bool) -> None:
 
 
 def _neighbors(dataset: Dataset, hasher: Hasher, bar: str) -> dict[str, Any]:
-    """Return the share of the embeddings' neighbors that the codes of some queries keep."""
+    """Return the share of the embeddings' neighbors that the codes find, for a sample of queries."""
     backbone = hasher.backbone_ if dataset.base.needs_backbone else None
     few, workers = dataset.query.subsample(MOST_QUERIES), side_by_side(hasher).workers
     asked, held = (part.embedded(backbone, workers=workers, progress=bar) for part in (few, dataset.base))
@@ -258,7 +259,7 @@ def _neighbors(dataset: Dataset, hasher: Hasher, bar: str) -> dict[str, Any]:
 
 
 def _of_images(rate: float | None) -> dict[str, Any]:
-    """Return what the metrics of a fine-tuning have besides: its speed, and the most memory that it needed."""
+    """Return the additional metrics of fine-tuning: its speed, and its peak memory."""
     import torch
 
     gpu = torch.cuda.max_memory_allocated() if torch.cuda.is_initialized() else None

@@ -1,4 +1,4 @@
-"""Three questions about a method: classes that it learned, classes that it never saw, and the items of one class."""
+"""Evaluate a method on trained classes, on classes that are new after training, and within a class."""
 
 from __future__ import annotations
 
@@ -28,21 +28,21 @@ _FIGURES = {
     "seen_map_real": ("seen", "outputs", "map"),
     "unseen_map_real": ("unseen", "outputs", "map"),
 }
-"""Each figure: the question, what a query is to the search, and the question's own figure."""
+"""For each figure: the question, the form of the queries in the search, and the question's own figure."""
 
 
 @dataclass(frozen=True)
 class UnseenReport:
-    """The quality of codes for classes that the training had, and for classes that it had not.
+    """The quality of codes for trained classes, and for classes that are new after training.
 
     Attributes:
-        method: its full name, such as ``csq_d``.
-        bits: of a code.
-        top_k: how many rows mAP looks at; None for the whole base.
-        figures: of each draw by name, ``float64 [draws]``: mAP of classes seen and of the others, by codes and with the
-            queries' real outputs in the place of their codes (``lbhash.codes.real``); ``transfer_accuracy``, the
-            accuracy of a linear classifier that is fitted to the codes of new classes; and ``within_recall``, recall@10
-            among the rows of a query's own class, of classes seen.
+        method: the full name, such as ``csq_d``.
+        bits: length of a code.
+        top_k: the k of mAP@k; None for the whole base.
+        figures: ``float64 [draws]`` by name: mAP of trained (``seen``) and of new classes (``unseen``), by the queries'
+            codes and by their real outputs (``lbhash.codes.real``); ``transfer_accuracy``, the accuracy of a linear
+            classifier fitted to the codes of new classes; and ``within_recall``, recall@10 among the rows of a query's
+            own class, for trained classes.
     """
 
     method: str
@@ -51,7 +51,7 @@ class UnseenReport:
     figures: dict[str, npt.NDArray[np.float64]]
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the figures, each as its mean and its draws, as JSON holds them: None for NaN."""
+        """Return each figure's mean and its draws as JSON values, with None for NaN."""
         means = {name: float(values.mean()) for name, values in self.figures.items()}
         plain = {name: None if np.isnan(mean) else mean for name, mean in means.items()}
         draws = {name: [None if np.isnan(v) else v for v in values.tolist()] for name, values in self.figures.items()}
@@ -68,15 +68,14 @@ def evaluate_unseen_files(
     unseen: float | None = None,
     **options: Any,
 ) -> list[UnseenReport]:
-    """Return what ``evaluate_unseen`` finds for each method on a file of embeddings, as ``lbhash train`` takes both.
+    """Run ``evaluate_unseen`` for each method on a file of embeddings.
 
-    Without methods they are the default of ``lbhash train`` (None) and ITQ. ``bits`` is a setting of ``Hasher``, and so
-    are ``epochs``, ``head`` and ``unseen``, which go to the methods that train a network, one at least; the options
-    are those of ``evaluate_unseen``.
+    Data and methods are given as for ``lbhash train``. The default methods are that of ``lbhash train`` (None) and ITQ.
+    ``bits``, ``epochs``, ``head`` and ``unseen`` are settings of ``Hasher``; the last three go only to methods that
+    train a network. The options are those of ``evaluate_unseen``.
 
     Raises:
-        TypeError, ValueError: a setting of a network is given and no method trains one, or what ``evaluate_unseen``
-            refuses.
+        TypeError, ValueError: a setting of a network is given but no method trains one, or ``evaluate_unseen`` fails.
     """
     from lbhash.training.coders import coder_of
 
@@ -103,19 +102,18 @@ def evaluate_unseen(
     seed: int = 0,
     top_k: int | None = None,
 ) -> UnseenReport:
-    """Train on some classes, and evaluate the codes of these classes and of the others, in several draws.
+    """Train on some classes, and evaluate the codes of these and of the left-out classes, in several draws.
 
     Args:
-        dataset: embeddings with one label a row; its splits stay, so that train rows of the classes left out are not
-            used at all.
-        hasher: not fitted; its settings train a hasher for each draw.
-        draws: how often classes are drawn and a hasher is trained; the seeds of both grow by one.
-        share: share of the classes that is left out of training. At least two are left out, and two stay.
-        seed: seed of the first draw. ``lbhash train --protocol unseen`` draws the same half of the classes by it.
-        top_k: mAP@k; by default, and if the base of these classes is smaller, over all of it.
+        dataset: embeddings with one label per row. Its splits are kept; train rows of left-out classes are not used.
+        hasher: an unfitted hasher; its settings train a new one for each draw.
+        draws: how often classes are drawn and a hasher is trained; each draw raises both seeds by one.
+        share: share of the classes to leave out of training. At least two are left out, and two stay.
+        seed: seed of the first draw. ``lbhash train --protocol unseen`` draws the same half of the classes with it.
+        top_k: the k of mAP@k; if None or if the classes' base is smaller, the whole base is ranked.
 
     Raises:
-        TypeError, ValueError: an argument is not as above, or what ``Hasher.fit_split`` refuses.
+        TypeError, ValueError: an argument is not as above, or training fails.
     """
     from sklearn.base import clone
 
@@ -139,7 +137,7 @@ def evaluate_unseen(
 
 
 def _questions(dataset: Dataset[EmbeddingSplit], classes: npt.NDArray, top_k: int | None) -> tuple[Question, Question]:
-    """Return the questions about the classes that were trained on, and about the others."""
+    """Return the questions about trained classes and about left-out classes."""
 
     def question(name: str, seen: bool, *figures: str) -> Question:
         splits = dataset.base, dataset.query

@@ -1,6 +1,6 @@
 """The service: a FastAPI application over a model and an index, and the page that shows them.
 
-Its child processes import this package too, so that the web framework is loaded only where it is used.
+Child processes import this package too, so the web framework is loaded lazily.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Limits how many requests are computed at once, how many wait, and the memory of their bodies; refuses the others."""
+"""Limit the running requests, the waiting requests, and the memory of request bodies; refuse the rest."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ T = TypeVar("T")
 
 
 class Admission:
-    """A bounded queue before a pool of threads, for one of which a request may wait ``seconds``.
+    """A bounded queue before a thread pool; a request may wait ``seconds`` for a thread.
 
-    There are ``threads + queue`` places for requests that run or wait.
+    At most ``threads + queue`` requests run or wait.
     """
 
     def __init__(self, threads: int, queue: int, seconds: float) -> None:
@@ -51,9 +51,9 @@ class Admission:
 
 
 class Bodies:
-    """The bodies of requests: each has ``seconds`` to arrive, and together they take ``room`` bytes of memory.
+    """Request bodies: each must arrive within ``seconds``, and all together may take ``room`` bytes of memory.
 
-    If there is no more room, the body that has been arriving for longest is given up: it may be one that never ends.
+    If there is no more room, the body that has been arriving the longest is dropped, because it may never end.
     """
 
     def __init__(self, room: int, seconds: float) -> None:
@@ -62,10 +62,10 @@ class Bodies:
         self._arriving: dict[asyncio.Task[bytes], bytearray] = {}  # the oldest first
 
     async def take(self, receive: Receive, check_size: Callable[[int], None]) -> bytes:
-        """Return a body when all of it is there; it takes room until ``give_back`` is called with its size.
+        """Return a body once it is complete; it takes room until ``give_back`` is called with its size.
 
-        Raises ``ServiceError`` with 408 if it is too slow, 503 if there is no room, 400 if the client has left, and
-        what ``check_size`` raises of the size so far.
+        Raises ``ServiceError`` with 408 if it is too slow, 503 if there is no room, 400 if the client has left, and the
+        errors of ``check_size``, which gets the size so far.
         """
         body = bytearray()
         task = asyncio.create_task(self._fill(body, receive, check_size))
@@ -85,7 +85,7 @@ class Bodies:
             self._arriving.pop(task, None)
 
     def give_back(self, size: int) -> None:
-        """Let other bodies have the room of one."""
+        """Free the room of a body of ``size`` bytes."""
         self._held -= size
 
     async def _fill(self, body: bytearray, receive: Receive, check_size: Callable[[int], None]) -> bytes:
@@ -107,7 +107,7 @@ class Bodies:
                 self.give_back(len(longest))
                 longest.clear()
             if more and len(piece) >= 1 << 14:
-                async with self._turns:  # a few at a time: bodies that come fast leave time for everything else
+                async with self._turns:  # slow down fast bodies, so that other work gets time
                     await asyncio.sleep(0.001)
         return bytes(body)
 
@@ -117,10 +117,10 @@ def _busy(reason: str) -> ServiceError:
 
 
 def _use_one_thread() -> None:
-    """Let each request use one processor: this answers more requests a second than several processors for each."""
+    """Use one core per request: this answers more requests per second than several cores for each."""
     import faiss
 
     faiss.omp_set_num_threads(1)
-    threadpool_limits(1)  # of NumPy's products
-    if (torch := sys.modules.get("torch")) is not None:  # which a backbone needs
+    threadpool_limits(1)  # NumPy's matrix products
+    if (torch := sys.modules.get("torch")) is not None:  # loaded for a backbone
         torch.set_num_threads(1)

@@ -24,7 +24,7 @@ from lbhash.utils.memory import shortage
 from lbhash.utils.version import __version__
 
 VERSION = "v1"
-"""Of the routes: one that changes what an answer means gets the next."""
+"""The version of the routes; a route whose answers change their meaning gets the next version."""
 
 STATIC = Path(__file__).parent / "static"
 
@@ -32,7 +32,7 @@ log = logging.getLogger("lbhash.service")
 
 
 def create_app(settings: Settings) -> FastAPI:
-    """Return the service as an ASGI application; ``TypeError`` or ``ValueError`` if model, index or data are not valid.
+    """Return the service as an ASGI application; ``TypeError`` or ``ValueError`` if model, index or data are invalid.
 
     For an ASGI server of your choice::
 
@@ -52,10 +52,10 @@ def create_app(settings: Settings) -> FastAPI:
         summary="Search by short binary codes.",
         version=__version__,
         lifespan=lambda _: service.running(),
-        docs_url=None,  # both load their scripts from other sites; docs.html is our own
+        docs_url=None,  # both load scripts from other sites; docs.html replaces them
         redoc_url=None,
-        generate_unique_id_function=lambda route: route.name,  # what clients that are made of the schema call it
-        redirect_slashes=False,  # such a redirect leads to whatever host the request names
+        generate_unique_id_function=lambda route: route.name,  # names for generated clients
+        redirect_slashes=False,  # redirects would go to any host that the request names
         responses=refusals(400, 401, 403, 408, 413, 421, 422, 503),
         middleware=[
             Middleware(service.monitor.measured),
@@ -91,7 +91,7 @@ async def _invalid(_: Request, error: Any) -> Response:
 
 
 def _nowhere(settings: Settings) -> Callable[[Request, Any], Coroutine[Any, Any, Response]]:
-    """Return what answers 404: the detail of the error or, of a path that is no route, what may be meant."""
+    """Return the 404 handler: it answers the error's detail, or for an unknown route a hint."""
 
     async def answer(request: Request, error: Any) -> Response:
         detail = getattr(error, "detail", "Not Found")
@@ -106,7 +106,7 @@ def _nowhere(settings: Settings) -> Callable[[Request, Any], Coroutine[Any, Any,
 
 
 def _refused(detail: str | None, *, retry: bool = False) -> Callable[[Request, Any], Coroutine[Any, Any, Response]]:
-    """Return a handler that answers 503, since a later request or another instance may succeed."""
+    """Return a handler that answers 503, because a later request or another instance may succeed."""
 
     async def answer(_: Request, error: Any) -> Response:
         log.log(logging.WARNING if retry else logging.ERROR, "%s", shortage(error) or error)

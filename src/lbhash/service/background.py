@@ -1,4 +1,4 @@
-"""Computes the page's summary of the whole index beside the requests, and again when the index changes."""
+"""Compute the page's summary and map of the index in the background, again after each change."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ log = logging.getLogger("lbhash.service")
 
 
 class Background:
-    """Computes ``summary`` and ``map`` of the engine's index in child processes, again whenever ``changed`` is set."""
+    """Computes ``summary`` and ``map`` of the engine's index, again whenever ``changed`` is set."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine, self.changed = engine, asyncio.Event()
@@ -38,7 +38,7 @@ class Background:
         self.map = Map(state="computing", generation=engine.index.generation, pending=True)
 
     async def run(self) -> None:
-        """Compute all of it, and again after each change, until the task is cancelled."""
+        """Compute everything, and again after each change, until the task is cancelled."""
         while True:
             self.changed.clear()
             index = self._engine.index
@@ -56,7 +56,7 @@ class Background:
             self.map = Map(state="failed", generation=index.generation, pending=False)
 
     async def _sum_up(self, index: BaseIndex) -> None:
-        """Compute the numbers that labels and queries allow, with notes on what is missing."""
+        """Compute the measures for which labels and queries exist, and note what is missing."""
         notes: list[str] = []
         try:
             evidence = await asyncio.to_thread(_evidence, self._engine, index, notes)
@@ -71,7 +71,7 @@ class Background:
             self.summary = Summary(state="failed", generation=index.generation, notes=[note])
 
     async def _improve(self, index: BaseIndex) -> None:
-        """Make the same map by t-SNE, which takes longer and separates the classes better."""
+        """Replace the map by t-SNE, which takes longer and separates the classes better."""
         if not self.map.pending:
             return
         better: dict[str, Any] = {"pending": False}
@@ -101,7 +101,7 @@ def _first_map(engine: Engine, index: BaseIndex) -> Map:
         state="ready",
         generation=index.generation,
         kind="pca",
-        pending=not few and find_spec("sklearn") is not None,  # whose t-SNE makes the better one
+        pending=not few and find_spec("sklearn") is not None,  # for t-SNE
         ids=ids.tolist(),
         images=[engine.has_image(index, row) for row in metadata],
         labels=[row.get(index.label) for row in metadata],
@@ -110,7 +110,7 @@ def _first_map(engine: Engine, index: BaseIndex) -> Map:
 
 
 def _evidence(engine: Engine, index: BaseIndex, notes: list[str]) -> Evidence | None:
-    """Return a sample of the codes with a label, and of the queries; None if no code has a label."""
+    """Return a sample of the labeled codes and of the queries; None if no code has a label."""
     ids = _sample(index.ids(), MAX_BASE, "codes", notes)
     labels = json_values(index.metadata_of(ids, [index.label])[index.label]) if index.label else [None] * len(ids)
     known = np.array([label is not None for label in labels], bool)
@@ -129,9 +129,9 @@ def _evidence(engine: Engine, index: BaseIndex, notes: list[str]) -> Evidence | 
 
 
 def _report(model: str | Path) -> tuple[Trained | None, dict[Any, float]]:
-    """Return what ``lbhash train`` printed of a model and of what else could be stored, and the mAP of each class.
+    """Read a model's training report (its figures and those of alternatives to codes) and the mAP of each class.
 
-    A file that holds something else is no reason to refuse a page.
+    If the file is missing or has another form, return None and no classes: the page must still load.
     """
     try:
         found = json.loads((Path(model) / "metrics.json").read_text(encoding="utf-8"))
@@ -144,10 +144,10 @@ def _report(model: str | Path) -> tuple[Trained | None, dict[Any, float]]:
 
 
 def _queries(engine: Engine, index: BaseIndex, ids: Any, notes: list[str]) -> tuple[Any, list[Any], Any]:
-    """Return codes and labels of some queries, and which of the ids they are searched in: rows that are new, if any is.
+    """Return codes and labels of some queries, and a mask of the ids to search: new rows only, if there are any.
 
     Raises:
-        ValueError: there are no queries, or no other rows.
+        ValueError: there are no queries, or nothing to search besides queries.
     """
     about, data = engine.model.metadata, engine.settings.data
     if data is None:
@@ -186,7 +186,7 @@ def _axes(plane: Any) -> dict[str, list[float]]:
 
 
 def _sample(values: Any, size: int, name: str, notes: list[str]) -> Any:
-    """Return at most ``size`` of the values, the same sample at every start; note it if some are left out."""
+    """Return at most ``size`` values, the same sample at every start; add a note if some are left out."""
     if len(values) <= size:
         return values
     notes.append(f"{size:,} of {len(values):,} {name} were sampled")

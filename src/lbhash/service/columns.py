@@ -1,4 +1,4 @@
-"""Metadata of new items, as JSON has them, in the types that the columns of an index have."""
+"""Convert the metadata of new items from JSON to the column types of an index."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from lbhash.index.metadata import converted, is_list, values_type
 
 
 def exact_columns(given: Mapping[str, Sequence[Any]], state: State) -> dict[str, Any]:
-    """Return columns of new items for an index.
+    """Convert columns of new items for an index.
 
-    An integer for a column of texts becomes its digits, and a text becomes a time or a decimal. ``ValueError`` names a
-    value that a column cannot hold exactly, or a column that the index does not have.
+    In a column of texts, an integer becomes its digits; a text may become a time or a decimal. ``ValueError`` names a
+    value that a column cannot hold exactly, or an unknown column.
     """
     if state.schema is None:  # the first items set the types
         return dict(given)
@@ -43,12 +43,12 @@ def _column(name: str, values: Sequence[Any], kind: pa.DataType) -> pa.Array:
 
 
 def _scalar(value: Any, kind: pa.DataType) -> Any:
-    """Return a value for a column of this type; an error if it cannot hold it exactly (``converted``)."""
+    """Convert a value to a column's type; raise an error if the type cannot hold it exactly (``converted``)."""
     try:
         return converted(pa.chunked_array([pa.array([value])]), pa.field("", values_type(kind)))[0].as_py()
     except (TypeError, ValueError):
-        if isinstance(value, list) and is_list(kind):  # maybe of texts and numbers
+        if isinstance(value, list) and is_list(kind):  # it may mix texts and numbers
             return [_scalar(one, kind.value_type) for one in value]
-        if isinstance(value, str) and pa.types.is_decimal(kind):  # which JSON does not have
+        if isinstance(value, str) and pa.types.is_decimal(kind):  # JSON has no decimals
             return pa.scalar(value).cast(kind).as_py()
         raise

@@ -1,7 +1,7 @@
-"""Ends the connections on which a client keeps the service waiting; uvicorn itself keeps most of them for ever.
+"""Close connections whose clients keep the service waiting; uvicorn alone keeps most of them forever.
 
-Its ``limit_concurrency`` counts connections that say nothing, too, and refuses everybody once there are so many; its
-``timeout_keep_alive`` is used between two requests, and h11's limit of 16 KiB for headers as it is.
+uvicorn's ``limit_concurrency`` also counts silent connections, and refuses everybody once the limit is reached, so it
+is not used. Its ``timeout_keep_alive`` between two requests is used, and h11's limit of 16 KiB for headers.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ import h11
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-HEAD_SECONDS = 10.0  # for the headers of a request, and for the first one to begin
-IDLE_SECONDS = 75.0  # between two requests; proxies keep a connection for 60 seconds, and must be those who close it
-READ_SECONDS = 30.0  # for the client to read an answer that is too long for the buffers
-LINGER_SECONDS = 10.0  # for the rest of a request that is answered before its end: 16 MiB at 13 MBit/s
+HEAD_SECONDS = 10.0  # to begin the first request, and to send the headers
+IDLE_SECONDS = 75.0  # between two requests; longer than proxies' 60 seconds, because the proxy must close first
+READ_SECONDS = 30.0  # for the client to read an answer that exceeds the buffers
+LINGER_SECONDS = 10.0  # for the rest of a request that is answered early: 16 MiB at 13 MBit/s
 
-_ACCEPTED = 4  # connections that asyncio accepts before it looks at anything else
-_SPARE = 24  # file handles for connections that are accepted and not yet seen, and for files
+_ACCEPTED = 4  # connections that asyncio accepts in a row
+_SPARE = 24  # file handles for connections just accepted, and for files
 
 log = logging.getLogger("lbhash.service")
 
 
 class _Transport:
-    """A transport of asyncio that, in the middle of a request, says its end and lets the client close it.
+    """An asyncio transport that, in the middle of a request, signals its end and lets the client close it.
 
-    One that is closed while bytes are unread is reset, and the client loses the answer.
+    Closing a transport with unread bytes resets the connection, and the client loses the answer.
     """
 
     def __init__(self, transport: asyncio.Transport, request: h11.Connection) -> None:
@@ -41,33 +41,33 @@ class _Transport:
         return getattr(self._transport, name)
 
     def is_closing(self) -> bool:
-        """Return whether nothing more is written."""
+        """Return whether writing has ended."""
         return self._ending or self._transport.is_closing()
 
     def close(self) -> None:
-        """Write no more; the rest of the request is read and discarded."""
+        """Stop writing; read and discard the rest of the request."""
         if self._request.their_state not in (h11.SEND_BODY, h11.ERROR):
             self._transport.close()
             return
         self._ending = True
         self._transport.resume_reading()
         if self._transport.can_write_eof():  # not with TLS
-            with contextlib.suppress(OSError):  # the client may have left in this moment
+            with contextlib.suppress(OSError):  # the client may have just left
                 self._transport.write_eof()
 
 
 class Connection(H11Protocol):
-    """A connection of uvicorn with a limit for every time that it waits for its client.
+    """A uvicorn connection with a time limit whenever it waits for its client.
 
-    At most ``most`` are open, half of them from one address. One more ends the one that has waited longest; if all are
-    being answered, it is ended itself. The body's time is limited in ``Bodies``.
+    At most ``most`` connections are open, at most half of them from one address. A further connection ends the one that
+    has waited longest; if all others are being answered, it is ended itself. ``Bodies`` limits the time for a body.
     """
 
     def __init__(self, open_ones: dict[Connection, None], most: int, **state: Any) -> None:
         super().__init__(**state)
         self.conn = _Pieces(h11.SERVER)
         self.address: str | None = None
-        self._open, self._most = open_ones, most  # who has waited longest comes first
+        self._open, self._most = open_ones, most  # longest wait first
         self._waiting: tuple[Any, float | None] | None = None
         self._since = 0.0
 
@@ -76,14 +76,14 @@ class Connection(H11Protocol):
         return self.cycle is not None and not self.cycle.response_complete
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Make room."""
+        """Register the connection, and close another one if there are too many."""
         super().connection_made(cast(asyncio.Transport, _Transport(transport, self.conn)))
-        # asyncio reads 256 KiB at a time: many that send without a pause would keep all the others waiting.
+        # asyncio reads 256 KiB at a time: with many fast senders, all other clients would wait.
         transport.max_size = 1 << 15  # type: ignore[attr-defined]
         self.address = self.client[0] if self.client else None
         self._open[self] = None
         for most, where in ((self._most // 2, " from one address"), (self._most, "")):
-            if len(self._open) <= most:  # which spares it a look at each connection
+            if len(self._open) <= most:  # the usual case: skip the scan below
                 continue
             held = [one for one in self._open if not where or one.address == self.address]
             if len(held) > most:
@@ -93,17 +93,17 @@ class Connection(H11Protocol):
                 longest.transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Leave its room to others."""
+        """Unregister the connection."""
         self._open.pop(self, None)
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Discard all that comes after the last answer."""
+        """Discard data that arrives after the last answer."""
         if not self.transport.is_closing():
             super().data_received(data)
 
     def on_response_complete(self) -> None:
-        """Wait for the next request, or end a connection whose request goes on after the answer: it may have no end."""
+        """Wait for the next request, or close if the request continues after its answer: it may never end."""
         self._open.pop(self, None)
         self._open[self] = None
         goes_on = self.cycle.more_body
@@ -112,12 +112,12 @@ class Connection(H11Protocol):
             self.transport.close()
 
     def resume_writing(self) -> None:
-        """Let the client read for as long as it goes on."""
+        """Restart the time limit: the client has read something."""
         super().resume_writing()
         self._waiting = None
 
     def limit(self, now: float) -> None:
-        """End the connection if the awaited bytes have not come in time; one wait has one limit."""
+        """End the connection if the client is too slow; each wait has one limit."""
         waiting = self.cycle, self._patience()
         if waiting != self._waiting:
             self._waiting, self._since = waiting, now
@@ -125,17 +125,17 @@ class Connection(H11Protocol):
             self.transport.abort()
 
     def _patience(self) -> float | None:
-        """Return for how many seconds it may wait for its client now; None if that is not limited here."""
+        """Return the limit in seconds of the current wait for the client; None for no limit here."""
         if self.flow.write_paused or self.transport.get_write_buffer_size():
             return READ_SECONDS
         if self.transport.is_closing():
             return LINGER_SECONDS
-        # uvicorn limits the time between two requests, until the first byte of the second one comes.
+        # uvicorn limits the time between two requests, up to the first byte of the second one.
         return None if self._asked or self.timeout_keep_alive_task is not None else HEAD_SECONDS
 
 
 class _Pieces(h11.Connection):
-    """Refuses a body in very many small pieces: reading one byte as a piece of its own takes 10 microseconds."""
+    """Refuses a body in very many small pieces: each piece, even of one byte, takes 10 microseconds."""
 
     def next_event(self) -> Any:
         """Return the next part of a request."""
@@ -150,17 +150,17 @@ class _Pieces(h11.Connection):
 
 
 class Server(uvicorn.Server):
-    """A server that accepts few connections at a time, so that it can end others before it runs out of file handles."""
+    """A server that accepts few connections at a time, so it can close others before file handles run out."""
 
     async def startup(self, sockets: Any = None) -> None:
-        """Listen; connections that are not accepted yet wait in the system."""
+        """Listen; connections wait in the operating system until they are accepted."""
         await super().startup(sockets)
         for listening in sockets:
             listening.listen(2048)
         self._sweeping = asyncio.create_task(self._sweep())
 
     async def _sweep(self) -> None:
-        """Twice a second end the connections whose clients take too long, also while the server ends."""
+        """Twice a second, end connections whose clients are too slow, also during shutdown."""
         while True:
             await asyncio.sleep(0.5)
             for one in list(self.server_state.connections):
@@ -168,7 +168,7 @@ class Server(uvicorn.Server):
 
 
 def make_server(app: Any, places: int, **tls: Any) -> Server:
-    """Return a server of an application that answers ``places`` requests at once, with uvicorn's options for TLS.
+    """Return a server for an application that answers ``places`` requests at once; ``tls`` are uvicorn's TLS options.
 
     Raises ``ValueError`` if the process may not have enough open files.
     """
@@ -188,14 +188,14 @@ def make_server(app: Any, places: int, **tls: Any) -> Server:
         server_header=False,
         backlog=_ACCEPTED,
         timeout_keep_alive=cast(int, IDLE_SECONDS),
-        timeout_graceful_shutdown=30,  # seconds for the requests that run when the service is told to end
+        timeout_graceful_shutdown=30,  # seconds for running requests at shutdown
         **tls,
     )
     return Server(config)
 
 
 def _free_handles() -> int:
-    """Return how many more files this process may open, with as high a limit as it may have; very many on Windows."""
+    """Raise the limit of open files to 4,096 if possible, and return how many are free; very many on Windows."""
     try:
         import resource
     except ImportError:  # Windows

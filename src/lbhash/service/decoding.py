@@ -1,4 +1,4 @@
-"""Decodes images from clients in child processes, so that no image can hang or crash the server."""
+"""Decode clients' images in child processes, so no image can hang or crash the server."""
 
 from __future__ import annotations
 
@@ -16,33 +16,33 @@ from lbhash.data.images.decoding import decode_image, thumbnail_of
 from lbhash.service.errors import ServiceError
 from lbhash.service.workers import Worker, WorkerError
 
-LARGE = 4_000_000  # pixels, from which on one image is held in memory at a time: 25 million take 100 MiB
+LARGE = 4_000_000  # pixels; only one larger image is in memory at a time: 25 million pixels take 100 MiB
 _SIZE = struct.Struct("!II")
-_MEMORY = 2 << 30  # bytes of address space, most of which the libraries reserve and never touch
-_MEMORY_PER_PIXEL = 32  # a decoder's own buffers, and a few copies in several modes
+_MEMORY = 2 << 30  # bytes of address space; libraries reserve most of it without using it
+_MEMORY_PER_PIXEL = 32  # for the decoder's buffers and copies in several modes
 
 
 Job = tuple[str, Any]
-"""What is wanted ("image", "large", "band" or "thumbnail"), and the file, or the box of a band."""
-_held: list[Image.Image] = []  # in a child process, the large image whose bands are asked for
+"""A task ("image", "large", "band" or "thumbnail") and its input: the file, or the box of a band."""
+_held: list[Image.Image] = []  # in a child process: the large image that is sent in bands
 
 
 class Decoder:
-    """Decodes images in up to ``workers`` child processes, each image in at most ``seconds``."""
+    """Decodes images in up to ``workers`` child processes; each image may take ``seconds``."""
 
     def __init__(self, workers: int, seconds: float, max_bytes: int, max_pixels: int) -> None:
         self._seconds, self._memory = seconds, _MEMORY + _MEMORY_PER_PIXEL * max_pixels
         self._function = partial(_decode, max_bytes=max_bytes, max_pixels=max_pixels)
-        self._idle: queue.LifoQueue[Worker | None] = queue.LifoQueue()  # None is started when it is needed
+        self._idle: queue.LifoQueue[Worker | None] = queue.LifoQueue()  # None: start it on demand
         for _ in range(workers):
             self._idle.put(None)
         self._large = Lock()
 
     @contextmanager
     def image(self, data: bytes) -> Iterator[Image.Image]:
-        """Decode an image file to RGB for the block; another large one waits until the block is over.
+        """Decode an image file to RGB for the block; another large image waits until the block ends.
 
-        ``ServiceError`` 422 if it is no image, too large, damaged, or takes too long.
+        Raises ``ServiceError`` 422 if the file is no image, too large, damaged, or takes too long.
         """
         answer = self._ask(("image", data))
         with ExitStack() as held:
@@ -55,7 +55,7 @@ class Decoder:
             yield image
 
     def _large_image(self, data: bytes) -> Image.Image:
-        """Return an image that comes in bands, so that its pixels are never in memory twice."""
+        """Return an image that is sent in bands, so its pixels are never in memory twice."""
         with self._worker() as ask:
             width, height = _SIZE.unpack(ask(("large", data)))
             image, rows = Image.new("RGB", (width, height)), max(1, LARGE // width // 4)
@@ -65,7 +65,7 @@ class Decoder:
         return image
 
     def thumbnail(self, data: bytes) -> bytes:
-        """Return an image file as a small WebP file (``thumbnail_of``); raises as ``image`` does."""
+        """Return an image file as a small WebP file (``thumbnail_of``); raises the errors of ``image``."""
         return bytes(self._ask(("thumbnail", data)))
 
     def close(self) -> None:
@@ -80,7 +80,7 @@ class Decoder:
 
     @contextmanager
     def _worker(self) -> Iterator[Callable[[Job], memoryview]]:
-        """Give what asks one child process."""
+        """Yield a function that sends a job to one child process."""
         worker = self._idle.get()
         try:
             worker = worker or Worker(self._function, memory=self._memory)
@@ -103,7 +103,7 @@ def _decode(job: Job, *, max_bytes: int, max_pixels: int) -> bytes:
         if data[3] < image.height:  # an idle child holds no image
             _held.append(image)
         return image.crop(data).tobytes()
-    _held.clear()  # bands that nobody asked for
+    _held.clear()  # bands that were never requested
     image = decode_image(data, max_bytes=max_bytes, max_pixels=max_pixels)
     if kind == "image" and image.width * image.height > LARGE:
         return b""

@@ -1,4 +1,4 @@
-"""Answers requests from model, index and rows; called in a thread."""
+"""Answer requests from model, index and rows; called in a thread."""
 
 from __future__ import annotations
 
@@ -57,14 +57,14 @@ from lbhash.utils.version import __version__
 log = logging.getLogger("lbhash.service")
 
 AT_ONCE = 256 << 20
-"""Bytes of an index that is checked before anything else, which takes less than a second even on a slow disk."""
+"""Largest index, in bytes, that is checked before the service starts: less than a second even on a slow disk."""
 
 
 class _Encoded(NamedTuple):
     """The code of a query or a new item, ``uint8 [bytes]``.
 
-    ``vectors`` has its ``outputs`` and ``embeddings``, each ``[…]``, and ``facts`` its id, label and metadata, if they
-    are known.
+    ``vectors`` has its ``outputs``, ``soft`` outputs and ``embeddings``, as far as known; ``facts`` has its id, label
+    and metadata, as far as known.
     """
 
     code: PackedCodes
@@ -73,7 +73,7 @@ class _Encoded(NamedTuple):
 
 
 class Engine:
-    """Encodes queries and searches ``index``, which is replaced as a whole when a newer one is loaded."""
+    """Encodes queries and searches ``index``; loading a newer index replaces the whole object."""
 
     def __init__(self, settings: Settings, decoder: Decoder) -> None:
         self.settings, self.decoder = settings, decoder
@@ -101,7 +101,7 @@ class Engine:
             self._embed_image = lambda image: backbone.embed([image])[0]
         elif isinstance(self.rows, GrayRows):
             self._embed_image = self.rows.embed
-        self._loading = Lock()  # one at a time puts a newer index in the place of the old one
+        self._loading = Lock()  # only one thread at a time replaces the index
         self.index = self._open()
         if self.rows is not None and (line := self.why_no_rows(self.index)):
             log.warning("%s", line)
@@ -112,7 +112,7 @@ class Engine:
             self.check_index()
 
     def check_index(self) -> None:
-        """Read all files of the index, and compare their checksums; ``DamagedIndexError`` if one is damaged."""
+        """Read all files of the index, and check their checksums; ``DamagedIndexError`` if one is damaged."""
         index, damage = self.index, ""
         try:
             index.read_all()
@@ -120,7 +120,7 @@ class Engine:
             damage = one_line(error)
             raise
         finally:
-            if index is self.index:  # it may have been replaced by a newer one
+            if index is self.index:  # a newer one may have replaced it
                 self.check, self.damage = "damaged" if damage else "intact", damage
 
     def encode(self, given: schemas.EncodeOptions, images: Sequence[bytes] = ()) -> schemas.EncodeAnswer:
@@ -136,7 +136,7 @@ class Engine:
     def search(self, given: schemas.Options, images: Sequence[bytes] = ()) -> schemas.SearchAnswer:
         """Return the nearest neighbors of each query (``SearchRequest``, ``PageSearch``) or image file."""
         started = time.perf_counter()
-        index = self.index  # a search ends with the index that it began with
+        index = self.index  # use one index for the whole search
         queries = self._encode(index, given, images)
         searching = time.perf_counter()
         found = _neighbors(index, queries, given)
@@ -156,7 +156,7 @@ class Engine:
         )
 
     def get_items(self, given: schemas.ItemIds) -> schemas.ItemsAnswer:
-        """Return the items of some ids."""
+        """Return the items with the given ids."""
         index = self.index
         with blame_request():
             found = describe_items(index, _ids(index, given.ids))
@@ -170,7 +170,7 @@ class Engine:
         return schemas.Health(ready=True, build=self.index.build, **self._loaded(self.index))
 
     def ready(self) -> schemas.Health:
-        """Return the same once all files of the index are compared with their checksums; status 503 before."""
+        """Return ``health`` once all files of the index have been checked; status 503 before."""
         health = self.health()
         if self.check == "running":
             raise ServiceError(503, "the files of the index are being compared with their checksums")
@@ -204,7 +204,7 @@ class Engine:
         )
 
     def item_image(self, name: str) -> tuple[bytes, str]:
-        """Return a small image of the item with an id, its thumbnail or its row in the data, and its media type."""
+        """Return a small image of an item, from its thumbnail or its row in the data, and the media type."""
         index = self.index
         columns = [one for one in (THUMBNAIL, ROW) if one in index.state.columns]
         with blame_request("the "):
@@ -223,13 +223,13 @@ class Engine:
         if image is None:
             raise ServiceError(404, f"row {row} has no image")
         if isinstance(rows, GrayRows):
-            return image, "image/png"  # our own, and small
+            return image, "image/png"  # made by lbhash, and small
         return self.decoder.thumbnail(image), "image/webp"
 
     def refresh(self) -> bool:
-        """Load the index again if it is damaged, or if another generation or build is at its path.
+        """Reload the index if it is damaged, has changed, or was built again.
 
-        Return whether it was loaded. All of its files are checked before it takes the place of the old one.
+        Return whether it was loaded. All its files are checked before it replaces the old one.
         """
         with self._loading:
             if not self.damage and not self.index.outdated():
@@ -238,11 +238,11 @@ class Engine:
             return True
 
     def add_items(self, given: schemas.ItemFacts, images: Sequence[bytes] = ()) -> schemas.Changed:
-        """Add items (``Items``), or those of image files, to the index, and search them from now on."""
+        """Add items (``Items``, or image files) to the index; later searches find them."""
         return self._store(given, images, Index.add)
 
     def put_items(self, given: schemas.ItemFacts, images: Sequence[bytes] = ()) -> schemas.Changed:
-        """Add items to the index as ``add_items`` does, and replace those that it has."""
+        """Add items as ``add_items`` does, and replace those whose id the index has."""
         return self._store(given, images, Index.upsert)
 
     def _store(self, given: schemas.ItemFacts, images: Sequence[bytes], how: Callable[..., Any]) -> schemas.Changed:
@@ -267,7 +267,7 @@ class Engine:
         return self._change(change)
 
     def _new(self, given: schemas.ItemFacts, images: Sequence[bytes], thumbnails: list[bytes]) -> list[_Encoded]:
-        """Return the codes of new items; ``thumbnails`` gets those of image files."""
+        """Return the codes of new items; append thumbnails of image files to ``thumbnails``."""
         if images:
             return [*self._hash(self._embed_images(images, thumbnails)).values()]
         assert isinstance(given, schemas.Items)
@@ -292,13 +292,13 @@ class Engine:
         return self._change(change)
 
     def _change(self, change: Callable[[Index], list[int | str]]) -> schemas.Changed:
-        """Change the newest index in the folder, and search the result from now on."""
+        """Apply a change to the newest index in the folder; later searches use the result."""
         with self._loading:
             try:
                 index = self._open(None if self.damage else self.index)
                 assert isinstance(index, Index)
                 index.patience = QUEUE_SECONDS
-                index.read_all()  # nothing is added to what is damaged
+                index.read_all()  # never change a damaged index
             except ValueError as error:
                 raise ServiceError(503, one_line(error)) from None
             try:
@@ -314,12 +314,12 @@ class Engine:
             return schemas.Changed(ids=ids, codes=len(index), generation=index.generation)
 
     def _take(self, index: BaseIndex) -> None:
-        """Search another index from now on, once all of its files are compared with their checksums."""
+        """Check all files of another index, then use it for searches."""
         index.read_all()
         self.index, self.check, self.damage = index, "intact", ""
 
     def why_no_rows(self, index: BaseIndex) -> str:
-        """Return the line that says why no item of an index has a row in the data; empty if items may have one."""
+        """Return why no item of an index has a row in the data, in one line; empty if items may have one."""
         state = index.state
         origin = state.origin.get("data", "") if ROW in state.columns else None
         if origin in ("", self._origin) or not len(index):
@@ -331,7 +331,7 @@ class Engine:
         return f"{said}: no item has its row or its image in the data"
 
     def row_of(self, index: BaseIndex, metadata: Mapping[str, Any]) -> int | None:
-        """Return the row of the data that an item with these metadata was made from, or None if that is not known."""
+        """Return the data row of an item with these metadata, or None if unknown."""
         row = metadata.get(ROW)
         if self.rows is None or not isinstance(row, int) or self.why_no_rows(index):
             return None
@@ -347,10 +347,10 @@ class Engine:
         return isinstance(self.rows, (GrayRows, ImageRows))
 
     def _metadata(self, index: BaseIndex, row: int) -> dict[str, Any]:
-        """Return the item of a row of the data, if the index has one."""
+        """Return the metadata of the item of a data row; empty if the index has none."""
         try:
             metadata: dict[str, Any] = describe_items(index, [row])[0]["metadata"]
-        except (UnknownIdError, TypeError):  # TypeError if ids are texts
+        except (UnknownIdError, TypeError):  # TypeError: ids are texts
             return {}
         return metadata if self.row_of(index, metadata) == row else {}
 
@@ -361,7 +361,7 @@ class Engine:
         try:
             index = Index.open(self.settings.index, "a" if self.settings.writable else "r", known=known)
         except ValueError as error:
-            raise ValueError(re.sub("^path is ", "index is ", str(error))) from None  # as the settings call it
+            raise ValueError(re.sub("^path is ", "index is ", str(error))) from None  # the settings' name for it
         check_model(index, self.fingerprint, self.model.bits)
         index.learns_classes = self.model.learns_classes
         return index
@@ -374,7 +374,7 @@ class Engine:
         return self.rows
 
     def _encode(self, index: BaseIndex, given: BaseModel, images: Sequence[bytes]) -> list[_Encoded]:
-        """Return the queries of a request, or those of image files."""
+        """Encode the queries of a request, or image files."""
         if images:
             return [*self._hash(self._embed_images(images)).values()]
         if isinstance(given, schemas.PageSearch):
@@ -398,25 +398,25 @@ class Engine:
         return [encoded[place + kind] for place, kind, _ in queries]
 
     def _encode_id(self, index: BaseIndex, name: int | str) -> _Encoded:
-        """Return the query that an item of the index is."""
+        """Return an item of the index as a query."""
         (item,) = describe_items(index, [name])
         vectors = {index.vectors: index.vectors_of([name])[0]} if index.vectors else {}
         code = np.frombuffer(bytes.fromhex(item.pop("code")), np.uint8)
         return _Encoded(code, vectors, item | {"image": self.has_image(index, item["metadata"])})
 
     def _encode_item(self, index: BaseIndex, name: int | str) -> _Encoded:
-        """Return the query that an item of the index is, with the outputs of its row if the data have it."""
+        """Return an item of the index as a query, with the outputs of its row if the data have it."""
         with blame_request("the "):
             item = self._encode_id(index, _id(index, name, "the id"))
         row = self.row_of(index, item.facts["metadata"])
         try:
             of_row = item if row is None else self._encode_row(index, row)
-        except ServiceError:  # the image of the row cannot be read, or nothing embeds it: the code is enough
+        except ServiceError:  # the row's image cannot be read or embedded: the code is enough
             return item
         return of_row._replace(facts=item.facts) if np.array_equal(of_row.code, item.code) else item
 
     def _encode_row(self, index: BaseIndex, row: Any) -> _Encoded:
-        """Return the query that a row of the data is."""
+        """Return a row of the data as a query."""
         rows = self._rows_with(row)
         if rows.embeddings is not None:
             embedding = rows.embeddings[row]
@@ -432,7 +432,7 @@ class Engine:
         return encoded._replace(facts={"label": rows.label(row), "metadata": self._metadata(index, row)})
 
     def _hash(self, embeddings: Mapping[str, Any]) -> dict[str, _Encoded]:
-        """Return the codes of embeddings, by the names that they have in the request."""
+        """Return the codes of embeddings, keyed by their names in the request."""
         for name, embedding in embeddings.items():
             if len(embedding) != self.model.dim:
                 raise ServiceError(422, f"{name} has {len(embedding)} numbers; the model takes {self.model.dim}")
@@ -450,7 +450,7 @@ class Engine:
         }
 
     def _embed_texts(self, texts: Mapping[str, str], *, query: bool = False) -> dict[str, Any]:
-        """Return the embeddings of texts, by the names that they have in the request."""
+        """Return the embeddings of texts, keyed by their names in the request."""
         if not texts:
             return {}
         if self._encoder is None:
@@ -458,9 +458,9 @@ class Engine:
         return dict(zip(texts, self._encoder.embed([*texts.values()], query=query), strict=True))
 
     def _embed_images(self, files: Sequence[bytes], thumbnails: list[bytes] | None = None) -> dict[str, npt.NDArray]:
-        """Return the embeddings of image files, which together take as long as one may; one is in memory at a time.
+        """Return the embeddings of image files; one is in memory at a time, and all share one image's time limit.
 
-        ``thumbnails`` gets one of each.
+        A thumbnail of each is appended to ``thumbnails``.
         """
         if self._embed_image is None:
             raise ServiceError(422, "this service has no backbone to encode images; send an embedding instead")
@@ -484,7 +484,10 @@ class Engine:
 def _neighbors(
     index: BaseIndex, queries: Sequence[_Encoded], options: schemas.Options
 ) -> list[tuple[SearchResult, int | None, Any]]:
-    """Return for each query what is found, how many codes are within the radius (None if k is given), and by what."""
+    """Return for each query its result, the number of codes within the radius (or None), and the ranking used.
+
+    The number is known only for a range search without k.
+    """
 
     def check(field: str, name: str) -> None:
         for place, query in enumerate(queries):
@@ -517,11 +520,11 @@ def _neighbors(
 def _ranked(
     index: BaseIndex, queries: Sequence[_Encoded], options: schemas.Options, by: str
 ) -> list[tuple[SearchResult, int | None]]:
-    """Return the neighbors of queries that are ranked by Hamming distance or by real outputs."""
+    """Return the neighbors of queries, ranked by Hamming distance or by real outputs (``by``)."""
     radius, k, rerank = options.radius, options.most, options.rerank
     codes = np.array([query.code for query in queries])
     if by == "hamming" and rerank is None and radius is not None and options.k is None:
-        each = (index.range_search(code[None], radius, where=options.where).of(0) for code in codes)  # may find all
+        each = (index.range_search(code[None], radius, where=options.where).of(0) for code in codes)  # maybe all
         return [(Neighbors(distances[None, :k], ids[None, :k]).result(), len(ids)) for distances, ids in each]
 
     def held(name: str) -> npt.NDArray:
@@ -538,16 +541,16 @@ def _ranked(
 
 
 def _within(found: SearchResult, query: int, radius: int, k: int) -> SearchResult:
-    """Return the first k of a query's neighbors whose Hamming distance is at most a radius."""
+    """Return a query's first k neighbors with a Hamming distance of at most ``radius``."""
     near = np.flatnonzero(found.hamming[query] <= radius)[:k]
     taken = np.s_[query : query + 1, near]
     return SearchResult(found.distances[taken], found.ids[taken], found.hamming[taken])
 
 
 def _id(index: BaseIndex, given: int | str, name: str) -> int | str:
-    """Return an id of a request as the index has ids; an integer and its digits are the same.
+    """Convert an id of a request to the index's type; an integer and its digits are the same id.
 
-    Numbers of JavaScript do not hold 64 bits, and a table of numbered products may have texts as ids.
+    JavaScript numbers cannot hold 64 bits, so clients may send digits; and an index may store numbers as texts.
     """
     if index.state.schema is None or isinstance(given, str) == index.state.texts:
         return given
@@ -573,9 +576,9 @@ def _check_writable(index: BaseIndex, path: str | Path) -> None:
 
 
 def _backbone(settings: Settings, model: Encoder) -> Any:
-    """Return the backbone of the settings or the model's own, if it has one; an encoder of texts is one, too.
+    """Return the backbone of the settings or of the model (or its text encoder), or None.
 
-    Without one for images, rows of embeddings can be searched, so that one that is not on this machine is only logged.
+    If the model's image backbone is missing on this machine, only log it: rows of embeddings can still be searched.
     """
     if settings.backbone is None and not model.metadata.get("backbone"):
         return None

@@ -18,21 +18,21 @@ class ServiceError(HTTPException):
     """An error that the service answers with an HTTP status and one short line, ``{"detail": "…"}``."""
 
     def __init__(self, status: int, detail: str, headers: Mapping[str, str] | None = None) -> None:
-        # Much of a detail can be the client's: it may be as long as a body, and hold what UTF-8 cannot.
+        # The detail may quote the client: as long as a body, with characters that UTF-8 cannot encode.
         short = detail if len(detail) <= _MAX_DETAIL else f"{detail[:_MAX_DETAIL]}…"
         super().__init__(status, short.encode(errors="replace").decode(), headers)
 
 
 @contextmanager
 def blame_request(place: str = "") -> Iterator[None]:
-    """Turn a ``ValueError`` or ``TypeError`` in the block, which the request's values caused, into a ``ServiceError``.
+    """Turn a ``ValueError`` or ``TypeError`` that the request's values cause into a ``ServiceError``.
 
-    ``place`` is the prefix of a field's name in the error's message, such as ``queries.0.``.
+    ``place`` is a prefix for the field name in the message, such as ``queries.0.``.
     """
     try:
         yield
     except DamagedIndexError:
-        raise  # which no request can cause
+        raise  # not caused by the request
     except (ValueError, TypeError) as error:
         raise refusal(error, place) from None
 

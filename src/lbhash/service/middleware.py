@@ -1,4 +1,4 @@
-"""The layer around the application that protects it, and answers in JSON like every route.
+"""The security layer around the application, which answers in JSON like every route.
 
 Starlette's ``TrustedHostMiddleware`` and ``RequestBodyLimitMiddleware`` answer in plain text, the first with 400.
 """
@@ -21,10 +21,10 @@ from lbhash.service.tokens import Tokens
 
 _HOST = re.compile(r"(\[[0-9a-f:.]+\]|[^][:/?#@\s]+)(?::([0-9]*))?")
 PAGES = {"/": "index.html", "/docs": "docs.html"}
-"""Pages, by their paths, and their files; like all static files they need no token."""
+"""The files of pages, by path; like all static files they need no token."""
 
 PROBES = ("/health", "/ready")
-"""Routes that tell a load balancer about the service, and need no token."""
+"""Routes for load balancers; they need no token."""
 
 _PORTS = {"http": "80", "https": "443"}
 _HEADERS = {
@@ -39,10 +39,12 @@ _HEADERS = {
 
 
 class Security:
-    """Adds headers, by which browsers load nothing from other sites and store no data, and refuses wrong requests.
+    """Adds security headers, and refuses requests that may be harmful.
 
-    These are requests for another host, from another web site, without the token, or with a body that is too large or
-    comes too slowly.
+    The headers keep browsers from loading anything from other sites and from storing data.
+
+    Refused are requests for another host, from another web site, without the token, or with a body that is too large or
+    arrives too slowly.
     """
 
     def __init__(self, app: ASGIApp, settings: Settings, max_json: int) -> None:
@@ -67,7 +69,7 @@ class Security:
         try:
             self._check_host(headers)
             self._check_origin(headers)
-            if "content-length" in headers and "transfer-encoding" in headers:  # a proxy may see another end than we do
+            if "content-length" in headers and "transfer-encoding" in headers:  # a proxy may read another length
                 both = "the request has Content-Length and Transfer-Encoding; it must have one of them"
                 raise ServiceError(400, both)
             if scope["path"] not in PROBES and not _is_page(scope["path"]):
@@ -77,23 +79,23 @@ class Security:
             announced = headers.get("content-length", "0")
             if announced.isdecimal():
                 check_size(int(announced[:20]))
-            # No route that is read with GET takes a body; of any other, nothing begins before all of its body is there.
+            # GET routes take no body; all other requests wait until their body is complete.
             bodiless = scope["method"] in ("GET", "HEAD")
             body = None if bodiless else await self._bodies.take(receive, check_size)
         except ServiceError as error:
             response = await http_exception_handler(Request(scope), error)
             if "content-length" in headers or "transfer-encoding" in headers:
-                response.headers["Connection"] = "close"  # the rest of the body is thrown away
+                response.headers["Connection"] = "close"  # the rest of the body is discarded
             await response(scope, receive, send_with_headers)
             return
         size = len(body or b"")
         whole: list[Message] = [] if body is None else [{"type": "http.request", "body": body, "more_body": False}]
-        del body  # the application frees it as soon as it has read it
+        del body  # only the application holds it now, and frees it early
 
         async def receive_whole() -> Message:
             return whole.pop() if whole else await receive()
 
-        # HEAD is answered as GET is, and the server leaves the body out; FastAPI's routes would refuse it.
+        # Answer HEAD as GET (the server drops the body); FastAPI's routes would refuse it.
         read = {**scope, "method": "GET"} if scope["method"] == "HEAD" else scope
         try:
             await self.app(read, receive_whole, send_with_headers)
@@ -104,7 +106,7 @@ class Security:
     def _check_host(self, headers: Headers) -> None:
         """Refuse a request whose ``Host``, without the port, is not in the settings (421).
 
-        Otherwise a web site could let its own name point to the loopback address, and its scripts read the answers.
+        Otherwise a web site could point its own name to the loopback address, and its scripts could read the answers.
         """
         host = headers.get("host", "")
         found = _name_and_port(host)
@@ -112,9 +114,9 @@ class Security:
             raise ServiceError(421, f"the request is for host {host!r}, which is not allowed here (see --allow-host)")
 
     def _check_origin(self, headers: Headers) -> None:
-        """Refuse a request that a page of another web site sends (403), unless reading needs a token.
+        """Refuse a request from a page of another web site (403), unless reading needs a token.
 
-        A browser sends some requests for any page, and only keeps their answers from it. They could still make work.
+        A browser sends some requests for any page and only hides the answers; the service would still do the work.
         """
         for origin in headers.getlist("origin") if self._open else ():
             scheme, _, rest = origin.partition("://")
@@ -131,7 +133,7 @@ def _check_size(size: int, limit: int) -> None:
 
 
 def _name_and_port(host: str, port: str = "") -> tuple[str, str] | None:
-    """Return the name in ``Host``, in lower case, and its port (``port`` if it has none); None if it is wrong."""
+    """Return the host name in lower case and its port (default ``port``); None if ``host`` is not valid."""
     found = _HOST.fullmatch(host.lower())
     return None if found is None else (found[1], found[2] or port)
 

@@ -1,4 +1,4 @@
-"""Logs and metrics of the requests: the log of ``lbhash serve``, and the metrics for Prometheus."""
+"""The log of ``lbhash serve``, and metrics of its requests for Prometheus."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from lbhash.service.admission import Admission
 from lbhash.service.engine import Engine
 
 REQUESTS = logging.getLogger("lbhash.requests")
-"""Gets a record for every request; what is known of it is in ``record.facts``."""
+"""The logger of requests: one record each, with its details in ``record.facts``."""
 
 _ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 _BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
@@ -27,7 +27,7 @@ _METHODS = {"DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT"}
 
 
 class Monitor:
-    """The metrics of one application, in its own registry, so that a process may have several applications."""
+    """The metrics of one application, in its own registry, so a process may have several applications."""
 
     def __init__(self, engine: Engine, admission: Admission) -> None:
         self._engine, self._registry = engine, (own := CollectorRegistry())
@@ -51,7 +51,7 @@ class Monitor:
         return generate_latest(self._registry)
 
     def measured(self, app: ASGIApp) -> ASGIApp:
-        """Return an application with its requests counted, timed and, if that is wanted, logged."""
+        """Wrap an application so that its requests are counted, timed and, if enabled, logged."""
 
         async def answer(scope: Scope, receive: Receive, send: Send) -> None:
             if scope["type"] != "http":
@@ -74,8 +74,8 @@ class Monitor:
         return answer
 
     def _note(self, scope: Scope, name: str, status: int, seconds: float) -> None:
-        # All unknown routes and methods share one label, so that a client cannot create labels without end.
-        # A label has no version, as in some versions of FastAPI a route's path has none.
+        # All unknown routes and methods share one label, or a client could create endless labels. Labels have no
+        # version, because a route's path has none in some versions of FastAPI.
         route = (getattr(scope.get("route"), "path_format", None) or "none").removeprefix("/v1")
         method = scope["method"] if scope["method"] in _METHODS else "other"
         self.requests.labels(route, method, str(status)).inc()
@@ -87,13 +87,13 @@ class Monitor:
 
 
 def _request_id(scope: Scope) -> str:
-    """Return the id of a request: the one that a proxy gave it, or a new one."""
+    """Return a request's id: a proxy's, or a new one."""
     given = Headers(scope=scope).get("x-request-id", "")
     return given if _ID.fullmatch(given) else secrets.token_hex(8)
 
 
 def start_log(as_json: bool) -> None:
-    """Write warnings of all, and more of the service, to standard error; as JSON with every request."""
+    """Log all warnings, and the service's information, to standard error; as JSON, log every request too."""
     logging.basicConfig(level=logging.WARNING, stream=sys.stderr, format="%(asctime)s %(levelname)s %(message)s")
     for handler in logging.getLogger().handlers:
         handler.addFilter(Sparing())
@@ -120,14 +120,14 @@ class JsonLines(logging.Formatter):
 
 
 class Sparing(logging.Filter):
-    """Lets ten records of a kind through a minute, as a client can cause errors without end; and all of requests."""
+    """Passes all request records, and at most ten others of a kind per minute: clients can cause endless errors."""
 
     def __init__(self) -> None:
         super().__init__()
         self._minute, self._seen = 0, Counts[tuple[str, str]]()
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Return whether a record is written; the last one says that others are not."""
+        """Return whether a record is written; the tenth says that no more follow."""
         if record.name == REQUESTS.name:
             return True
         if (minute := int(record.created // 60)) != self._minute:

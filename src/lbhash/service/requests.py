@@ -1,4 +1,4 @@
-"""Reads the body of a request: JSON, or a form with images."""
+"""Read the body of a request: JSON, or a form with images."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from lbhash.utils.formatting import one_line
 
 JSON, FORM = "application/json", "multipart/form-data"
 
-_MAX_BRACKETS = 20_000  # of JSON: more than a filter with the most values has, even if each holds a bracket
-_PIECE = 1 << 16  # bytes of a form that are parsed at a time: a part that is too large is refused before it is copied
+_MAX_BRACKETS = 20_000  # in JSON: more than the largest filter has, even with a bracket in each value
+_PIECE = 1 << 16  # bytes of a form parsed at a time: refuse a part that is too large before copying it
 
 
 async def read_body(request: Request, model: type[Body]) -> tuple[str, bytes]:
-    """Return the header ``Content-Type`` and the body; ``ServiceError`` 415 if the model is read from no such type.
+    """Return the header ``Content-Type`` and the body; ``ServiceError`` 415 if the model does not accept this type.
 
-    Its size is limited around the application (``Security``).
+    ``Security`` limits the body's size.
     """
     header, kinds = request.headers.get("content-type", ""), (JSON,) if model.FORM is None else (JSON, FORM)
     if (kind := media_type(header)) not in kinds:
@@ -38,10 +38,10 @@ async def read_body(request: Request, model: type[Body]) -> tuple[str, bytes]:
 
 
 def parse_body(content_type: str, data: bytes, model: type[Body], dim: int) -> tuple[Any, ...]:
-    """Return the model that JSON holds, or of a form the model of its fields and the image files.
+    """Parse JSON into the model, or a form into the model of its fields and its image files.
 
-    JSON may have ``MAX_BATCH`` embeddings of ``dim`` numbers. It takes up to some 60 milliseconds, so it is called in a
-    thread. Raises ``ServiceError`` with 400 if a form cannot be read, and 422 if a field is missing or wrong.
+    JSON may have ``MAX_BATCH`` embeddings of ``dim`` numbers. Call it in a thread: it takes up to 60 milliseconds.
+    Raises ``ServiceError`` 400 if a form cannot be read, and 422 if a field is missing or wrong.
     """
     try:
         if media_type(content_type) == JSON:
@@ -58,16 +58,16 @@ def parse_body(content_type: str, data: bytes, model: type[Body], dim: int) -> t
 
 
 def media_type(header: str) -> str:
-    """Return the type of a header ``Content-Type``, without parameters such as a charset."""
+    """Return the media type of a ``Content-Type`` header, without parameters such as a charset."""
     return header.partition(";")[0].strip().lower()
 
 
 def parse_json(text: bytes, name: str, numbers: int = 0) -> Any:
-    """Return the value of JSON; ``ServiceError`` with 422 if it is none, or too large or nested for any query.
+    """Parse JSON; ``ServiceError`` 422 if it is not JSON, or too large or too deep for any query.
 
-    It may have so many ``numbers`` besides what ``MAX_JSON`` has room for.
+    It may have ``numbers`` values more than fit into ``MAX_JSON``.
     """
-    # Parsing holds Python's global lock, and so the whole service; a list takes far longer than the byte it is made of.
+    # Parsing holds Python's global lock and so stops the whole service; each list takes far longer than its one byte.
     if text.count(b"[") + text.count(b"{") > _MAX_BRACKETS:
         raise ServiceError(422, f"{name} is JSON that has more lists than any query")
     if text.count(b",") > MAX_JSON // 2 + numbers:
@@ -86,14 +86,14 @@ def line_for(error: ValidationError | Any) -> str:
     """Return the first of Pydantic's errors as one line."""
     first = error.errors()[0]
     place = ".".join(str(step) for step in first["loc"] if step not in ("path", "query"))
-    ours = first["type"] == "value_error"  # what we say of a whole body names its fields
+    ours = first["type"] == "value_error"  # our own messages name the fields
     return " ".join(wrong_field(first, place or ("" if ours else "the body")).split())
 
 
 def _read_form(content_type: str, data: bytes, model: type[BaseModel]) -> tuple[list[bytes], dict[str, Any]]:
-    """Return the files in the field ``image``, and the other fields' values, which are JSON, or plain words."""
+    """Return the files in the field ``image``, and the other fields' values, given as JSON or plain words."""
     try:
-        images, texts = asyncio.run(_parse_form(content_type, data))  # it is a coroutine, and awaits nothing here
+        images, texts = asyncio.run(_parse_form(content_type, data))  # a coroutine that never waits
     except (MultiPartException, FormParserError, UnicodeError) as error:
         raise ServiceError(400, f"the body is not a form that can be read: {one_line(error)}") from None
     if not images:
@@ -103,7 +103,7 @@ def _read_form(content_type: str, data: bytes, model: type[BaseModel]) -> tuple[
     for name, text in texts:
         if name in values:
             raise ServiceError(422, f"{name[:64]} is given twice")
-        # Null is JSON's word in any field: it is what the schema allows for one that is not given.
+        # "null" is JSON in every field: the schema allows it for a missing value.
         words = name in ("ranking", "rerank") or (name == "where" and str(text).lstrip()[:1] not in ("{", '"'))
         plain = not isinstance(text, str) or (words and text != "null")
         values[name] = text if plain else parse_json(text.encode(), name)
@@ -119,7 +119,7 @@ async def _parse_form(content_type: str, data: bytes) -> tuple[list[bytes], list
 
     headers = Headers({"content-type": content_type})
     parser = MultiPartParser(headers, pieces(), max_files=MAX_BATCH, max_fields=16, max_part_size=MAX_JSON)
-    parser.spool_max_size = len(data) + 1  # bytes, from which on it would write a file
+    parser.spool_max_size = len(data) + 1  # bytes; beyond that it would write a file
     form = await parser.parse()
     images = [await file.read() for file in form.getlist("image") if isinstance(file, UploadFile)]
     await form.close()

@@ -1,4 +1,4 @@
-"""The routes: ``probes`` at the root; ``router`` and ``writes`` below ``/v1``; ``page``, what only the page asks."""
+"""The routes: ``probes`` at the root; ``router`` and ``writes`` below ``/v1``; ``page`` for the page only."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from lbhash.service.tokens import refusal
 
 
 async def _check_change(request: Request) -> None:
-    """Refuse a request (401) that does not bring the token to write."""
+    """Refuse a request (401) without the write token."""
     if not request.scope["may_change"]:
         raise refusal("a change of the index needs the token to write")
 
@@ -36,7 +36,7 @@ Running = Annotated[Service, Depends(_service)]
 
 
 def _takes(model: type[schemas.Body], *statuses: int, **example: Any) -> dict[str, Any]:
-    """Return what OpenAPI says of a route's body and of its refusals, which also have these statuses."""
+    """Return the OpenAPI description of a route's body and of its refusals, which include ``statuses``."""
     content: dict[str, Any] = {JSON: {"schema": model.whole_schema(), "example": example}}
     if model.FORM is not None:
         file = {"type": "string", "format": "binary"}
@@ -54,11 +54,11 @@ def _takes(model: type[schemas.Body], *statuses: int, **example: Any) -> dict[st
 async def _answer(
     request: Request, admission: Admission, model: type[schemas.Body], compute: Callable[..., BaseModel]
 ) -> Response:
-    """Return what ``compute`` makes of a body: of the model, or of the fields of a form and its images."""
+    """Answer with ``compute`` of the parsed body: the model, or a form's fields and its images."""
     body, dim = await read_body(request, model), request.app.state.service.engine.model.dim
 
     def written() -> Response:
-        # In the thread that computed it, as a thousand neighbors would hold the event loop up.
+        # Serialize in the same thread: a thousand neighbors would block the event loop.
         return Response(compute(*parse_body(*body, model, dim)).model_dump_json(), media_type=JSON)
 
     return await admission.run(written)
@@ -72,7 +72,7 @@ async def health(service: Running) -> schemas.Health:
 
 @probes.get("/ready", responses=schemas.refusals(503))
 async def ready(service: Running) -> schemas.Health:
-    """Say that the files of the index were all compared with their checksums, so that no request waits for them."""
+    """Return ``health`` once all files of the index have been checked, so no request waits for them."""
     return service.engine.ready()
 
 
@@ -120,11 +120,11 @@ _IMAGE: dict[str, Any] = {
 async def item_image(
     service: Running,
     id: str,
-    generation: Annotated[int | None, Query(description="Of the index: with it, a browser may keep the image.")] = None,
+    generation: Annotated[int | None, Query(description="The index's generation; allows caching.")] = None,
 ) -> Response:
-    """Return a small image of an item: its thumbnail, or the row of the data that it was made from."""
+    """Return a small image of an item, from its thumbnail or from its row of the data."""
     answer = await _image(service, service.engine.item_image, id)
-    if generation is None:  # another image may get this id
+    if generation is None:  # the id may get another image
         answer.headers["Cache-Control"] = "no-cache"
     return answer
 
@@ -142,19 +142,19 @@ async def _image(service: Service, thumbnail: Callable[..., tuple[bytes, str]], 
 
 @page.post("/search")
 async def search_by_item_or_row(request: Request, service: Running) -> Response:
-    """Find the items nearest to an item, or to a row of the data, which the index need not have."""
+    """Find the items nearest to an item, or to a row of the data, even one that is not in the index."""
     return await _answer(request, service.admission, schemas.PageSearch, service.engine.search)
 
 
 @page.get("/summary")
 async def summary(service: Running) -> schemas.Summary:
-    """Return the model's numbers, which are computed once for every generation of the index."""
+    """Return the model's measures, computed once per generation of the index."""
     return service.background.summary
 
 
 @page.get("/map")
 async def code_map(service: Running) -> schemas.Map:
-    """Return a sample of the codes in the plane: by principal components at once, and later by t-SNE."""
+    """Return a sample of the codes as a 2-D map: first by principal components, later by t-SNE."""
     return service.background.map
 
 
@@ -165,20 +165,20 @@ _NEW = {"embeddings": [[0.5, 1.5]], "metadata": {"label": [3]}}
 async def add_items(request: Request, service: Running) -> Response:
     """Add items by embeddings, texts or codes (JSON), or images (a form), all or none.
 
-    The answer comes when they are on the disk.
+    The answer comes once they are on disk.
     """
     return await _change(request, service, schemas.Items, service.engine.add_items)
 
 
 @writes.put("/items", response_model=schemas.Changed, **_takes(schemas.ItemsWithIds, ids=[0], **_NEW))
 async def put_items(request: Request, service: Running) -> Response:
-    """Add items as POST does, and replace those whose ids the index has; all of them or none."""
+    """Add items as POST does, and replace those whose id the index has, all or none."""
     return await _change(request, service, schemas.ItemsWithIds, service.engine.put_items)
 
 
 @writes.post("/items/delete", response_model=schemas.Changed, **_takes(schemas.ItemIds, 404, ids=[0]))
 async def delete_items(request: Request, service: Running) -> Response:
-    """Delete items of the index by their ids, all of them or none."""
+    """Delete items by their ids, all or none."""
     return await _change(request, service, schemas.ItemIds, service.engine.delete_items)
 
 

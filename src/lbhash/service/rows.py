@@ -1,4 +1,4 @@
-"""The rows of the data behind an index: their embeddings, labels and images, and what is usual of them."""
+"""The rows of the data behind an index: their embeddings, labels and images, and their usual outputs."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ from lbhash.data.texts import EmbeddedTexts
 from lbhash.models.encoder import Encoder
 from lbhash.utils.labels import label_value
 
-SAMPLE = 1000  # rows that tell what a model's outputs usually are
-_FULL = {"digits": 16, "characters": 255}  # the largest gray value of the data sets that are images
+SAMPLE = 1000  # rows for estimating a model's usual outputs
+_FULL = {"digits": 16, "characters": 255}  # the largest gray value in the image data sets
 
 
 class Rows:
     """The rows of a table: ``embeddings`` ``[n, dim]``, and ``labels`` ``[n]`` or multi-hot; None if there are none.
 
-    Only the ``sound`` ones, ``int64 [m]``, are finite numbers and can be queries.
+    Only the rows in ``sound``, ``int64 [m]``, have finite embeddings and can be queries.
     """
 
     def __init__(self, table: EmbeddingTable | None) -> None:
@@ -45,7 +45,7 @@ class Rows:
         return 0 if self.embeddings is None else len(self.embeddings)
 
     def label(self, row: int) -> Any:
-        """Return the label of a row, as the index has labels; None if there is none."""
+        """Return the label of a row in the index's form; None if there is none."""
         return None if self.labels is None else label_value(self.labels[row], self.class_names)
 
     def image(self, row: int) -> bytes | None:
@@ -53,12 +53,12 @@ class Rows:
         return None
 
     def text(self, row: int) -> str | None:
-        """Return the text of a row that its embedding is of, or None if it has none."""
+        """Return the text that a row's embedding is made from, or None if there is none."""
         return None
 
 
 class TextRows(Rows):
-    """The rows of a table of texts, which are embedded when they are asked for."""
+    """The rows of a table of texts, embedded on request."""
 
     def __init__(self, table: EmbeddingTable, texts: EmbeddedTexts) -> None:
         super().__init__(None)
@@ -68,7 +68,7 @@ class TextRows(Rows):
         return len(self._texts)
 
     def text(self, row: int) -> str | None:
-        """Return the text of a row, None if it is empty."""
+        """Return the text of a row, or None if it is empty."""
         text = self._texts.read(row)
         return text if text.strip() else None
 
@@ -81,7 +81,7 @@ class GrayRows(Rows):
         self._scale, self._side = 255 / full, math.isqrt(table.embeddings.shape[1])
 
     def image(self, row: int) -> bytes | None:
-        """Return a row as a PNG file, a value a pixel."""
+        """Return a row as a PNG file, one pixel per value."""
         assert self.embeddings is not None
         file = io.BytesIO()
         gray = self.embeddings[row].reshape(self._side, self._side) * self._scale
@@ -89,7 +89,7 @@ class GrayRows(Rows):
         return file.getvalue()
 
     def embed(self, image: Image.Image) -> npt.NDArray:
-        """Return the mean gray values of an image's fields, inverted if its border is bright."""
+        """Return an image scaled to the data's size as gray values, inverted if its border is bright."""
         gray = np.asarray(image.convert("L").resize((self._side, self._side), Image.Resampling.BOX), np.float32)
         border = np.concatenate([gray[0], gray[-1], gray[1:-1, 0], gray[1:-1, -1]])
         if border.mean() > 127.5:
@@ -98,7 +98,7 @@ class GrayRows(Rows):
 
 
 class ImageRows(Rows):
-    """The rows of a table of images, or of one of embeddings with images beside them, which may exceed the memory."""
+    """The rows of a table of images, or of embeddings and images; the images may exceed the memory."""
 
     def __init__(self, images: ImageStore, table: EmbeddingTable | ImageTable) -> None:
         super().__init__(table if isinstance(table, EmbeddingTable) else None)
@@ -110,7 +110,7 @@ class ImageRows(Rows):
         return len(self._images)
 
     def image(self, row: int) -> bytes | None:
-        """Return the image file of a row, None if it is gone; a path must lead to a file in the data's folder."""
+        """Return the image file of a row, or None if it is missing or outside the data's folder."""
         store = self._images
         if isinstance(store, FileImages):
             return _inside(store.folder, store.files[row])
@@ -124,10 +124,10 @@ class ImageRows(Rows):
 
 
 def _inside(folder: Path, path: str) -> bytes | None:
-    """Return a file, or None if it is not there, or not in the folder or below it."""
+    """Return a file, or None if it is missing or not inside the folder."""
     root = folder.resolve()
     file = (root / path).resolve()
-    # Data from elsewhere must not make the service show any file of the machine.
+    # Foreign data must not make the service show other files of this machine.
     if not file.is_relative_to(root):
         return None
     try:
@@ -137,7 +137,7 @@ def _inside(folder: Path, path: str) -> bytes | None:
 
 
 def open_rows(data: str | Path, **reading: Any) -> Rows:
-    """Return the rows of a data set by name, of a file of embeddings, texts or images; ``ValueError`` without any.
+    """Return the rows of a named data set, or of a file of embeddings, texts or images; ``ValueError`` if none.
 
     Further arguments are those of ``load_table``.
     """
@@ -158,7 +158,7 @@ def open_rows(data: str | Path, **reading: Any) -> Rows:
 
 
 class Usual:
-    """The usual outputs of a model, by a sample of ``rows`` of ``embeddings``, two rows or more."""
+    """The usual outputs of a model, estimated on a sample of ``rows`` of ``embeddings`` (at least two)."""
 
     def __init__(self, model: Encoder, embeddings: npt.NDArray, rows: npt.NDArray[np.int64]) -> None:
         if len(rows) > SAMPLE:
@@ -174,7 +174,7 @@ class Usual:
     def judge(self, outputs: npt.NDArray) -> dict[str, Any]:
         """Return the fields ``doubt`` and ``unsure`` of ``lbhash.service.schemas.Query`` for outputs ``[bits]``.
 
-        Small outputs alone do not tell noise from data: far from the data, a network's outputs are large.
+        Small outputs alone do not reveal noise, because a network's outputs are large far from the data.
         """
         squares = ((self._outputs - outputs) ** 2).sum(axis=1)
         itself = squares.min() < 1e-9 * squares.mean()  # the query may be a row of the sample

@@ -34,17 +34,17 @@ _MAX_COLUMNS, _MAX_VALUES = 16, 1000  # of a filter
 
 
 def _numbers(value: Any) -> Any:
-    """Return the numbers of base64; any other value as it is, for Pydantic to judge."""
+    """Decode numbers from base64; return any other value unchanged, for Pydantic to check."""
     if not isinstance(value, str):
         return value
     try:
         return np.frombuffer(base64.b64decode(value, validate=True), "<f4").tolist()
-    except ValueError:  # binascii's error is one, too
+    except ValueError:  # includes binascii's error
         raise ValueError("it is text, but not the base64 of float32 numbers, four bytes each") from None
 
 
 def _one_id(value: Any) -> Any:
-    """Return an id, or refuse it; a union of Pydantic would name its members."""
+    """Return an id, or refuse it; Pydantic's error for a union would list its members."""
     text = value if isinstance(value, str) else ""
     if not (type(value) is int and -(2**63) <= value < 2**63) and not (
         text and text == text.encode(errors="replace").decode()
@@ -60,7 +60,7 @@ def _words(value: Any) -> Any:
     return value
 
 
-# Only the first error is reported. A list stops at it, since there can be as many errors as there are values.
+# Only the first error is reported, so lists stop at it; otherwise each value could make an error.
 _Base64 = Annotated[str, Field(json_schema_extra={"contentEncoding": "base64"})]
 _Embedding = Annotated[
     list[_Finite], Field(fail_fast=True), BeforeValidator(_numbers, json_schema_input_type=list[_Finite] | _Base64)
@@ -77,7 +77,7 @@ _TAKEN = f"a text, a number of 64 bits, true or false, or a list of at most {_MA
 
 
 def _cell(value: Any) -> Any:
-    """Return a value of a column, or refuse it; a union of Pydantic would name its members."""
+    """Return a column value, or refuse it; Pydantic's error for a union would list its members."""
     try:
         return _CELL.validate_python(value)
     except ValidationError:
@@ -89,13 +89,13 @@ _Column = Annotated[list[_Cell], Field(max_length=MAX_BATCH, fail_fast=True)]
 
 
 def _filter(value: Any) -> Any:
-    """Return a filter, or refuse it in one line, before an index looks at it."""
+    """Return a filter, or refuse it in one line, before an index gets it."""
     columns = value
     if isinstance(value, str):
         columns = {
             f"condition {place}": list(values) for place, (_, _, values) in enumerate(each(conditions(value)), 1)
         }
-    if isinstance(columns, dict) and len(columns) > _MAX_COLUMNS:  # Pydantic would make errors of each
+    if isinstance(columns, dict) and len(columns) > _MAX_COLUMNS:  # Pydantic would report each
         raise ValueError(f"{len(columns):,} columns are given; there may be {_MAX_COLUMNS}")
     try:
         checked = _CHOICES.validate_python(columns)
@@ -127,19 +127,19 @@ def _check_one(given: Mapping[str, Any], known: Sequence[str]) -> None:
 
 
 def _one_of(*names: str) -> ConfigDict:
-    """Return a configuration that says in the schema what ``_check_one`` checks."""
+    """Return a configuration that expresses ``_check_one`` in the schema."""
     given: Any = [{"properties": {name: {"not": {"type": "null"}}}, "required": [name]} for name in names]
     return ConfigDict(extra="forbid", json_schema_extra={"oneOf": given})
 
 
 class Body(BaseModel, extra="forbid"):
-    """The body of a request: JSON, or a form with images and the fields of the model ``FORM``, if there is one."""
+    """The body of a request: JSON, or if ``FORM`` is set, a form with images and the fields of ``FORM``."""
 
     FORM: ClassVar[type[BaseModel] | None] = None
 
     @classmethod
     def whole_schema(cls) -> dict[str, Any]:
-        """Return its schema in one piece: what it refers to would be looked for in the whole OpenAPI document."""
+        """Return the schema without references, because they would be resolved in the whole OpenAPI document."""
         schema = cls.model_json_schema()
         for name, part in schema.pop("$defs", {}).items():
             schema = json.loads(json.dumps(schema).replace(json.dumps({"$ref": f"#/$defs/{name}"}), json.dumps(part)))
@@ -168,7 +168,7 @@ class Given(BaseModel):
 
 
 def check_names(names: Iterable[str], model: type[BaseModel]) -> None:
-    """Refuse a field that ``model`` does not have; Pydantic would make an error of each of a hundred thousand."""
+    """Refuse an unknown field, before Pydantic makes an error for each of maybe 100,000 fields."""
     for name in names:
         if name not in model.model_fields:
             known = ", ".join(model.model_fields) or "none"
@@ -184,7 +184,7 @@ class Queries(Body):
 
 
 class EncodeOptions(BaseModel, extra="forbid"):
-    """The answer's contents beside the codes."""
+    """The contents of the answer besides the codes."""
 
     embeddings: StrictBool = Field(
         False, description="Whether to return the embeddings, too; an id has one if the index stores embeddings."
@@ -204,27 +204,27 @@ class Options(BaseModel, extra="forbid"):
     radius: Annotated[StrictInt, Field(ge=0)] | None = Field(None, description="The largest Hamming distance, in bits.")
     where: _Where | None = Field(
         None,
-        description="Only items that have this value, or one of these, in each of these columns; or as 'lbhash search' "
-        "takes it, such as 20 <= price < 50 and color in (red, blue).",
+        description="Return only items with this value, or one of these values, in each column; or a text as for "
+        "'lbhash search', such as 20 <= price < 50 and color in (red, blue).",
     )
     ranking: Literal["hamming", "real"] | None = Field(
         None,
-        description="Rank by how many bits differ (hamming), or by how far codes are from the query's real outputs "
-        "(real), which a query by code or id does not have. By default real for a query that has them, if there is no "
-        "radius.",
+        description="Rank by the number of bits that differ (hamming), or by the distance from the query's real "
+        "outputs (real). A query by code or id has no real outputs. The default is real if the query has them and no "
+        "radius is given.",
     )
     rerank: Literal["outputs", "embeddings"] | None = Field(
-        None, description="Rank the first candidates again by the vectors that the index stores."
+        None, description="Re-rank the nearest candidates by the stored vectors."
     )
     candidates: _K | None = Field(
         None,
-        description="How many items are ranked again, or looked at for a radius with ranking real; at least k, by "
+        description="The number of items to re-rank, or to search within a radius for ranking real; at least k, by "
         f"default {CANDIDATES}.",
     )
 
     @property
     def most(self) -> int:
-        """How many neighbors a query gets at most."""
+        """The most neighbors that a query gets."""
         by_bits = self.rerank is None and self.ranking != "real"
         return self.k or (MAX_K if self.radius is not None and by_bits else 10)
 
@@ -248,7 +248,7 @@ class SearchRequest(Options, Queries):
 
 
 class PageSearch(Options, Body):
-    """A search of the page: by an item, or by a row of the data, which the index need not have."""
+    """A search of the page: by an item, or by a row of the data, even one that is not in the index."""
 
     id: _Id | None = None
     row: StrictInt | None = None
@@ -262,18 +262,15 @@ class PageSearch(Options, Body):
 class ItemFacts(BaseModel, extra="forbid"):
     """The ids and metadata of new items."""
 
-    ids: _Ids | None = Field(
-        None, description="An id for each, that the index does not have; by default the next integers."
-    )
+    ids: _Ids | None = Field(None, description="A new id for each item; by default the next integers.")
     metadata: dict[StrictStr, _Column] = Field(
         {},
-        description="Columns of the index, with a value of the column's type for each item; one that is left out is "
-        "null.",
+        description="Columns of the index, each with a value of its type for every item; missing columns are null.",
     )
 
     @property
     def count(self) -> int:
-        """How many items there are; 0 if that is not known of the facts."""
+        """The number of items; 0 if it is unknown."""
         return 0
 
     def check_count(self, count: int) -> None:
@@ -285,7 +282,7 @@ class ItemFacts(BaseModel, extra="forbid"):
 
 
 class FactsWithIds(ItemFacts):
-    """The same, with an id for each."""
+    """The ids and metadata of items, with an id for each."""
 
     ids: _Ids = Field(description="An id for each.")
 
@@ -313,12 +310,12 @@ class Items(ItemFacts, Body):
 
     @property
     def count(self) -> int:
-        """How many items there are."""
+        """The number of items."""
         return len(self.embeddings or self.texts or self.codes or ())
 
 
 class ItemsWithIds(Items):
-    """Items to add, or to replace those with their ids."""
+    """Items to add, replacing items that have the same ids."""
 
     FORM: ClassVar[type[BaseModel] | None] = FactsWithIds
 
@@ -326,16 +323,16 @@ class ItemsWithIds(Items):
 
 
 class ItemIds(Body):
-    """Which items are meant."""
+    """The ids of items to get or delete."""
 
     ids: _Ids = Field(description="The ids of items of the index.")
 
 
 class Changed(BaseModel):
-    """A change of the index, which is on the disk and is searched from now on."""
+    """A change of the index, stored on disk and visible to later searches."""
 
-    ids: list[int | str] = Field(description="Of the items that were added, replaced or deleted.")
-    codes: int = Field(description="The number of codes of the index after it.")
+    ids: list[int | str] = Field(description="The ids of the items that were added, replaced or deleted.")
+    codes: int = Field(description="The number of codes in the index after the change.")
     generation: int
 
 
@@ -345,12 +342,12 @@ class Item(BaseModel):
     id: int | str
     code: str = Field(description="Hexadecimal.")
     label: _Label
-    metadata: dict[str, Any] = Field(description="Of a thumbnail, whether there is one.")
+    metadata: dict[str, Any] = Field(description="The item's metadata; for a thumbnail, whether there is one.")
     image: bool = Field(description="Whether /v1/items/{id}/image has an image of it.")
 
 
 class ItemsAnswer(BaseModel):
-    """Items, in the order of the ids that were asked for."""
+    """Items, in the order of the requested ids."""
 
     items: list[Item]
     generation: int
@@ -363,7 +360,7 @@ class Query(BaseModel):
     bits: int
     id: int | str | None = None
     label: _Label = None
-    metadata: dict[str, Any] = Field({}, description="What the index holds of this id.")
+    metadata: dict[str, Any] = Field({}, description="The item's metadata in the index.")
     image: bool = Field(False, description="Whether /v1/items/{id}/image has an image of it.")
     doubt: float | None = Field(
         None, description="The share of the data's rows whose outputs are closer to another row's than the query's are."
@@ -373,7 +370,7 @@ class Query(BaseModel):
 
 class _Ranked(BaseModel):
     rank: int
-    distance: float = Field(description="What orders the neighbors; smaller is nearer.")
+    distance: float = Field(description="The value that orders the neighbors; smaller is nearer.")
     hamming: int = Field(description="The Hamming distance: how many bits differ.")
 
 
@@ -394,8 +391,8 @@ class Found(BaseModel):
 
     query: Query
     ranking: Literal["hamming", "real", "outputs", "embeddings"] = Field(
-        description="What the distances are: Hamming distances, sums of the query's absolute outputs over bits that "
-        "differ, or what the stored outputs or embeddings rank by."
+        description="The kind of the distances: Hamming distances, sums of the query's absolute outputs over bits that "
+        "differ, or scores by the stored outputs or embeddings."
     )
     neighbors: list[Neighbor]
     within: int | None = Field(description="The number of codes within the radius, if no k was given.")
@@ -415,7 +412,7 @@ class Encoded(BaseModel):
     code: str = Field(description="Hexadecimal.")
     bits: int
     outputs: list[float] | None = Field(description="The model's real-valued outputs, whose signs are the bits.")
-    embedding: list[float] | None = Field(description="If it was asked for and is known.")
+    embedding: list[float] | None = Field(description="The embedding, if it was requested and is known.")
 
 
 class EncodeAnswer(BaseModel):
@@ -435,14 +432,14 @@ class Health(_Loaded):
     """The state of the service."""
 
     ready: bool
-    build: str = Field(description="The id that the index got at random when it was built.")
+    build: str = Field(description="The random id that the index got when it was built.")
 
 
 class Limits(BaseModel):
     """The limits of a request."""
 
     max_body: int = Field(description="The bytes of a form.")
-    max_json: int = Field(description="The bytes of JSON: room for as many embeddings as max_batch says.")
+    max_json: int = Field(description="The bytes of JSON: enough for max_batch embeddings.")
     max_pixels: int
     max_k: int
     max_batch: int = Field(description="The number of queries or new items in one request.")
@@ -459,10 +456,10 @@ class Info(_Loaded):
     images: bool = Field(description="Whether rows have images.")
     takes_images: bool = Field(description="Whether an image can be the query.")
     takes_texts: bool = Field(description="Whether a text can be the query, or an item.")
-    ids: Literal["int64", "string"] = Field(description="What the ids are: integers, or texts.")
+    ids: Literal["int64", "string"] = Field(description="The type of the ids: integers or texts.")
     metadata: dict[str, str] = Field(description="The columns and their types.")
     label: str | None = Field(description="The column with the label.")
-    rerank: list[str] = Field(description="What rerank may be in a search: the vectors that the index stores.")
+    rerank: list[str] = Field(description="The values that rerank may have: the vectors that the index stores.")
     limits: Limits
 
 
@@ -496,7 +493,7 @@ class ByBits(BaseModel):
 
 
 class Searched(BaseModel):
-    """How the real-valued queries of the training found rows of their class."""
+    """How well the training's real-valued queries found rows of their class."""
 
     name: str = Field(description="What was searched.")
     map: _Share
@@ -512,7 +509,7 @@ class Stored(BaseModel):
     bytes: int
     map: _Share | None = None
     recall: _Share = Field(description="The share of the ten nearest by cosine among the first ten.")
-    reranked: _Share = Field(description="The same after 100 candidates are ranked again by embeddings.")
+    reranked: _Share = Field(description="The same after re-ranking 100 candidates by embeddings.")
 
 
 class Trained(BaseModel):
@@ -523,20 +520,20 @@ class Trained(BaseModel):
 
 
 class Summary(_Computed):
-    """The model's numbers on the codes of the index."""
+    """The measures of the model on the codes of the index."""
 
     notes: list[str] = []
-    trained: Trained | None = Field(default=None, description="The report of the training, if it left one.")
+    trained: Trained | None = Field(default=None, description="The report of the training, if there is one.")
     codes: int | None = None
     queries: int | None = None
     base: int | None = Field(
-        default=None, description="How many codes the queries are searched in: of new rows, if any."
+        default=None, description="The number of codes searched: those of new rows, if there are any."
     )
     map: float | None = None
     map_worst: float | None = None
     map_best: float | None = None
     map_macro: float | None = Field(
-        default=None, description="The mean over the classes of the queries of each one's mAP."
+        default=None, description="The mean of the classes' mAP, over the classes of the queries."
     )
     knn_accuracy: float | None = None
     precision_within_2: float | None = None
@@ -551,7 +548,7 @@ class Summary(_Computed):
 
 
 class Map(_Computed):
-    """A sample of the codes in the plane; each column has one value a code."""
+    """A sample of the codes as a 2-D map; each column has one value per code."""
 
     kind: Literal["pca", "tsne"] | None = None
     pending: bool = Field(description="Whether a better map is being computed.")
@@ -570,9 +567,9 @@ class Detail(BaseModel):
 
 REFUSALS = {
     400: "A form that cannot be read.",
-    401: "No token, or one that does not allow it.",
-    403: "A page of another web site asks.",
-    404: "There is no such id, image or route; to change items needs --writable.",
+    401: "No token, or one that does not allow the request.",
+    403: "The request is from a page of another web site.",
+    404: "There is no such id, image or route; changing items needs --writable.",
     408: "The body took too long to arrive.",
     409: "The index already has an id; PUT /v1/items replaces its item.",
     413: "The body is too large; /v1/info has the limits.",
@@ -581,9 +578,9 @@ REFUSALS = {
     422: "A field is wrong; the first one is named.",
     503: "The service is busy, or the index is damaged or does not answer; Retry-After says when to ask again.",
 }
-"""What each status of a refusal means."""
+"""The meaning of each refusal's status."""
 
 
 def refusals(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """Return what OpenAPI says of statuses."""
+    """Return the OpenAPI descriptions of statuses."""
     return {status: {"model": Detail, "description": REFUSALS[status]} for status in statuses}

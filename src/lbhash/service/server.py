@@ -1,4 +1,4 @@
-"""Runs the service under uvicorn, and decides who may reach it."""
+"""Run the service under uvicorn, and decide who may reach it."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ def run(
     ssl_certfile: Path | None = None,
     ssl_keyfile: Path | None = None,
 ) -> None:
-    """Serve until a signal ends it; ``ValueError`` if a package is missing or the port (0 for any) cannot be used.
+    """Serve until a signal arrives; ``ValueError`` if a package is missing or the port (0 for any) cannot be used.
 
-    ``report`` gets one line with the address, once the service listens and everything is loaded; with ``json_log`` it
-    is in the log, as is a line for every request. With a certificate, uvicorn does TLS.
+    ``report`` gets one line with the address once everything is loaded. With ``json_log``, this line goes to the log
+    instead, and every request is logged. With a certificate, uvicorn uses TLS.
     """
     check_packages("serve", "serve", "fastapi", "PIL", "prometheus_client", "python_multipart", "uvicorn")
     from lbhash.service.app import create_app
@@ -45,14 +45,14 @@ def run(
     from lbhash.service.monitor import start_log
 
     tls = tls_options(ssl_certfile, ssl_keyfile)
-    with listen(host, port) as listening:  # before the model is loaded, so that a port in use is noticed at once
+    with listen(host, port) as listening:  # first, so that a port in use is noticed before loading
         app = create_app(settings)
         server = make_server(app, app.state.service.admission.places, **tls)
-        # uvicorn finishes the running requests, and then raises the signal again to end the process.
+        # uvicorn finishes the running requests, then raises the signal again to end the process.
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
         give_back_memory()
-        gc.freeze()  # what is loaded stays: to look through it for garbage stops all threads for a quarter of a second
-        sys.setswitchinterval(5e-4)  # else the event loop waits 5 ms, again and again, for threads that compute
+        gc.freeze()  # loaded objects stay; scanning them for garbage stops all threads for 0.25 s
+        sys.setswitchinterval(5e-4)  # otherwise the event loop often waits 5 ms for computing threads
         start_log(json_log)
         name, number = listening.getsockname()[:2]
         (log.info if json_log else report)(
@@ -62,33 +62,33 @@ def run(
 
 
 def give_back_memory() -> None:
-    """Let the C library give buffers from 128 KiB on back to the system when they are freed, where it is glibc.
+    """Make glibc return freed buffers of at least 128 KiB to the system; other C libraries are left alone.
 
-    Otherwise it keeps those of each thread once a larger one was freed: 100 MiB after some large bodies.
+    Otherwise glibc keeps such buffers for each thread after a larger one was freed: 100 MiB after some large bodies.
     """
-    with contextlib.suppress(AttributeError, OSError, TypeError):  # TypeError: Windows, which has no library of none
+    with contextlib.suppress(AttributeError, OSError, TypeError):  # TypeError: Windows has no CDLL(None)
         ctypes.CDLL(None).mallopt(MMAP_THRESHOLD, 1 << 17)
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """Return a socket that listens at an address; ``ValueError`` if it cannot."""
+    """Return a socket that listens at an address; ``ValueError`` if this fails."""
     try:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
         listening = socket.create_server((host, port), family=family)
     except OSError as error:
         raise ValueError(f"host is {host!r} and port {port}, where it cannot listen: {error.strerror}") from None
-    # Connections inherit it. Otherwise the end of an answer waits for the client to acknowledge its beginning: 40 ms.
+    # Connections inherit this. Otherwise an answer's end waits 40 ms until the client acknowledges its beginning.
     listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return listening
 
 
 def tls_options(certfile: str | Path | None, keyfile: str | Path | None) -> dict[str, Any]:
-    """Return uvicorn's options for TLS, none without a certificate; ``ValueError`` if the files cannot be used."""
+    """Return uvicorn's TLS options, empty without a certificate; ``ValueError`` if the files cannot be used."""
     if certfile is None and keyfile is None:
         return {}
     if certfile is None:
         raise ValueError("ssl_keyfile is given without ssl_certfile; give the certificate, too")
-    try:  # with a password, as otherwise a key that has one would ask for it on the terminal
+    try:  # an empty password keeps an encrypted key from asking on the terminal
         ssl.create_default_context(ssl.Purpose.CLIENT_AUTH).load_cert_chain(certfile, keyfile, password="")
     except OSError as error:
         files = f"ssl_certfile is {str(certfile)!r}" + (f" and ssl_keyfile {str(keyfile)!r}" if keyfile else "")
@@ -98,9 +98,9 @@ def tls_options(certfile: str | Path | None, keyfile: str | Path | None) -> dict
 
 
 def allowed_hosts(host: str, protected: bool, names: Sequence[str]) -> tuple[str, ...]:
-    """Return the names that requests may be for, which are those of this machine and ``names``; empty for any name.
+    """Return the allowed host names: those of this machine and ``names``; empty for any name.
 
-    If reading needs a token, or beyond this machine, any name is allowed unless ``names`` are given.
+    Without ``names``, any name is allowed if reading needs a token or other machines can reach ``host``.
     """
     if "*" in names or (not names and (protected or not is_loopback(host))):
         return ()
@@ -108,9 +108,9 @@ def allowed_hosts(host: str, protected: bool, names: Sequence[str]) -> tuple[str
 
 
 def check_access(host: str, settings: Settings, no_token: bool) -> None:
-    """Raise ``ValueError`` if others could use a service that no token protects, unless ``no_token`` lets them read.
+    """Raise ``ValueError`` if others could use the service without a token.
 
-    It does not let them change the index.
+    ``no_token`` lets them read, but never change the index.
     """
     if no_token and settings.read_token is not None:
         raise ValueError("LBHASH_READ_TOKEN is given, and so is --no-token; give one of the two")

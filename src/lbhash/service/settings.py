@@ -10,20 +10,20 @@ from lbhash.utils.validation import check_int
 MAX_K = 1000  # neighbors in one answer
 MAX_BATCH = 100  # queries in one search, or items in one change
 MAX_FOUND = 10_000  # neighbors in the answer to several queries: 1 to 2 MiB of JSON
-CANDIDATES = 100  # that are ranked again, if a request does not say how many
-MAX_BODY = 16 << 20  # bytes of a body, which is a form with images
-MAX_JSON = 256 << 10  # bytes of a body of JSON, without its embeddings
-DIGITS = 25  # bytes of a number of JSON with all of its digits, and what is around it
-MAX_PIXELS = 25_000_000  # of an image
-QUEUE = 64  # requests that may wait for a thread; any more get status 503
-QUEUE_SECONDS = 10.0  # for which a request may wait for a thread, or for another writer, before it gets status 503
-BODY_SECONDS = 30.0  # in which a body must arrive
-DECODE_SECONDS = 10.0  # in which an image must be decoded, and after which no other one of a request is begun
-RELOAD_SECONDS = 1.0  # between two looks for a newer index
+CANDIDATES = 100  # items to re-rank by default
+MAX_BODY = 16 << 20  # bytes of a body (a form with images)
+MAX_JSON = 256 << 10  # bytes of a JSON body without its embeddings
+DIGITS = 25  # bytes of a JSON number with all digits and its separators
+MAX_PIXELS = 25_000_000  # largest image
+QUEUE = 64  # requests that may wait for a thread; more get status 503
+QUEUE_SECONDS = 10.0  # longest wait for a thread or for another writer, before status 503
+BODY_SECONDS = 30.0  # for a body to arrive
+DECODE_SECONDS = 10.0  # to decode an image; after that, no further image of the request is begun
+RELOAD_SECONDS = 1.0  # between two checks for a newer index
 
 
 def max_json(dim: int) -> int:
-    """Return the bytes that a body of JSON may have, if ``MAX_BATCH`` embeddings of ``dim`` numbers are in it."""
+    """Return the most bytes of a JSON body, with room for ``MAX_BATCH`` embeddings of ``dim`` numbers."""
     return min(MAX_JSON + MAX_BATCH * dim * DIGITS, MAX_BODY)
 
 
@@ -33,17 +33,17 @@ class Settings:
 
     Args:
         model: a folder that ``lbhash train`` wrote.
-        index: what ``lbhash.Index.open`` opens.
-        data: ``"digits"``, ``"characters"`` or a file, with the rows, their images and the queries of the evaluation.
-        backbone: a folder or Hub id of what embeds images or texts. If None, what the model was trained with; images
-            are no queries if that is not on this machine.
-        read_token: what every request but those for ``/health``, ``/ready`` and the pages' files must bring
-            (``Authorization: Bearer``). If None, everybody may read.
-        write_token: what a request that changes the index must bring; it may read, too. If None, ``read_token`` must be
-            None, too, or the index not ``writable``.
-        hosts: the allowed names in the ``Host`` of a request; empty for any.
-        concurrency: how many requests are computed at once. If None, it is the number of usable cores.
-        writable: whether requests may add items to the index, replace and delete them; it must be in a folder.
+        index: a path or address for ``lbhash.Index.open``.
+        data: ``"digits"``, ``"characters"`` or a file, with the rows, their images and the queries for evaluation.
+        backbone: a folder or Hub id of a model that embeds images or texts. If None, the one from training; if that one
+            is not on this machine, images cannot be queries.
+        read_token: the token that requests need (``Authorization: Bearer``), except for ``/health``, ``/ready`` and the
+            pages' files. If None, everybody may read.
+        write_token: the token that changes of the index need; it also allows reading. With ``writable`` and a
+            ``read_token``, it is required.
+        hosts: the allowed names in a request's ``Host`` header; empty for any.
+        concurrency: how many requests are computed at once. If None, the number of usable cores.
+        writable: whether requests may add, replace and delete items; the index must be in a folder.
 
     >>> Settings(model="model", index="index", write_token="a secret").writable
     False

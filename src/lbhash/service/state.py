@@ -27,14 +27,14 @@ class Service:
         self.decoder = Decoder(threads, DECODE_SECONDS, MAX_BODY, MAX_PIXELS)
         self.engine = Engine(settings, self.decoder)
         self.admission = Admission(threads, QUEUE, QUEUE_SECONDS)
-        # Changes wait for each other, and for other programs that change the index, and never keep a search waiting.
+        # Changes wait for each other and for other programs that change the index; searches never wait for them.
         self.writing = Admission(1, QUEUE, QUEUE_SECONDS)
         self.background = Background(self.engine)
         self.monitor = Monitor(self.engine, self.admission)
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """Run the background work while the block runs, and end threads and child processes after it."""
+        """Run the background work during the block, then end threads and child processes."""
         tasks = [asyncio.create_task(work) for work in (self.background.run(), self._check(), self._reload())]
         try:
             yield
@@ -47,7 +47,7 @@ class Service:
             self.decoder.close()
 
     async def _check(self) -> None:
-        """Compare the files of the index with their checksums, unless it is done, and log the result."""
+        """Compare the index's files with their checksums, if not done yet, and log the result."""
         index, started = self.engine.index, time.perf_counter()
         size = f"{index.stored_bytes / 2**20:,.1f} MiB"
         try:
@@ -57,11 +57,11 @@ class Service:
                 log.info("the files of the index are intact, after %.1f s", time.perf_counter() - started)
             elif index.stored_bytes:
                 log.info("the files of the index are intact, %s", size)
-        except Exception as error:  # requests that need what is damaged get status 503
+        except Exception as error:  # requests that need a damaged file get status 503
             log.error("%s", error)
 
     async def _reload(self) -> None:
-        """Load a newer index whenever there is one; running requests end with the index that they began with."""
+        """Load a newer index whenever there is one; running requests keep their index."""
         reported, pause = "", RELOAD_SECONDS
         while True:
             await asyncio.sleep(pause)
@@ -72,8 +72,8 @@ class Service:
                     self.monitor.reloads.labels("loaded").inc()
                     log.info("generation %d of the index is loaded", self.engine.index.generation)
                     self.background.changed.set()
-            except Exception as error:  # whatever is wrong with the new index, the old one still serves
-                pause = max(pause, 10 * (time.perf_counter() - started))  # it may have read much in vain
+            except Exception as error:  # the old index still serves
+                pause = max(pause, 10 * (time.perf_counter() - started))  # the failed attempt may have read much
                 if str(error) not in (reported, self.engine.damage):
                     reported = str(error)
                     self.monitor.reloads.labels("failed").inc()

@@ -1,4 +1,4 @@
-"""What the page shows of the whole index: the model's numbers, and codes in the plane (by PCA, then by t-SNE)."""
+"""Compute the page's summary of the index: the model's measures, and a 2-D map of codes (PCA, then t-SNE)."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ import numpy as np
 
 from lbhash.utils.labels import Labels, in_one_order, read_labels
 
-POINTS = 2000  # codes in the plane
+POINTS = 2000  # codes in the map
 MAX_BASE = 1_000_000
 MAX_QUERIES = 1000
 
 
 class Evidence(NamedTuple):
-    """The input of the numbers: codes ``uint8 [n, bytes]``, and a class number or a list of them for each.
+    """The input of the summary: codes ``uint8 [n, bytes]``, with a label or a list of labels for each.
 
-    The queries are searched in the codes that are true in ``searched``, ``bool [n]``.
+    Queries search the codes where ``searched``, ``bool [n]``, is true.
     """
 
     codes: Any
@@ -76,7 +76,7 @@ def _of_classes(evidence: Evidence, labels: Any) -> dict[str, Any]:
 
 
 def _of_queries(evidence: Evidence, asked: Labels, labels: Labels) -> tuple[dict[str, Any], dict[Any, float]]:
-    """Return the figures of the evaluation, with the classes that are frequently confused; and each class's mAP."""
+    """Return the figures of the evaluation with the most confused classes, and each class's mAP."""
     from lbhash.evaluation.recognition import knn_predict
     from lbhash.evaluation.report import evaluate
 
@@ -117,14 +117,14 @@ def neighborly(signs: Any) -> bytes:
     from sklearn.manifold import TSNE
 
     start = principal(signs) * 1e-2
-    # Equal codes would start at one point and stay on top of each other.
+    # Without noise, equal codes would start at one point and stay there together.
     start += np.random.default_rng(0).normal(scale=1e-3, size=start.shape).astype(np.float32)
     tsne = TSNE(perplexity=min(30.0, (len(signs) - 1) / 3), init=start, random_state=0, n_jobs=1)
     return _scaled(tsne.fit_transform(signs.astype(np.float32))).tobytes()
 
 
 def _scaled(plane: Any) -> Any:
-    """Return points centered and in [-1, 1]; far outliers are moved inwards, so that the others have room."""
+    """Center points and scale them to [-1, 1]; move far outliers inwards, so the others have room."""
     plane = plane - np.median(plane, axis=0)
     radius = np.hypot(*plane.T)
     usual = max(float(np.median(radius)), 1e-12)

@@ -1,4 +1,4 @@
-"""Tokens: tokens to read and to change the index."""
+"""The tokens for reading and for changing the index."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from lbhash.service.settings import Settings
 
 
 class Tokens:
-    """The tokens of the settings: the one to write allows everything, the one to read everything but changes.
+    """The tokens of the settings: the write token allows everything, the read token everything but changes.
 
-    Without a token to read, everybody may read. Without any token, everybody may change the index, too.
+    Without a read token, everybody may read. Without any token, everybody may also change the index.
     """
 
     def __init__(self, settings: Settings) -> None:
@@ -20,7 +20,7 @@ class Tokens:
         self._write = None if settings.write_token is None else _digest(settings.write_token)
 
     def allow_change(self, authorization: str) -> bool:
-        """Return whether a request with this header ``Authorization`` may change the index.
+        """Return whether a request with this ``Authorization`` header may change the index.
 
         Raises ``ServiceError`` 401 if it may not even read.
         """
@@ -33,7 +33,7 @@ class Tokens:
 
 
 def refusal(reason: str) -> ServiceError:
-    """Return the answer to a request that brings no token, or not the right one."""
+    """Return the answer to a request without the right token."""
     return ServiceError(401, f"{reason}: Authorization: Bearer TOKEN", {"WWW-Authenticate": "Bearer"})
 
 
@@ -42,5 +42,5 @@ def _digest(text: str) -> bytes:
 
 
 def _equal(digest: bytes | None, given: bytes) -> bool:
-    """Compare digests, in a time that tells neither the characters of a token nor its length."""
+    """Compare digests in constant time, so the time reveals neither a token's characters nor its length."""
     return digest is not None and hmac.compare_digest(digest, given)

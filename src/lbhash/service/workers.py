@@ -1,6 +1,6 @@
 """Child processes that decode images and compute the page's summary of the index.
 
-A thread cannot be stopped, and can take down the whole server; a child that hangs or crashes is replaced.
+A thread cannot be stopped and can crash the whole server; a child that hangs or crashes is replaced.
 """
 
 from __future__ import annotations
@@ -24,36 +24,36 @@ class WorkerError(RuntimeError):
 
 
 class Worker:
-    """A child process that calls ``function`` on each argument that it is sent.
+    """A child process that calls ``function`` on each argument sent to it.
 
-    The answer is bytes and is never unpickled (as the process pools of Python's libraries do), so that a child that a
-    malicious image has taken over has no way to run code in the server. The child yields to other processes by
-    ``nice``; ``memory`` is the limit of its address space in bytes (if None, there is no limit).
+    Answers are bytes and never unpickled (unlike in Python's process pools), so a malicious image that takes over the
+    child cannot run code in the server. ``nice`` lowers the child's priority; ``memory`` limits its address space in
+    bytes (None: no limit).
     """
 
     def __init__(self, function: Callable[[Any], bytes], *, nice: int = 0, memory: int | None = None) -> None:
-        # Not forked: a fork of a process with threads can inherit a lock that nobody will release.
+        # Not forked: a fork of a process with threads may inherit a lock that is never released.
         context = multiprocessing.get_context("spawn")
         self._connection, theirs = context.Pipe()
         self._process = context.Process(target=_work, args=(theirs, nice, memory), daemon=True)
         self._process.start()
-        theirs.close()  # otherwise the connection would stay open when the child dies
+        theirs.close()  # or the connection would stay open when the child dies
         self._function = function
 
     def ask(self, argument: Any, seconds: float) -> memoryview:
         """Return ``function(argument)``, or raise the ``ValueError`` that the function raised.
 
-        Any other error is a ``WorkerError``. A child that died or took longer than ``seconds`` has to be killed.
+        Any other error becomes a ``WorkerError``. Kill a child that died or took longer than ``seconds``.
         """
         try:
-            # The function comes here, since it loads libraries and the child has to set its limits before.
+            # Send the function now: unpickling it loads libraries, and the child must set its limits first.
             self._connection.send((self._function, argument))
             if not self._connection.poll(seconds):
                 raise WorkerError(f"it took longer than {seconds:g} seconds")
             answer = self._connection.recv_bytes()
         except (EOFError, OSError):
             raise WorkerError("the process that worked on it ended") from None
-        kind, rest = answer[:1], memoryview(answer)[1:]  # not a copy: the pixels of an image are many
+        kind, rest = answer[:1], memoryview(answer)[1:]  # a view: images are large
         if kind == _DONE:
             return rest
         raise (ValueError if kind == _REFUSED else WorkerError)(str(rest, errors="replace"))
@@ -66,10 +66,10 @@ class Worker:
 
 
 def _work(connection: Connection, nice: int, memory: int | None) -> None:
-    """Answer arguments in the child process, until the server closes the connection."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all processes of a terminal; the server ends us
-    os.environ.update(dict.fromkeys(_THREADS, "1"))  # which NumPy reads when it is imported
-    with suppress(ImportError):  # Windows, which has neither
+    """In the child process, answer arguments until the server closes the connection."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the child too; the server ends it
+    os.environ.update(dict.fromkeys(_THREADS, "1"))  # read when NumPy is imported
+    with suppress(ImportError):  # Windows has neither
         import resource
 
         os.nice(nice)

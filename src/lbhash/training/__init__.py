@@ -14,4 +14,4 @@ _HOMES = {
 
 __all__ = list(_HOMES)
 
-__getattr__ = lazy_names(__name__, _HOMES)  # the settings are read without PyTorch
+__getattr__ = lazy_names(__name__, _HOMES)  # so the settings do not import PyTorch

@@ -1,4 +1,4 @@
-"""Rows to learn from, and the batches that a process takes of them."""
+"""Training rows, and the batches that each process takes."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ def labels_of(rows: TrainingRows | Split) -> Tensor:
 
 
 class ShuffledBatches(Sampler):
-    """Batches in an order that follows from seed and epoch alone.
+    """Batches in an order that depends only on seed and epoch.
 
-    A last batch of one row, which has no pair, joins the batch before it.
+    A last batch of one row has no pairs, so it joins the batch before it.
     """
 
     def __init__(self, rows: int, batch_size: int, seed: int) -> None:
@@ -50,16 +50,16 @@ class BatchShard(NamedTuple):
     """The share of a batch that one process computes."""
 
     epoch: int
-    rows: npt.NDArray[np.int64]  # that this process computes
-    batch: npt.NDArray[np.int64]  # the rows of the whole batch, those of the other processes among them
+    rows: npt.NDArray[np.int64]  # rows for this process
+    batch: npt.NDArray[np.int64]  # rows of the whole batch, for all processes
 
 
 class DistributedBatchSampler(Sampler):
-    """The shards of process ``rank`` of ``world`` processes, which cut every batch into slices.
+    """The shards of process ``rank`` among ``world`` processes; each batch is cut into slices.
 
-    All slices of a batch have the same length m, ⌈n / world⌉; where n is not m times world, the last ones are filled up
-    with the first rows of the batch, which are computed twice and counted once: the slices in their order, cut at n,
-    are the batch.
+    All slices of a batch of n rows have the same length m = ⌈n / world⌉. If n is less than m · world, the last slices
+    are filled with the batch's first rows. These are computed twice but counted once: the concatenated slices, cut at
+    n, are the batch.
     """
 
     def __init__(self, batches: Iterable[npt.NDArray[np.int64]], rank: int = 0, world: int = 1) -> None:
@@ -67,7 +67,7 @@ class DistributedBatchSampler(Sampler):
         self.set_epoch(0)
 
     def set_epoch(self, epoch: int) -> None:
-        """Set the epoch, before each."""
+        """Set the epoch; call this before each one."""
         self.epoch = epoch
         if isinstance(self.batches, ShuffledBatches):
             self.batches.set_epoch(epoch)
@@ -83,7 +83,7 @@ class DistributedBatchSampler(Sampler):
 
 
 class BatchDataset(Dataset):
-    """Turns a shard into tensors: the inputs of its own rows, and labels and positions of the whole batch."""
+    """Turns a shard into tensors: the inputs of the shard's rows, and labels and positions of the whole batch."""
 
     def __init__(self, rows: TrainingRows) -> None:
         self.rows, self.labels = rows, labels_of(rows)
@@ -99,12 +99,12 @@ class BatchDataset(Dataset):
 def batch_loader(
     rows: TrainingRows, shards: DistributedBatchSampler, *, workers: int = 0, persistent: bool, pin: bool
 ) -> DataLoader:
-    """Return a loader that reads the shards, in ``workers`` processes of its own; in this one if there are none."""
+    """Return a loader that reads the shards in ``workers`` processes; if 0, in this process."""
     settings: dict[str, Any] = {"num_workers": workers, "persistent_workers": persistent and workers > 0}
-    settings["generator"] = torch.Generator()  # else an epoch's iterator samples from PyTorch's, sooner if resumed
+    settings["generator"] = torch.Generator()  # or iterators draw from PyTorch's generator, and a resumed run differs
     return DataLoader(BatchDataset(rows), sampler=shards, batch_size=None, pin_memory=pin, **settings)
 
 
 def in_order(rows: int, batch_size: int) -> list[npt.NDArray[np.int64]]:
-    """Return all rows in their order, ``batch_size`` at a time."""
+    """Return all rows in order, in batches of ``batch_size``."""
     return np.split(np.arange(rows), range(batch_size, rows, batch_size))

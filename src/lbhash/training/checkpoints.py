@@ -22,12 +22,12 @@ _SETTINGS = "lbhash_settings"
 
 @dataclass(frozen=True)
 class MonitorState:
-    """The state of a monitored run, which its checkpoint stores.
+    """The state of a monitored run, stored in its checkpoint.
 
     Attributes:
-        epochs: how many were run.
-        epoch: the best one, counted from 0; None before there is one.
-        value: of the monitor, in the best epoch.
+        epochs: number of finished epochs.
+        epoch: the best epoch, counted from 0; None before the first.
+        value: the monitor's value in the best epoch.
         waited: epochs since the best one.
     """
 
@@ -38,17 +38,17 @@ class MonitorState:
 
 
 class RunCheckpoints:
-    """Stores the best epoch's weights and the last one's state, and tells when a run gets no better.
+    """Stores the best epoch's weights and the last epoch's state, and tells when a run stops improving.
 
-    The best weights are written before the state that tells of them, so that after a kill in between the resumed run
-    comes to the same epoch again. Without a folder they are kept in memory.
+    The best weights are written before the state that refers to them; after a kill in between, the resumed run computes
+    the same epoch again. Without a folder, the best weights are kept in memory.
 
     Args:
-        folder: of the run; if None, no file is written.
-        settings: of the run, stored in its checkpoints so that another run does not resume from them.
+        folder: the run's folder; if None, no file is written.
+        settings: the run's settings, stored in its checkpoints so that a run with other settings cannot resume.
         monitor: the criterion of the best epoch; if None, the last epoch's weights stay.
         patience: epochs without a better value after which the run ends; if None, it never ends early.
-        state: of the run that is resumed.
+        state: the state of the resumed run.
     """
 
     def __init__(
@@ -65,17 +65,17 @@ class RunCheckpoints:
 
     @property
     def out_of_patience(self) -> bool:
-        """Whether the last ``patience`` epochs were no better than the best one."""
+        """Whether none of the last ``patience`` epochs was better than the best one."""
         return self.patience is not None and self.state.waited >= self.patience
 
     def remove_unfinished(self) -> None:
-        """Remove what a run that was killed while it wrote left behind."""
+        """Remove unfinished files of a run that was killed while writing."""
         if self.folder is not None:
             for unfinished in self.folder.glob(f".*{Path(LAST).suffix}"):
                 unfinished.unlink()
 
     def keep(self, training: Training) -> None:
-        """Compare the epoch with the best one, and write the checkpoints, in the first process."""
+        """Compare the epoch with the best one; the first process writes the checkpoints."""
         state, metrics = replace(self.state, epochs=training.epoch + 1), training.metrics
         if self.monitor is not None:
             assert metrics is not None
@@ -96,7 +96,7 @@ class RunCheckpoints:
             return
         if self.folder is not None:
             if training.place.several:
-                dist.barrier()  # until the first process has written them
+                dist.barrier()  # wait for the first process to write them
             held = load_checkpoint(self.folder / BEST)
             if held["epoch"] != state.epoch or held[_SETTINGS] != self.settings:
                 raise ValueError(
@@ -122,10 +122,10 @@ def has_checkpoint(directory: str | Path) -> bool:
 
 
 def checkpoint_to_resume(folder: Path | None, settings: dict[str, Any]) -> dict[str, Any] | None:
-    """Return what the checkpoint of a run holds; None if there is none.
+    """Return the content of a run's checkpoint; None if there is no checkpoint.
 
     Raises:
-        ValueError: it is damaged, or one of a run with other settings.
+        ValueError: it is damaged, or from a run with other settings.
     """
     if folder is None:
         raise ValueError("resume needs a directory that holds the checkpoint")
@@ -143,15 +143,15 @@ def checkpoint_to_resume(folder: Path | None, settings: dict[str, Any]) -> dict[
 
 
 def write_checkpoint(path: Path, content: dict[str, Any]) -> None:
-    """Write a checkpoint with its checksum, whole or not at all."""
-    with replacing(path, RuntimeError) as temporary:  # PyTorch's for any error of the file
+    """Write a checkpoint with its checksum, atomically."""
+    with replacing(path, RuntimeError) as temporary:  # PyTorch raises it for file errors
         with temporary.open("wb") as opened:
             torch.save(content, opened)
         add_checksum(temporary)
 
 
 def load_checkpoint(path: Path) -> dict[str, Any]:
-    """Return what a checkpoint holds, never unpickled; ``ValueError`` if it cannot be read or its checksum is wrong."""
+    """Return a checkpoint's content, never unpickled; ``ValueError`` if unreadable or its checksum is wrong."""
     said = f"the checkpoint in {str(path.parent.parent)!r} is damaged or none of lbhash; start again without resume"
     with refusing(said, Exception):  # a damaged file makes PyTorch raise almost anything
         check_file(path, own=True)

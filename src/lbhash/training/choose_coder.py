@@ -1,4 +1,4 @@
-"""Which method fits rows without labels best, where none is named: four are compared on rows held out of them."""
+"""Choose a method for rows without labels, if none is named: compare four on held-out rows."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ COMPARED = ("signs", "lsh", "itq", "sne")
 NEAREST = 10
 CANDIDATES = 100
 TIE = 0.01
-"""A share of the ten nearest that nobody would notice: of methods so near to the best, re-ranking decides."""
+"""A negligible difference in recall@10: among methods this close to the best, recall after re-ranking decides."""
 FEWEST = 100
-"""The rows from which on methods are compared; of fewer, too few would be held out to tell them apart."""
+"""The fewest rows for comparing methods; with fewer, the held-out rows could not tell them apart."""
 MOST_ASKED, MOST_HELD = 500, 100_000
-"""The most rows that are held out, and that they are searched in. Neighbors lie closer in more rows."""
+"""The most held-out rows, and the most rows they search. (With more rows, neighbors are closer.)"""
 
 
 class Tried(NamedTuple):
-    """What a method finds of the ten nearest of each held-out row, as a share.
+    """A method's recall@10 on held-out rows.
 
-    Rows are asked by their real outputs. ``recall`` is that of the codes alone, and ``reranked`` after the nearest 100
-    codes are ranked again by cosine.
+    The held-out rows are real-valued queries. ``recall`` is that of the codes alone; ``reranked`` is the recall after
+    the nearest 100 codes are re-ranked by cosine.
     """
 
     method: str
@@ -38,20 +38,21 @@ class Tried(NamedTuple):
 
 
 def compare_methods(settings: Settings, split: EmbeddingSplit) -> list[Tried]:
-    """Compare the methods that need no labels, the best first.
+    """Compare the methods that need no labels; return the best first.
 
-    That is the one with the highest recall of the codes alone, or of several within ``TIE`` of it the one with the
-    highest recall after re-ranking.
+    The best has the highest recall of the codes alone; among methods within ``TIE`` of it, the highest recall after
+    re-ranking.
 
-    A tenth of the rows is held out, 500 at most, and searched for in the others, 100,000 at most. Methods are fitted
-    to a sample of these. ``signs`` takes part if the embeddings have as many numbers as the codes bits.
+    A tenth of the rows (at most 500) is held out; they search the other rows (at most 100,000). Methods are fitted to a
+    sample of these other rows. ``signs`` takes part only if the embeddings have at least as many numbers as the codes
+    have bits.
 
     Args:
-        settings: of the fits; their method is not looked at.
+        settings: the settings of the fits; their method is ignored.
         split: at least ``FEWEST`` rows.
 
     Raises:
-        TypeError, ValueError: as of ``fit_coder``.
+        TypeError, ValueError: as for ``fit_coder``.
     """
     bits = settings.checked().bits
     asked = np.zeros(len(split), bool)

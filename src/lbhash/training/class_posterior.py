@@ -1,9 +1,9 @@
-"""The class posterior of embeddings, a logistic regression; how held-out rows weigh it beside a model's bits.
+"""Fit the class posterior of embeddings (a logistic regression), and choose its weight beside a model's bits.
 
-It has a squared penalty on the directions of embeddings from their mean. Held-out rows choose its penalty by their
-cross-entropy, and its weight λ and the strength s of its dither by the mAP of their codes, each a query to the others:
-of all λ within ``MARGIN`` of the best the smallest, since the network that has seen all rows is better than the one
-that has not. Then all rows are fitted.
+The regression has a squared penalty; its inputs are the directions of embeddings from their mean. Held-out rows choose
+the penalty by their cross-entropy, and the weight λ and the dither's strength s by the mAP of their codes, each row a
+query to the others. The smallest λ within ``MARGIN`` of the best mAP is taken: the network that is used later was
+trained on all rows, so it is better than the one in this comparison. Then all rows are fitted.
 """
 
 from __future__ import annotations
@@ -27,31 +27,31 @@ from lbhash.training.batches import labels_of
 from lbhash.training.optimizers import LBFGS
 
 HELD_OUT = 0.2
-"""Share of each class's rows by which penalty, λ and s are chosen."""
+"""Share of each class's rows that is held out to choose penalty, λ and s."""
 
 STRENGTHS = (0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0)
-"""scikit-learn's C, of which the first is taken after which the held-out rows' cross-entropy rises."""
+"""The tried values of scikit-learn's C; the last one before the held-out rows' cross-entropy rises is taken."""
 
 WEIGHTS = (0.0, 0.25, 0.5, 1.0, 2.0, 4.0, 64.0)
-"""λ; 0 leaves the bits as they are, and 64 all but leaves them out."""
+"""The tried values of λ; 0 leaves the bits unchanged, and 64 almost ignores them."""
 
 DITHERS = (0.0, 0.3, 0.6, 0.9)
-"""s."""
+"""The tried values of s."""
 
 MARGIN = 0.005
-"""Of the λ whose mAP is at most this below the highest the smallest is taken."""
+"""The smallest λ whose mAP is at most this much below the highest is taken."""
 
 GUESSING = 30.0
-"""C of the logistic regression that labels rows without a label, one of ``STRENGTHS``."""
+"""C of the logistic regression that guesses missing labels; one of ``STRENGTHS``."""
 
-STEPS, MOST_AXES = 15, 512  # of L-BFGS from the fit before, and principal components that it sees
-MOST_ROWS, _MOST_CHOSEN_BY = 100_000, 20_000  # that are fitted, and by which the penalty is chosen
+STEPS, MOST_AXES = 15, 512  # steps of L-BFGS from the previous fit, and principal components
+MOST_ROWS, _MOST_CHOSEN_BY = 100_000, 20_000  # rows to fit, and rows to choose by
 
 Floats = npt.NDArray[np.float32]
 
 
 class Joined(NamedTuple):
-    """How a class posterior is joined: scikit-learn's C, λ and s, and the mAP that held-out rows had with them."""
+    """How a class posterior is joined: scikit-learn's C, λ and s, and the held-out rows' mAP with them."""
 
     strength: float
     weight: float
@@ -62,13 +62,13 @@ class Joined(NamedTuple):
 def choose(
     fitted: EmbeddingSplit, held_out: EmbeddingSplit, outputs: Floats | None, centers: npt.NDArray[np.int8]
 ) -> Joined:
-    """Return what is best for the held-out rows.
+    """Return the settings that are best for the held-out rows.
 
     Args:
-        fitted: rows and labels.
+        fitted: rows with labels.
         held_out: other rows of the same classes.
-        outputs: ℓ of the held-out rows ``[m, bits]``, of a model of the fitted ones; None where there are no bits to
-            join, which leaves λ = 1.
+        outputs: ℓ of the held-out rows ``[m, bits]`` by a model trained on the fitted ones; if None, there are no bits
+            to join and λ is 1.
         centers: ``int8 [C, bits]`` of ±1.
     """
     held_out = held_out.subsample(_MOST_CHOSEN_BY)
@@ -96,15 +96,15 @@ def choose(
 
 
 def class_posterior(rows: EmbeddingSplit, centers: npt.NDArray[np.int8], joined: Joined) -> ClassPosterior:
-    """Return the branch of labeled rows, all of which are fitted, with what ``choose`` has found."""
+    """Fit the class posterior to all labeled rows, with the settings that ``choose`` found."""
     *_, (_, model) = _fits(rows, centers, [one for one in STRENGTHS if one <= joined.strength])
     return weighted(model, centers, joined.weight, joined.dither)
 
 
 def guessed_labels(rows: EmbeddingSplit, labeled: EmbeddingSplit, classes: int) -> npt.NDArray[np.int64]:
-    """Return the class that a logistic regression of the labeled rows finds for each row, ``int64 [n]``.
+    """Return the class of each row by a logistic regression on the labeled rows, ``int64 [n]``.
 
-    Its C is ``GUESSING``: with a row or two of a class there are none to choose it by.
+    Its C is ``GUESSING``: with one or two rows per class, none can be held out to choose C.
     """
     strengths = [one for one in STRENGTHS if one <= GUESSING]
     *_, (_, model) = _fits(labeled, np.ones((classes, 1), np.int8), strengths)
@@ -112,14 +112,14 @@ def guessed_labels(rows: EmbeddingSplit, labeled: EmbeddingSplit, classes: int) 
 
 
 def predicted(model: ClassPosterior, rows: EmbeddingSplit) -> npt.NDArray[np.int64]:
-    """Return the class of the highest score of each row, ``int64 [n]``."""
+    """Return the class with the highest score for each row, ``int64 [n]``."""
     with torch.inference_mode():
         found = [model.scores(torch.from_numpy(chunk)).argmax(dim=1).numpy() for chunk in rows.chunks()]
     return np.concatenate(found)
 
 
 def weighted(model: ClassPosterior, centers: npt.NDArray[np.int8], weight: float, dither: float) -> ClassPosterior:
-    """Give a branch its weight λ and its dither's strength s, in place, and return it."""
+    """Set a posterior's weight λ and dither strength s in place, and return it."""
     model.centers.copy_(weight * torch.from_numpy(centers).float())
     model.strength.fill_(weight * dither)
     return model
@@ -128,15 +128,15 @@ def weighted(model: ClassPosterior, centers: npt.NDArray[np.int8], weight: float
 def _fits(
     split: EmbeddingSplit, centers: npt.NDArray[np.int8], strengths: Sequence[float]
 ) -> Iterator[tuple[float, ClassPosterior]]:
-    """Yield a branch for each C, each fitted from the one before; its random numbers are always the same."""
+    """Yield a posterior for each C, starting each fit from the previous one; the random numbers are always the same."""
     x, y = _rows(split.subsample(MOST_ROWS))
     mean = x.mean(dim=0)
     z = F.normalize(x - mean, dim=1)
     shift = z.mean(dim=0)
     z -= shift
-    scale = float(z.square().sum(dim=1).mean().sqrt()) or 1.0  # so that C means the same whatever the embeddings
+    scale = float(z.square().sum(dim=1).mean().sqrt()) or 1.0  # makes C independent of the embeddings' scale
     z /= scale
-    # In the axes of the covariance, each divided by its share of the loss's curvature, a few steps are enough.
+    # In the covariance's axes, each scaled by the loss's curvature, a few steps are enough.
     values, axes = torch.linalg.eigh(z.T @ z / len(z))
     values, axes = values[-MOST_AXES:].clamp(min=0), axes[:, -MOST_AXES:]
     z = z @ axes
@@ -162,7 +162,7 @@ def _fits(
 
 
 def _minimize(z: Tensor, y: Tensor, weight: Tensor, bias: Tensor, penalty: Tensor) -> tuple[Tensor, Tensor]:
-    """Return weights and biases of the least mean cross-entropy plus the penalty of each column's squares."""
+    """Return weights and biases that minimize the mean cross-entropy plus each column's squared penalty."""
     learned = [weight.clone().requires_grad_(), bias.clone().requires_grad_()]
     optimizer = LBFGS(
         learned, max_iter=STEPS, tolerance_grad=1e-6, tolerance_change=1e-6, line_search_fn="strong_wolfe"

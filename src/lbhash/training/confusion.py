@@ -1,13 +1,13 @@
-"""The confusion matrix of a linear model for training rows whose labels it has not seen.
+"""The confusion matrix of a linear model on training rows, each predicted without its own label.
 
-A ridge regression from embeddings onto the labels' indicators has the answer in closed form: with the hat matrix
-H = 11ᵀ/n + X(XᵀX + λ)⁻¹Xᵀ of the centered embeddings X, the prediction for row i of the model fitted without it is
+For a ridge regression from embeddings onto the labels' indicators there is a closed form. With the hat matrix H = 11ᵀ/n
++ X(XᵀX + λ)⁻¹Xᵀ of the centered embeddings X, the model fitted without row i predicts for row i
 
     ŷ₋ᵢ = yᵢ − (yᵢ − ŷᵢ) / (1 − Hᵢᵢ)
 
 (D. M. Allen, "The relationship between variable selection and data augmentation and a method for prediction",
-Technometrics 1974). λ is the one with the least squared error of these predictions. A softmax makes probabilities of
-them, or of several labels a row a logistic function, with the temperature that makes the labels likeliest.
+Technometrics 1974). λ minimizes the squared error of these predictions. A softmax (for several labels per row, a
+logistic function) with the maximum-likelihood temperature turns them into probabilities.
 """
 
 from __future__ import annotations
@@ -26,33 +26,33 @@ if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
 
 PENALTIES = tuple(float(10 ** (k / 2)) for k in range(-2, 5))
-"""λ in units of ``dim``, which is what a row's squared length is on average once it is standardized."""
+"""λ in units of ``dim``, the mean squared length of a standardized row."""
 
 MOST_DIM = 2048
-"""The longest rows; longer ones are projected at random onto as many numbers (D. Achlioptas, "Database-friendly random
-projections", JCSS 2003), since the eigenvectors take the cube of their number."""
+"""The longest rows; longer ones are projected at random onto this many numbers (D. Achlioptas, "Database-friendly
+random projections", JCSS 2003), because eigenvectors take cubic time."""
 
 MOST_ROWS = 100_000
-"""The most rows that are read; of more, as many are sampled."""
+"""The most rows that are read; larger data are sampled."""
 
-_SAMPLE = 20_000  # rows by which λ and the temperature are chosen
-_ROWS, _NUMBERS = 8192, 1 << 24  # at a time, at most
+_SAMPLE = 20_000  # rows for choosing λ and the temperature
+_ROWS, _NUMBERS = 8192, 1 << 24  # most rows and numbers at a time
 
 Floats = npt.NDArray[np.float64]
-Indicators = npt.NDArray[np.uint8]  # of labels, [n, C]
+Indicators = npt.NDArray[np.uint8]  # 0 or 1 for each label, [n, C]
 
 
 def confusion(split: EmbeddingSplit, classes: int) -> npt.NDArray[np.float64]:
-    """Return how often a linear model takes a row of one class for another, without having seen the row's label.
+    """Return how often a linear model that was fitted without a row takes this row for another class.
 
     Args:
-        split: embeddings, and labels from 0 to ``classes`` − 1 or multi-hot. Of more than ``MOST_ROWS`` rows as many
-            are sampled; rows longer than ``MOST_DIM`` are projected.
+        split: embeddings, and labels from 0 to ``classes`` − 1 or multi-hot. More than ``MOST_ROWS`` rows are sampled;
+            rows longer than ``MOST_DIM`` are projected.
         classes: C.
 
     Returns:
-        ``float64 [C, C]``: in row c and column d the sum of p(d | row) over the rows that have the label c; 0 for a
-            class that no row has. Of one label a row the p(d | row) sum to 1.
+        ``float64 [C, C]``: row c, column d is the sum of p(d | row) over the rows with label c; 0 for a class without
+        rows. With one label per row, the p(d | row) sum to 1.
 
     Raises:
         ValueError: an embedding is NaN or infinite.
@@ -62,7 +62,7 @@ def confusion(split: EmbeddingSplit, classes: int) -> npt.NDArray[np.float64]:
 
 
 def _posteriors(split: EmbeddingSplit, classes: int) -> Iterator[tuple[Indicators, npt.NDArray[np.floating]]]:
-    """Yield the labels' indicators and p(class | row), a chunk of rows at a time."""
+    """Yield the labels' indicators and p(class | row), in chunks of rows."""
     ridge = _Ridge.of(split, classes)
     chosen = split.subsample(min(_SAMPLE, 4 * _NUMBERS // max(len(ridge.values), classes)))
     assert chosen.labels is not None
@@ -81,12 +81,12 @@ def _posteriors(split: EmbeddingSplit, classes: int) -> Iterator[tuple[Indicator
 
 
 def _sums(y: Indicators, values: npt.NDArray[np.floating]) -> Floats:
-    """Return Yᵀ times the values, their sums by label ``[C, k]``."""
+    """Return Yᵀ times the values: their sums by label, ``[C, k]``."""
     return np.stack([values[has_label].sum(axis=0) for has_label in y.T.astype(bool)])
 
 
 def _chunks(split: EmbeddingSplit, classes: int) -> Iterator[tuple[npt.NDArray[np.float32], Indicators]]:
-    """Yield embeddings and the labels' indicators, a chunk of rows at a time."""
+    """Yield embeddings and the labels' indicators, in chunks of rows."""
     start = 0
     for x in split.chunks(size=max(1, min(_ROWS, _NUMBERS // max(split.dim, classes)))):
         assert split.labels is not None
@@ -96,13 +96,13 @@ def _chunks(split: EmbeddingSplit, classes: int) -> Iterator[tuple[npt.NDArray[n
 
 @dataclass(frozen=True)
 class _Ridge:
-    """Ridge regressions with every λ at once, by the eigenvectors of XᵀX."""
+    """Ridge regressions for any λ, using the eigenvectors of XᵀX."""
 
     rows: int
     mean: Floats
     scale: Floats
     directions: Floats | csr_matrix | None
-    """What the standardized rows are projected onto, where they are long or few, ``[axes, dim]``."""
+    """The directions onto which standardized rows are projected if they are long or few, ``[axes, dim]``."""
     share: Floats
     """The share of the rows that have each label, ``[C]``."""
     values: Floats
@@ -119,11 +119,11 @@ class _Ridge:
         labels = np.asarray(split.labels)
         share = (np.bincount(labels, minlength=classes) if labels.ndim == 1 else labels.sum(axis=0)) / len(split)
         directions = None
-        # With fewer rows than columns, the rows span at most as many dimensions as there are rows.
+        # n rows span at most n dimensions.
         if len(split) < min(split.dim, MOST_DIM) and len(split) * split.dim <= _NUMBERS:
             directions = np.linalg.qr(((split.take(slice(None)) - mean) / scale).T)[0].T
         elif split.dim > MOST_DIM:
-            from sklearn.random_projection import SparseRandomProjection  # which takes its time to import
+            from sklearn.random_projection import SparseRandomProjection  # slow to import
 
             directions = SparseRandomProjection(MOST_DIM, random_state=0).fit(np.zeros((1, split.dim))).components_
         axes = split.dim if directions is None else directions.shape[0]
@@ -136,7 +136,7 @@ class _Ridge:
         return cls(len(split), mean, scale, directions, share, values.clip(min=0), vectors, vectors.T @ products)
 
     def rotated(self, x: npt.NDArray) -> Floats:
-        """Return rows, standardized and in the eigenvectors' axes, ``[m, dim]``; this takes most of the time."""
+        """Return standardized rows in the eigenvectors' axes, ``[m, dim]``; this takes most of the time."""
         return _projected((x - self.mean) / self.scale, self.directions) @ self.vectors
 
     def without_own_row(self, z: Floats, y: Indicators, penalty: float) -> Floats:
@@ -144,7 +144,7 @@ class _Ridge:
         inverse = 1 / (self.values + penalty)
         leverage = np.square(z) @ inverse + 1 / self.rows
         residual = y - self.share - z @ (inverse[:, None] * self.weights)
-        return y - residual / np.maximum(1 - leverage, 1e-6)[:, None]  # 0 where there is no other row to learn from
+        return y - residual / np.maximum(1 - leverage, 1e-6)[:, None]  # 0 if there is no other row
 
 
 def _projected(x: Floats, directions: Floats | csr_matrix | None) -> Floats:
@@ -152,8 +152,8 @@ def _projected(x: Floats, directions: Floats | csr_matrix | None) -> Floats:
 
 
 def _temperature(scores: Floats, y: Indicators) -> Floats:
-    """Return the factor t of softmax(t · scores) with the greatest likelihood of the labels, ``[1]``."""
-    from scipy.optimize import minimize  # which takes its time to import
+    """Return the factor t of softmax(t · scores) that maximizes the labels' likelihood, ``[1]``."""
+    from scipy.optimize import minimize  # slow to import
 
     def loss(log_t: Floats) -> float:
         return -float((y * _log_softmax(np.exp(log_t[0]) * scores)).sum()) / len(y)
@@ -162,8 +162,8 @@ def _temperature(scores: Floats, y: Indicators) -> Floats:
 
 
 def _logistic(scores: Floats, y: Indicators) -> Floats:
-    """Return a and b of 1 / (1 + exp(−a · score − b)), common to all labels, with the greatest likelihood."""
-    from scipy.optimize import minimize  # which takes its time to import
+    """Return a and b of 1 / (1 + exp(−a · score − b)), common to all labels, that maximize the likelihood."""
+    from scipy.optimize import minimize  # slow to import
 
     def loss(ab: Floats) -> float:
         z = ab[0] * scores + ab[1]
@@ -173,7 +173,7 @@ def _logistic(scores: Floats, y: Indicators) -> Floats:
 
 
 def _probabilities(scores: Floats, scale: Floats) -> Floats:
-    """Return p(class | row) by the temperature, or by the two numbers of the logistic function."""
+    """Return p(class | row) by a softmax (one number in ``scale``) or a logistic function (two)."""
     if len(scale) == 1:
         return _softmax(scale[0] * scores)
     from scipy.special import expit

@@ -1,4 +1,4 @@
-"""What is taken where the user says nothing: the method, its head and pull, and what a recipe sets."""
+"""Choose defaults: the method, its head and pull, and the settings of a recipe."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from lbhash.training.settings import LABEL_FREE, METHOD, PULL_MARKS, Pull, Setti
 from lbhash.utils.validation import did_you_mean
 
 LEAST_STEPS = 8
-"""Steps of an epoch that "tuned" leaves: its batches were found on thousands of rows, and hundreds need smaller."""
+"""The fewest steps per epoch with "tuned": batch sizes tuned on thousands of rows are too large for hundreds."""
 
 
 def method_for(method: Any, *, has_labels: bool, images: bool = False) -> Any:
-    """Return the method that fits rows with or without labels: the one that is named or, if None, the default.
+    """Return the method that fits rows with or without labels: the named one or, if None, the default.
 
     Raises:
-        ValueError: the method needs labels and there are none, or there is no such method.
+        ValueError: the method needs labels and there are none, or the method does not exist.
     """
     if method is None:
         if not has_labels and not images:
@@ -30,7 +30,7 @@ def method_for(method: Any, *, has_labels: bool, images: bool = False) -> Any:
         try:
             find_method(method)
         except ValueError as error:
-            if ":" in str(method):  # a class of the user's own, which is not there
+            if ":" in str(method):  # a user's class that cannot be found
                 raise
             hint = did_you_mean(str(method), [*METHODS, *CODERS])
             raise ValueError(f"{error}, or of the coders: {', '.join(CODERS)}{hint}") from None
@@ -47,17 +47,17 @@ def method_for(method: Any, *, has_labels: bool, images: bool = False) -> Any:
 
 
 def completed(given: Settings, rows: int | None = None, *, images: bool = False) -> Settings:
-    """Return the settings with a method, head and pull, and with those of the recipe in the place of what is None.
+    """Fill in method, head and pull, and replace settings that are None by the recipe's.
 
     Args:
-        given: after ``checked``.
-        rows: how many rows train, if that is known; the batch of "tuned" is at most an eighth of them, and a little
-            larger for a method that weighs pairs, where few rows would be left for the last one.
-        images: whether a backbone learns, for which no settings were searched: the recipe is "paper" then, if none is
-            given.
+        given: settings after ``checked``.
+        rows: the number of training rows, if known. The batch size of "tuned" is at most an eighth of it; for a method
+            that weighs pairs, it is a little larger if the last batch would be very small.
+        images: whether a backbone is fine-tuned. No settings were tuned for this, so the default recipe is then
+            "paper".
 
     Raises:
-        ValueError: the recipe is "tuned", and the method has no settings of its own.
+        ValueError: the recipe is "tuned", and the method has no tuned settings.
     """
     head = given.head
     if head is None:
@@ -87,9 +87,9 @@ def completed(given: Settings, rows: int | None = None, *, images: bool = False)
 
 
 def pull_of(given: Settings, *, images: bool = False) -> Pull:
-    """Return the pull of settings after ``checked``: theirs or, if they have none, what suits the method.
+    """Return the pull of settings after ``checked``: the given one or, if None, the method's default.
 
-    A loss that has centers gains nothing for certain by the guidance on fixed embeddings (``docs/guidance.md``).
+    On fixed embeddings, the guidance does not reliably improve a loss with centers (``docs/guidance.md``).
     """
     if given.pull is not None:
         return given.pull
@@ -99,10 +99,10 @@ def pull_of(given: Settings, *, images: bool = False) -> Pull:
 
 
 def _without_rest(batch: int, rows: int) -> int:
-    """Return a batch size with which the last batch of an epoch is no small rest: the rest goes to the others."""
+    """Return a batch size that avoids a very small last batch: its rows are spread over the other batches."""
     return batch if not 0 < rows % batch < batch / 8 else -(-rows // (rows // batch))
 
 
 def full_name(method: Any, pull: str | None) -> str:
-    """Return the method with its pull: ``csq``, the paper's ``csq_d``, or ``csq+bits``; a coder is never pulled."""
+    """Return the method with its pull: ``csq``, the paper's ``csq_d``, or ``csq+bits``; a coder has no pull."""
     return method_name(method) + ("" if coder_of(method) is not None else PULL_MARKS.get(pull, ""))

@@ -1,12 +1,12 @@
-"""Training of one model by the processes that torchrun has started, on one machine or many.
+"""Train one model by several processes started by torchrun, on one machine or many.
 
-Every batch is cut into as many slices as there are processes. A process computes the raw outputs ℓ of its own slice;
-then all outputs are gathered, and every process computes the loss of the whole batch. So pairs cross processes, and
-memories of the training set are whole and equal everywhere. A run of W processes with batches of b rows takes the steps
-that one process with batches of W·b rows takes.
+Every batch is cut into one slice per process. A process computes the raw outputs ℓ of its own slice. Then all outputs
+are gathered, and every process computes the loss of the whole batch. So pairs cross processes, and memories of the
+training set are complete and equal everywhere. W processes with batches of b rows take the same steps as one process
+with batches of W·b rows.
 
-Dropout differs, whose masks a process draws by its own number; and batch normalization, whose statistics are of the
-process's own slice on CPUs (the running ones are the first process's), and of the whole batch on GPUs.
+Two things differ. Each process draws its own dropout masks. Batch normalization takes its statistics from the whole
+batch on GPUs, but from the process's own slice on CPUs (with the first process's running statistics).
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from torch.nn.modules.batchnorm import _BatchNorm
 T = TypeVar("T")
 
 _TIMEOUT = timedelta(minutes=30)
-"""The others wait so long while the first process evaluates an epoch."""
+"""How long the other processes wait while the first one evaluates an epoch."""
 
 
 @dataclass(frozen=True)
 class Place:
-    """A process among those that train: its number from 0, how many there are, and its device."""
+    """A training process: its number from 0 (``rank``), the number of processes (``world``), and its device."""
 
     device: torch.device
     rank: int = 0
@@ -40,29 +40,29 @@ class Place:
 
     @property
     def first(self) -> bool:
-        """Whether it is the one that writes and prints."""
+        """Whether this process writes and prints."""
         return self.rank == 0
 
     @property
     def several(self) -> bool:
-        """Whether it is not the only one."""
+        """Whether there are several processes."""
         return self.world > 1
 
 
 def from_torchrun(name: str, alone: int) -> int:
-    """Return a number that torchrun tells this process by a variable of the environment; ``alone`` without torchrun."""
+    """Return a number from an environment variable that torchrun sets; ``alone`` without torchrun."""
     started = dist.is_available() and dist.is_torchelastic_launched()
     return int(os.environ[name]) if started else alone
 
 
 def is_main_process() -> bool:
-    """Return whether this process is the first or the only one, which writes and prints."""
+    """Return whether this process is the first or only one, which writes and prints."""
     return from_torchrun("RANK", 0) == 0
 
 
 @contextmanager
 def processes(device: torch.device) -> Iterator[Place]:
-    """Be one of the processes that torchrun has started, or the only one, until the block ends."""
+    """Join the processes that torchrun started, if any, and yield this process's place."""
     world = from_torchrun("WORLD_SIZE", 1)
     if world == 1:
         yield Place(device)
@@ -77,20 +77,20 @@ def processes(device: torch.device) -> Iterator[Place]:
 
 
 def _leave() -> None:
-    """Leave the group before the interpreter ends: Gloo's threads may hold tensors then (PyTorch's PR 179291)."""
+    """Leave the group before the interpreter ends: Gloo's threads may still hold tensors (PyTorch PR 179291)."""
     if dist.is_initialized():
         dist.destroy_process_group()
 
 
 def parallel(module: nn.Module, place: Place) -> nn.Module:
-    """Return the module as several processes train it: its buffers are the first one's, and gradients are averaged.
+    """Wrap a module for several processes: buffers come from the first one, and gradients are averaged.
 
-    A guidance that replaces its host leaves parameters unused. Buffers are not sent at every step, since the largest, a
-    memory of the training set, is equal everywhere.
+    Unused parameters are allowed, because a guidance that replaces its host leaves some. Buffers are not sent at every
+    step, because the largest, a memory of the training set, is equal everywhere.
     """
     if not place.several:
         return module
-    share_buffers(module, place)  # among them the class centers, which each process has computed on its own machine
+    share_buffers(module, place)  # including the class centers, which each process computed itself
     gpu = [place.device] if place.device.type == "cuda" else None
     return nn.parallel.DistributedDataParallel(
         module, device_ids=gpu, find_unused_parameters=True, broadcast_buffers=False
@@ -100,8 +100,8 @@ def parallel(module: nn.Module, place: Place) -> nn.Module:
 def gather_outputs(own: Tensor, rows: int, place: Place) -> Tensor:
     """Gather the outputs of the whole batch, ``[rows, bits]``, from the slices ``[m, bits]`` of all processes.
 
-    The gradient of the slice goes back times the number of processes, since ``DistributedDataParallel`` takes the mean
-    of what should be their sum.
+    The gradient of a slice is multiplied by the number of processes, because ``DistributedDataParallel`` averages
+    gradients that should be summed.
     """
     return _Gather.apply(own)[:rows] if place.several else own
 
@@ -127,7 +127,7 @@ def share_buffers(module: nn.Module, place: Place) -> None:
 
 
 def share_object(found: T, place: Place) -> T:
-    """Return what the first process found, in all processes."""
+    """Return the first process's object in all processes."""
     held = [found]
     if place.several:
         dist.broadcast_object_list(held, 0)
@@ -136,7 +136,7 @@ def share_object(found: T, place: Place) -> T:
 
 @contextmanager
 def whole_batch_norms(model: nn.Module, place: Place) -> Iterator[None]:
-    """Let batch normalization take its statistics of all processes' rows, where PyTorch can, until the block ends."""
+    """During the block, compute batch normalization over all processes' rows, where PyTorch can (GPUs)."""
     if not (place.several and place.device.type == "cuda"):
         yield
         return

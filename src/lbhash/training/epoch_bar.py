@@ -11,19 +11,19 @@ from lbhash.training.loop import Training, Watcher
 from lbhash.utils.progress import bar_console
 
 _SECONDS = 0.2
-"""Between two looks: a GPU that is asked for its loss is waited for."""
+"""Seconds between two updates; reading the loss waits for the GPU."""
 
 
 class EpochBar(Watcher):
-    """A progress bar on standard error that moves with the steps; of several processes, the first one shows it.
+    """A progress bar on standard error that moves with each step; with several processes, only the first shows it.
 
-    It shows how many epochs are done, in fractions; the mean loss of the running epoch; the last epoch's ratio and
-    monitored value; rows a second; and the time left if all epochs take as long as those of this run so far. Used as a
-    context, it gives the terminal back at the end.
+    It shows the finished epochs (with fractions), the mean loss of the current epoch, the last epoch's ratio and
+    monitored value, rows per second, and the estimated time left. Use it as a context manager: it restores the terminal
+    at the end.
 
     Args:
-        title: what is trained.
-        unit: what rows are, in the plural.
+        title: the name of the trained method.
+        unit: the plural noun for rows.
     """
 
     def __init__(self, title: str, unit: str = "rows") -> None:
@@ -45,7 +45,7 @@ class EpochBar(Watcher):
             self._bar.stop()
 
     def epoch_began(self, training: Training) -> None:
-        """Show the bar, if it is the first epoch."""
+        """Show the bar when the first epoch begins."""
         self._rows, self._epoch_began = 0, time.perf_counter()
         self._looked = self._epoch_began
         if self._first is None:
@@ -55,7 +55,7 @@ class EpochBar(Watcher):
             self._bar.update(self._task, total=training.epochs, completed=training.epoch)
 
     def step_done(self, training: Training) -> None:
-        """Move the bar, a few times a second at most."""
+        """Move the bar, at most a few times per second."""
         self._rows += len(training.index)
         if time.perf_counter() - self._looked >= _SECONDS:
             self._looked = time.perf_counter()

@@ -1,4 +1,4 @@
-"""The log of a training: a line of values for each epoch."""
+"""The log of a training: one line of values per epoch."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from lbhash.utils.validation import refusing
 
 
 class EpochLog:
-    """A CSV file with a line for each epoch, which is whole after every epoch.
+    """A CSV file with a line for each epoch, complete after every epoch.
 
     Args:
-        folder: of the run; the file is ``logs/metrics.csv`` in it.
-        epochs_before: epochs of a resumed run, whose lines in its log stay.
+        folder: the run's folder; the file is ``logs/metrics.csv`` in it.
+        epochs_before: finished epochs of a resumed run, whose lines are kept.
     """
 
     def __init__(self, folder: Path, epochs_before: int) -> None:
@@ -30,7 +30,7 @@ class EpochLog:
                 self._lines = [row for row in csv.DictReader(lines) if int(row["epoch"]) < epochs_before]
 
     def add(self, training: Training) -> None:
-        """Add a line, without the speed: a resumed run has the log of one that was never interrupted."""
+        """Add a line, without the speed, so that a resumed run has the same log as an uninterrupted one."""
         self._lines.append({**training.logged(), "step": training.updates - 1})
         names = sorted({name for line in self._lines for name in line})
         with replacing(self.file) as temporary, temporary.open("w", newline="", encoding="utf-8") as opened:

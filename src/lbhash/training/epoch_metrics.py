@@ -1,8 +1,8 @@
-"""Metrics of an epoch: the value that chooses the best one and stops a training early.
+"""Metrics of an epoch, among them the value that chooses the best epoch and stops training early.
 
-The ratio of validation rows takes percentiles in place of the extremes, and a D_intra below one bit as one bit. Their
-mAP is that of each of them as a query to the others. If codes have collapsed (fewer of them differ than there are
-classes), the ratio is 0 and the epoch is never the best one.
+The ratio of validation rows uses percentiles instead of extremes, and counts a D_intra below one bit as one bit. For
+the mAP, each validation row is a query to the others. If codes have collapsed (fewer distinct codes than classes), the
+ratio is 0 and the epoch is never the best.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from lbhash.training.settings import Monitor
 from lbhash.utils.labels import Numbers
 
 VALIDATION_SHARE = 0.1
-"""Default share of the training rows that validates, if the monitor needs validation rows."""
+"""Default share of the training rows for validation, if the monitor needs it."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class EpochMetrics:
     """The metrics of an epoch.
 
     Attributes:
-        values: what is logged, by name.
+        values: the logged values by name.
         monitored: the monitor's value; None if nothing is monitored, or if the epoch cannot be the best one.
     """
 
@@ -52,10 +52,10 @@ class EpochMetrics:
 
 
 def check_validation(validation: float | None, monitor: Monitor | None) -> float:
-    """Return the share of the training rows that validates; if None, what the monitor needs.
+    """Return the share of training rows for validation; if None, the share that the monitor needs.
 
     Raises:
-        ValueError: it is 0 and the monitor is "map".
+        ValueError: the share is 0 and the monitor is "map".
     """
     if validation is None:
         return VALIDATION_SHARE if monitor in ("ratio", "map") else 0.0
@@ -64,7 +64,7 @@ def check_validation(validation: float | None, monitor: Monitor | None) -> float
 
 
 def check_map_has_rows(monitor: Monitor | None, validation: bool) -> None:
-    """Raise ``ValueError`` if the monitor is the mAP and there are no validation rows as its queries."""
+    """Raise ``ValueError`` if the monitor is the mAP, which needs validation rows, and there are none."""
     if monitor == "map" and not validation:
         raise ValueError("monitor is 'map', and there are no validation rows; give some, or take the ratio")
 
@@ -75,9 +75,9 @@ def evaluate_epoch(
     """Return the metrics of an epoch.
 
     Args:
-        monitor: the criterion; without validation rows, "ratio" is that of the training codes.
+        monitor: the criterion; without validation rows, "ratio" uses the training codes.
         loss: the mean loss of the epoch's batches.
-        training: the codes that the epoch's rows had when they were seen.
+        training: the training rows' codes, each from its step in the epoch.
         validation: the codes of the validation rows after the epoch.
     """
     found = bound(training.codes, training.labels, bits=training.bits)
@@ -85,7 +85,7 @@ def evaluate_epoch(
     collapsed = False
     shown = training if validation is None and monitor == "ratio" else validation
     if shown is not None:
-        from lbhash.evaluation.held_out import score_codes  # a search trains, so that its package imports this one
+        from lbhash.evaluation.held_out import score_codes  # avoids a circular import
 
         name = "training" if validation is None else "validation"
         score = score_codes(shown.codes, shown.labels, shown.classes, shown.bits, with_map=monitor == "map")
@@ -103,7 +103,7 @@ def evaluate_epoch(
 
 
 def monitored_name(monitor: Monitor, validation: bool) -> str:
-    """Return the name under which the monitored value is logged."""
+    """Return the log's name for the monitored value."""
     if monitor == "loss":
         return "loss"
     return f"{'validation' if validation else 'training'}_{monitor}"
@@ -117,12 +117,12 @@ def is_better(monitor: Monitor, value: float | None, best: float | None) -> bool
 
 
 def numpy_labels(labels: Tensor) -> npt.NDArray[np.int64]:
-    """Return labels as the evaluation takes them."""
+    """Return labels as ``int64`` for the evaluation."""
     return labels.numpy().astype(np.int64)
 
 
 class CodeBuffer:
-    """Holds the codes that the rows of an epoch had when they were seen, on the device that computed them."""
+    """Collects the codes of an epoch's rows, each from its own step, on the device that computed them."""
 
     def __init__(self, rows: int) -> None:
         self.rows, self.bits = rows, 0
@@ -136,12 +136,12 @@ class CodeBuffer:
         self._codes[index] = codes
 
     def take(self) -> PackedCodes:
-        """Return the codes of all rows in their order, ``uint8 [rows, bytes]``."""
+        """Return the codes of all rows in row order, ``uint8 [rows, bytes]``."""
         return self._codes.cpu().numpy()
 
 
 def packed(logits: Tensor) -> Tensor:
-    """Return the packed codes of raw outputs on the outputs' own device; ``lbhash.codes.pack`` gives the same."""
+    """Return the packed codes of raw outputs on the outputs' device; the result equals ``lbhash.codes.pack``."""
     ones = (logits >= 0).to(torch.uint8)
     ones = torch.nn.functional.pad(ones, (0, -ones.shape[1] % 8)).view(len(ones), -1, 8)
     places = torch.arange(7, -1, -1, dtype=torch.uint8, device=ones.device)

@@ -1,4 +1,4 @@
-"""What fine-tuning has besides ``prepare``: the backbone as it begins, augmented images, and their standardization."""
+"""Prepare fine-tuning, in addition to ``prepare``: the backbone, augmented images, and the head's standardization."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ from lbhash.utils.serialization import plain
 from lbhash.utils.validation import check_type
 
 STANDARDIZED = 2000
-"""Training images from which mean and deviation of the embeddings are computed."""
+"""The most training images for computing the embeddings' mean and deviation."""
 
-_STANDARDIZATION = 3  # keeps this sample apart from the others of a seed
+_STANDARDIZATION = 3  # makes this sample differ from others of the same seed
 
 
 def prepare_images(
     setup: Setup, backbone: Backbone, *, standardize: bool
 ) -> tuple[ImageModel, TrainingRows, TrainingRows | None]:
-    """Return backbone and head, the training images, augmented, and the validation images, if there are any.
+    """Return backbone and head, the augmented training images, and the validation images, if any.
 
-    The settings of images are added to the run's identity and the model's metadata. The head's standardization is of
-    what the backbone makes of up to 2,000 training images before it learns anything.
+    The image settings are added to the run's identity and the model's metadata. The head's standardization comes from
+    the untrained backbone's embeddings of up to 2,000 training images.
 
     Args:
-        setup: what ``prepare`` made, with this backbone.
+        setup: the result of ``prepare`` with this backbone.
         backbone: its model is trained in place.
         standardize: whether to set the head's standardization; a resumed run has it from its checkpoint.
     """
@@ -43,7 +43,7 @@ def prepare_images(
     setup.model.metadata |= said
     setup.identity.update(said, backbone=backbone.fingerprint())
     model = ImageModel(backbone.model, setup.model, given.batch_norm)
-    fitted: Any = setup.fitted  # images, and so are those held out
+    fitted: Any = setup.fitted  # images, like the held-out rows
     held_out: Any = setup.validation
     rows = ImageRows(fitted, backbone, augmentation=augmentation_of(given), seed=given.seed)
     validation = None if held_out is None else ImageRows(held_out, backbone)
@@ -56,19 +56,19 @@ def prepare_images(
 
 
 def augmentation_of(settings: Settings) -> Augmentation | None:
-    """Return how training images are augmented; None if they are not."""
+    """Return the augmentation of training images, or None."""
     augment = Augmentation() if settings.augment is True else settings.augment
     return check_type(augment, "augment", (bool, Augmentation), "True, False or an Augmentation") or None
 
 
 def stored_augmentation(settings: Settings) -> Any:
-    """Return how training images are augmented, as a model stores it; False if they are not."""
+    """Return the augmentation of training images in a model's stored form; False if there is none."""
     augment = augmentation_of(settings)
     return plain(asdict(augment), "augment") if augment else False
 
 
 def open_backbone(settings: Settings) -> Backbone:
-    """Return the backbone of images, as it is before it learns."""
+    """Return the image backbone before fine-tuning."""
     if settings.backbone is None:
         raise ValueError("backbone is not given; images need one: a folder or Hub id of a vision model")
     backbone = Backbone.from_pretrained(settings.backbone, device=settings.device)

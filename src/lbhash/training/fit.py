@@ -1,4 +1,4 @@
-"""Fits a method, a host or a coder, to a split of a data set; the way from ``Hasher`` to what trains."""
+"""Fit a method (a host or a coder) to a split of a data set; ``Hasher`` calls this."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ if TYPE_CHECKING:
 
 
 class Fitted(NamedTuple):
-    """What a training has found.
+    """The result of a training.
 
-    ``split`` has the labels as the training took them; of a coder ``trained`` is None. ``choice`` has the methods that
-    were compared, the fitted one first; it is empty where none had to be chosen.
+    ``split`` has the labels that training used. ``trained`` is None for a coder. ``choice`` has the compared methods,
+    the fitted one first; it is empty if the method was not chosen by comparison.
     """
 
     method: Any
@@ -83,7 +83,7 @@ def fit_split(
 def _fine_tune(
     settings: Settings, split: Split, classes: int, known_confusion: Confusion | None, **training: Any
 ) -> tuple[Setup, Backbone, Trained]:
-    """Train head and backbone from images, and return the backbone as it is then."""
+    """Train head and backbone on images, and return the fine-tuned backbone."""
     from lbhash.training.checkpoints import has_checkpoint
     from lbhash.training.fine_tuning import open_backbone, prepare_images
 
@@ -105,7 +105,7 @@ def _fine_tune(
 def _train(
     setup: Setup, network: nn.Module, rows: TrainingRows, validation: Any, settings: Settings, **training: Any
 ) -> Trained:
-    """Train, with a bar if the settings ask for one."""
+    """Train, with a progress bar if the settings ask for it."""
     with ExitStack() as bars:
         if settings.progress:
             from lbhash.training.epoch_bar import EpochBar
@@ -124,7 +124,7 @@ def _train(
 
 
 def _add_heads(setup: Setup, settings: Settings, classes: int) -> None:
-    """Give the model what it has besides its bits."""
+    """Add the class posterior or the neighborhood to the model, if the settings ask for it."""
     if setup.arguments.head == "joined":
         join(setup.model, settings, setup.known, classes, setup.centers)
     if unseen := setup.arguments.unseen:

@@ -1,4 +1,4 @@
-"""Fits a coder: its linear map is a head without a hidden layer; or it has a class posterior, or a head of its own."""
+"""Fit a coder; its model is a linear head, a class posterior, or a head of its own."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from lbhash.models.backbone import Backbone
 
 _OF_IMAGES = {"backbone", "augment"}
-"""The settings that a coder of images has besides."""
+"""The additional settings of a coder for images."""
 
 
 def fit_coder(
@@ -37,18 +37,19 @@ def fit_coder(
     """Fit a coder.
 
     Args:
-        settings: as they were given; the coder has no use for those of a network.
+        settings: the settings as given; those of a network are refused.
         method: the coder's name.
-        split: embeddings, and labels from 0 to ``classes`` − 1 or multi-hot, if the coder needs any; or images, if it
-            takes them. Their backbone stays as it is.
+        split: embeddings, and labels from 0 to ``classes`` − 1 or multi-hot, if the coder needs any; or images, if the
+            coder takes them. Their backbone is not trained.
         classes: C.
 
     Returns:
-        The model; the class centers ``int8 [C, bits]`` if the coder uses them, else None; and the backbone of images.
+        The model; the class centers ``int8 [C, bits]``, or None if the coder does not use them; and the images'
+        backbone.
 
     Raises:
-        TypeError, ValueError: a setting is not as it must be, or one of a network; or the rows are images,
-            and the coder takes none.
+        TypeError, ValueError: a setting is not valid or is a network's; or the rows are images, and the coder takes
+            none.
     """
     given, kind = replace(settings.checked(), method=method), CODERS[method]
     if split.needs_backbone and not kind.takes_images:
@@ -95,7 +96,7 @@ def fit_coder(
 
 
 def _model(found: LinearMap | ClassPosterior, dim: int, bits: int) -> HashModel:
-    """Return the model of a linear map, or of a branch alone."""
+    """Return the model of a linear map or of a class posterior."""
     with torch.random.fork_rng(devices=[]):
         model = HashModel(dim, bits, hidden=0, dropout=0.0)
     if isinstance(found, ClassPosterior):

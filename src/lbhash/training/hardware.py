@@ -1,4 +1,4 @@
-"""What a training computes on, and PyTorch's threads, random numbers and remarks."""
+"""Devices for training, and PyTorch's threads, random numbers and warnings."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ import torch
 def draw_from(*seeds: int) -> None:
     """Seed PyTorch's generators with these numbers."""
     state = np.random.SeedSequence(seeds).generate_state(1, np.uint64).item()
-    torch.default_generator.manual_seed(state)  # torch.manual_seed does the same in twenty times the time
+    torch.default_generator.manual_seed(state)  # torch.manual_seed takes 20 times as long
     if torch.cuda.is_initialized():
         torch.cuda.manual_seed_all(state)
 
 
 @contextmanager
 def cpu_settings(threads: int) -> Iterator[None]:
-    """Set the number of threads and flush denormal numbers to 0, until the block ends.
+    """During the block, set the number of threads, and flush denormal numbers to 0.
 
-    Adam's moments of a converged surrogate become denormal, and a step then takes many times as long.
+    Adam's moments of a converged surrogate become denormal, which makes a step many times slower.
     """
     before = torch.get_num_threads()
     torch.set_num_threads(threads)
@@ -35,15 +35,15 @@ def cpu_settings(threads: int) -> Iterator[None]:
 
 
 def training_device(device: str, processes: int = 1, number: int = 0) -> torch.device:
-    """Return the device of one of the processes of this machine.
+    """Return the device of one training process on this machine.
 
     Args:
         device: auto, cpu, gpu, cuda or mps.
-        processes: how many of them train on this machine; each has a GPU of its own.
-        number: of this process, from 0.
+        processes: the number of training processes on this machine; each has its own GPU.
+        number: the number of this process, from 0.
 
     Raises:
-        ValueError: there is no such device, or there are not so many.
+        ValueError: the device does not exist, or there are too few.
     """
     gpus, mps = torch.cuda.device_count(), torch.backends.mps.is_available()
     kind = {"gpu": "mps" if mps else "cuda", "auto": "cuda" if gpus else "mps" if mps else "cpu"}.get(device, device)
@@ -62,7 +62,7 @@ def training_device(device: str, processes: int = 1, number: int = 0) -> torch.d
 
 
 def check_precision(precision: str, device: torch.device, name: str) -> None:
-    """Raise ``ValueError`` unless a device, which was asked for by its name, can train with this precision."""
+    """Raise ``ValueError`` unless a device can train with this precision; messages call the device ``name``."""
     if precision == "16" and device.type != "cuda":
         raise ValueError(
             f"precision is '16' and device {name!r}, and there is no GPU in use; float16 needs one: take bf16 or 32"
@@ -71,7 +71,7 @@ def check_precision(precision: str, device: torch.device, name: str) -> None:
 
 @contextmanager
 def quiet_pytorch() -> Iterator[None]:
-    """Silence PyTorch's remarks on workers, and on a name that only its newest versions have, until the block ends."""
+    """During the block, silence PyTorch's warnings about workers and about a deprecated argument."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=".*worker processes in total.*")
         warnings.filterwarnings("ignore", message=".*broadcast_buffers. is deprecated.*")

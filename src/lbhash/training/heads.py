@@ -1,4 +1,4 @@
-"""What a trained model gets besides its bits: the class posterior that they are joined with, or a neighborhood."""
+"""Add a second branch to a trained model: a class posterior that is joined with its bits, or a neighborhood."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ from lbhash.training.settings import Settings
 from lbhash.training.trainer import train
 
 MANY = 10_000
-"""Rows from which on a sixth of the epochs are steps enough to weigh the class posterior by."""
+"""With this many rows, a sixth of the epochs is enough training to weigh the class posterior."""
 
 
 def join(model: HashModel, settings: Settings, split: Split, classes: int, centers: npt.NDArray[np.int8]) -> None:
-    """Give a trained model the class posterior of its training rows, if that helps rows held out of them.
+    """Join a trained model with the class posterior of its training rows, if this improves held-out rows.
 
-    Settings, split and classes are those of the training, and the centers ``int8 [C, bits]`` those that it had. A
-    network that has not seen the rows held out, with a sixth of the epochs, or a third of them for fewer rows than
-    ``MANY``, weighs the posterior. Rows that are too few to hold any out leave the model as it is, unless the settings
-    ask for the posterior.
+    Settings, split, classes and centers (``int8 [C, bits]``) are those of the training. A second network, trained
+    without the held-out rows for a sixth of the epochs (a third if there are fewer than ``MANY`` rows), is used to
+    weigh the posterior. If there are too few rows to hold any out, the model stays unchanged; if the settings ask for
+    the posterior, this is an error.
     """
     rows = split.embedded()
     try:
@@ -53,10 +53,10 @@ def join(model: HashModel, settings: Settings, split: Split, classes: int, cente
 def probe(
     settings: Settings, fitted: EmbeddingSplit, classes: int, epochs: int
 ) -> tuple[Encoder, npt.NDArray[np.int8]]:
-    """Train a network of these settings for so many epochs, and return it with its class centers.
+    """Train a network with these settings for ``epochs`` epochs, and return it with its class centers.
 
-    It tells what rows that it has not seen are worth to it, and so has neither a second model nor validation rows, and
-    is the same for every ``seed``.
+    It only measures performance on held-out rows, so it has no second branch and no validation rows, and is the same
+    for every ``seed``.
     """
     alone: dict[str, Any] = {
         "head": "bits",
@@ -73,15 +73,15 @@ def probe(
 
 
 def neighborhood(model: HashModel, rows: EmbeddingSplit, classes: int, unseen: float) -> Neighborhood:
-    """Return the branch of a trained model: (1 − u) ℓ / |ℓ| + u V R / |V|.
+    """Return the neighborhood branch of a trained model: (1 − u) ℓ / |ℓ| + u V R / |V|.
 
-    V are the principal coordinates of the rows after within-class covariance normalization (the coder ``wccn-itq``),
-    R is the rotation that brings them nearest to ℓ, so that both agree on what a bit says where they can
-    (P. Schönemann, Psychometrika 1966), and |·| is the root mean square over the rows.
+    V are the principal coordinates of the rows after within-class covariance normalization (the coder ``wccn-itq``), R
+    is the rotation that brings V closest to ℓ, so both agree on each bit as far as possible (P. Schönemann,
+    Psychometrika 1966), and |·| is the root mean square over the rows.
 
     Args:
-        model: with the weights that training has found.
-        rows: what it was trained on, with labels from 0 to ``classes`` − 1 or multi-hot.
+        model: the trained model.
+        rows: its training rows, with labels from 0 to ``classes`` − 1 or multi-hot.
         classes: C.
         unseen: u, from 0 to 1.
     """

@@ -1,4 +1,4 @@
-"""Algorithm 1 as a loop: batch by batch, one Adam learns the model and the objective, the surrogate within it."""
+"""Algorithm 1 as a loop over batches: one Adam trains the model and the objective, including its surrogate."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _NUMBERS = {"32": None, "bf16": torch.bfloat16, "16": torch.float16}
 
 
 class Watcher:
-    """Looks on at a training, in each of its processes; an error that it raises ends the training."""
+    """Observes a training in each of its processes; an error that it raises ends the training."""
 
     def epoch_began(self, training: Training) -> None:
         """Called before the first batch of an epoch."""
@@ -45,24 +45,25 @@ class Watcher:
 
 
 class Training:
-    """A training under way: what learns, how far it is, and what was seen of the epoch.
+    """The state of a running training: its modules, its progress, and the current epoch's codes and losses.
 
     Args:
-        model: any module that gives raw outputs ℓ ``[n, bits]``; what it calls ``backbone`` learns at its own rate.
-        objective: the loss, with parameters of its own, among them the surrogate's.
+        model: any module that gives raw outputs ℓ ``[n, bits]``; its attribute ``backbone``, if any, has its own
+            learning rate.
+        objective: the loss, with its own parameters, such as the surrogate's.
         rows: the training rows.
         validation: rows that are encoded after every epoch; None if there are none.
-        given: the settings, checked.
-        place: this process among those that train, and its device.
-        epochs_before: those of the run that is resumed.
+        given: the checked settings.
+        place: this process's number, and its device.
+        epochs_before: finished epochs of the resumed run.
 
     Attributes:
-        epoch, step: where it is, of ``epochs`` and of ``steps`` in an epoch; both count from 0.
+        epoch, step: the current position in ``epochs`` and in an epoch's ``steps``; both count from 0.
         updates: steps of Adam so far.
-        index: the positions in the training set of the last batch's rows.
-        losses: those of the epoch's batches so far, then zeros.
-        metrics: of the last epoch that ended; None before there is one.
-        times: seconds of each epoch that this process has run, without its validation.
+        index: the positions of the last batch's rows in the training set.
+        losses: the losses of the epoch's batches so far, then zeros.
+        metrics: the metrics of the last finished epoch; None before the first.
+        times: seconds for each epoch that this process ran, without validation.
     """
 
     index: Tensor
@@ -81,8 +82,8 @@ class Training:
         self.model, self.objective, self.place = model, objective, place
         self.schedule, self.monitor = Schedule.of(given), given.monitor
         self.module = TrainingStep(model, objective, given, place).to(place.device)
-        self.network = parallel(self.module, place)  # computes the same, and averages gradients over processes
-        self.adam = Adam(self._groups(), lr=self.schedule.lr, fused=True)  # a third of the plain one's time on a CPU
+        self.network = parallel(self.module, place)  # the same, with gradients averaged over processes
+        self.adam = Adam(self._groups(), lr=self.schedule.lr, fused=True)  # fused takes a third of the time on a CPU
         self.scaler = torch.amp.GradScaler(place.device.type, enabled=given.precision == "16")
 
         size, pin = self.schedule.batch_size * place.world, place.device.type == "cuda"
@@ -102,7 +103,7 @@ class Training:
         self.times: list[float] = []
 
     def run_epoch(self, epoch: int, watchers: Sequence[Watcher] = ()) -> None:
-        """Learn from each training row once."""
+        """Train on each training row once."""
         self._begin(epoch)
         for watcher in watchers:
             watcher.epoch_began(self)
@@ -123,7 +124,7 @@ class Training:
         self.times.append(time.perf_counter() - started)
 
     def evaluate(self) -> EpochMetrics:
-        """Evaluate the epoch in the first process, and return its metrics in all of them."""
+        """Evaluate the epoch in the first process, and return its metrics in all processes."""
         training = EncodedRows(self.seen.take(), self.labels, self.seen.bits)
         share_buffers(self.model, self.place)
         validation = self._encode_validation()
@@ -134,7 +135,7 @@ class Training:
         return self.metrics
 
     def state_dict(self) -> dict[str, Any]:
-        """Return what a resumed run needs."""
+        """Return the state that a resumed run needs."""
         return {
             "weights": self.module.state_dict(),
             "adam": self.adam.state_dict(),
@@ -142,28 +143,29 @@ class Training:
         }
 
     def load_state_dict(self, held: dict[str, Any]) -> None:
-        """Take what a checkpoint holds."""
+        """Load the state from a checkpoint."""
         self.module.load_state_dict(held["weights"])
         self.adam.load_state_dict(held["adam"])
         self.scaler.load_state_dict(held["scaler"])
 
     def logged(self) -> dict[str, float]:
-        """Return what is logged of the epoch.
+        """Return the logged values of the epoch.
 
-        ``loss``; ``inter``, ``intra`` and ``ratio`` of the codes that the rows had when they were seen; the metrics of
-        the validation rows (``monitor.evaluate_epoch``); ``lr`` of its last step, and ``backbone_lr`` if there is one.
+        These are ``loss``; ``inter``, ``intra`` and ``ratio`` of the training codes, each from its own step; the
+        metrics of the validation rows (``evaluate_epoch``); ``lr`` of the last step, and ``backbone_lr`` if there is
+        one.
         """
         assert self.metrics is not None
         rates = zip(("lr", "backbone_lr"), (group["lr"] for group in self.adam.param_groups), strict=False)
         return self.metrics.values | dict(rates) | {"epoch": self.epoch}
 
     def close(self) -> None:
-        """End the processes that read rows, which an error would else keep."""
+        """End the reading processes, which would stay alive after an error."""
         del self.loader
 
     @property
     def rows_per_second(self) -> float:
-        """The speed of the last epoch, without its validation."""
+        """The speed of the last epoch, without validation."""
         return len(self.labels) / self.times[-1]
 
     @property
@@ -174,11 +176,11 @@ class Training:
 
     @property
     def monitored_name(self) -> str | None:
-        """The name under which the monitored value is logged; None if nothing is monitored."""
+        """The log's name for the monitored value; None if nothing is monitored."""
         return None if self.monitor is None else monitored_name(self.monitor, self.validation is not None)
 
     def _begin(self, epoch: int) -> None:
-        """Begin an epoch, and forget the codes and losses of the one before."""
+        """Begin an epoch, and reset the codes and losses of the previous one."""
         self.epoch = epoch
         self.module.train()
         self.objective.begin_epoch(epoch)
@@ -198,7 +200,7 @@ class Training:
 
     def _see(self, step: int, index: Tensor, loss: Tensor, logits: Tensor) -> None:
         """Remember the codes and the loss of a batch."""
-        if loss.device.type == "cpu":  # a GPU would be waited for: there the epoch's end looks at all losses
+        if loss.device.type == "cpu":  # on a GPU this would wait; there, losses are checked after the epoch
             self._check_finite(loss)
         self.step, self.index = step, index
         self.seen.add(logits, index)
@@ -210,7 +212,7 @@ class Training:
             raise ValueError(f"the loss is {wrong[0].item()} in epoch {self.epoch}; a smaller lr may help")
 
     def _groups(self) -> list[dict[str, Any]]:
-        """Return what learns, and apart from it the backbone, if it does."""
+        """Return the trained parameters, with a trained backbone's in a group of their own."""
         backbone = getattr(self.model, "backbone", None)
         tuned = {id(one) for one in backbone.parameters()} if isinstance(backbone, nn.Module) else set()
         learned = [one for one in self.module.parameters() if one.requires_grad]
@@ -234,35 +236,35 @@ class Training:
 
 
 class TrainingStep(nn.Module):
-    """The forward pass of a step of Algorithm 1, by one module that holds all that learns.
+    """The forward pass of a step of Algorithm 1, in one module with all trained parameters.
 
     Args:
         model: gives raw outputs ℓ ``[n, bits]``.
-        objective: the loss. It computes in float32 whatever the model does.
-        given: the settings, of which it takes the seed and the precision.
-        place: this process among those that train.
+        objective: the loss, always computed in float32.
+        given: the settings; only seed and precision are used.
+        place: this process's number, and its device.
     """
 
     def __init__(self, model: nn.Module, objective: Objective, given: Settings, place: Place) -> None:
         super().__init__()
         self.model, self.objective = model, objective
         self.seed, self.numbers, self.place = given.seed, _NUMBERS[given.precision], place
-        if place.several:  # PyTorch looks for unused parameters, and warns where it finds none
+        if place.several:  # PyTorch warns if it finds no unused parameter
             self.unused = nn.Parameter(torch.zeros(1))
 
     def forward(self, x: Tensor, labels: Tensor, index: Tensor, epoch: int, step: int) -> tuple[Tensor, Tensor]:
         """Return the loss of a batch, a scalar, and the raw outputs of its rows, ``[n, bits]``.
 
         Args:
-            x: what the model takes of this process's rows.
-            labels: of the rows of all processes.
-            index: their positions in the training set.
+            x: the model's input for this process's rows.
+            labels: the labels of all processes' rows.
+            index: the positions of all processes' rows in the training set.
             epoch: counted from 0.
             step: the batch's number in the epoch, counted from 0.
         """
-        # From seed, epoch and step alone, so that a resumed run repeats the killed one. The model samples first, so
-        # that a host and its guided form see the same dropout of their inputs. An objective samples the same in all
-        # processes, a model does not.
+        # Random numbers depend only on seed, epoch and step, so a resumed run repeats the killed one. The model samples
+        # first, so a host and its guided form get the same dropout. The objective samples the same numbers in all
+        # processes; the model does not.
         draws = (self.seed, epoch, step)
         draw_from(*draws, *([1 + self.place.rank] if self.place.several else []))
         logits = gather_outputs(self.encode(x), len(index), self.place)

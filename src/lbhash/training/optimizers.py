@@ -1,7 +1,7 @@
-"""PyTorch's optimizers, as every training here takes them.
+"""PyTorch's optimizers without their compiler wrappers.
 
-Theirs have wrappers that import PyTorch's compiler, which takes as long as all of PyTorch does, and that matter only
-where the optimizer is compiled. These are without them, and compute the same.
+The wrappers import PyTorch's compiler, which takes as long as importing the rest of PyTorch, and they matter only for
+compiled optimizers. The optimizers here compute the same.
 """
 
 from __future__ import annotations

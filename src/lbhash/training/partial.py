@@ -1,4 +1,4 @@
-"""Training on rows of which some have no label: on the others alone, or with guessed labels if these are few."""
+"""Train on partly labeled rows: on the labeled rows only, or, if few are labeled, also with guessed labels."""
 
 from __future__ import annotations
 
@@ -14,21 +14,22 @@ from lbhash.training.coders.sne import bits_of, first_sharpness, neighbor_loss
 from lbhash.utils.labels import has_label
 
 WEIGHT = 0.1
-"""Of the neighbors' loss, chosen on held-out rows; with 1 it outweighs what the labels of a tenth of the rows say."""
+"""Weight of the neighbors' loss, chosen on held-out rows. With 1, it outweighs the labels if a tenth of the rows has
+one."""
 
 
 ENOUGH = 0.7
-"""The share of rows with a label from which on the others are left out of the training, chosen on held-out rows."""
+"""From this share of labeled rows on, unlabeled rows are left out of the training; chosen on held-out rows."""
 
 
 def few_labels(rows: Split) -> bool:
-    """Return whether so few rows have a label that those of the others are guessed, and not left out."""
+    """Return whether so few rows are labeled that the other labels are guessed."""
     assert rows.labels is not None
     return float(has_label(np.asarray(rows.labels)).mean()) < ENOUGH
 
 
 class WithNeighbors(Wrapped):
-    """A method's loss, plus ``WEIGHT`` times that of the neighbors that rows have by their embeddings.
+    """A method's loss, plus ``WEIGHT`` times the loss of the embeddings' neighbors (``neighbor_loss``).
 
     Args:
         host: the method with its pull.
@@ -47,7 +48,7 @@ class WithNeighbors(Wrapped):
 
 
 def with_guesses(rows: EmbeddingSplit, classes: int) -> EmbeddingSplit:
-    """Return the rows, those without a label with the class that a logistic regression of the others finds."""
+    """Return the rows with missing labels guessed by a logistic regression on the labeled rows."""
     assert rows.labels is not None
     known = has_label(rows.labels)
     guessed = guessed_labels(rows.where(~known), rows.where(known), classes)

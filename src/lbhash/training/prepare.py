@@ -1,4 +1,4 @@
-"""From settings, rows and labels to what a training starts from: class centers, model and loss."""
+"""Prepare a training from settings, rows and labels: class centers, model and loss."""
 
 from __future__ import annotations
 
@@ -33,18 +33,18 @@ from lbhash.utils.version import __version__
 
 @dataclass(frozen=True)
 class Setup:
-    """What one training starts from.
+    """The starting point of a training.
 
     Attributes:
-        arguments: the settings, checked.
-        model: the head, with the weights that it starts from.
+        arguments: the checked settings.
+        model: the head with its initial weights.
         objective: the loss.
-        split: all rows, with labels that are checked.
-        fitted: the rows of ``split`` that are trained on; labels that they do not have are guessed.
-        known: those of them that have a label.
-        validation: the rows of ``split`` that validate; None if there are none.
+        split: all rows, with checked labels.
+        fitted: the training rows of ``split``; missing labels are guessed.
+        known: the training rows with a label.
+        validation: the validation rows of ``split``; None if there are none.
         centers: the class centers, ``int8 [C, bits]`` of ±1.
-        identity: what tells the run from others, besides the settings that ``train`` knows.
+        identity: values that identify the run, besides the settings that ``train`` knows.
     """
 
     arguments: Settings
@@ -65,19 +65,19 @@ def prepare(
     backbone: Backbone | None = None,
     known_confusion: Confusion | None = None,
 ) -> Setup:
-    """Check every setting, and make what a training starts from.
+    """Check every setting, and prepare a training.
 
     Args:
-        settings: as they were given.
-        split: rows and labels, the labels from 0 to ``classes`` − 1 or multi-hot; embeddings may have no label
+        settings: the settings as given.
+        split: rows with labels from 0 to ``classes`` − 1 or multi-hot; labels of embeddings may be missing
             (``lbhash.training.partial``).
         classes: C.
-        backbone: of images, as it is before it learns.
-        known_confusion: gives the confusion matrix of these rows, if several trainings have it from one place; it is
-            computed if None, or if some rows validate.
+        backbone: the images' backbone before fine-tuning.
+        known_confusion: returns the confusion matrix of these rows, to share it among trainings; if None, or if there
+            are validation rows, it is computed.
 
     Raises:
-        TypeError, ValueError: a setting is not as it must be, or the labels do not fit the rows.
+        TypeError, ValueError: a setting is not valid, or the labels do not fit the rows.
     """
     partly = check_partly(split)
     guessed = partly and few_labels(split)
@@ -87,7 +87,7 @@ def prepare(
     given = replace(given, options=options, guidance=guidance)
     assert given.pull is not None
     share = check_validation(given.validation, given.monitor)
-    # What can be wrong is found before the confusion, which takes longest.
+    # Find errors before computing the confusion, which takes longest.
     check_method(given.method, given.pull, guidance=guidance, options=options)
     start = _start(given, split)
     checked = labeled(known, classes)
@@ -107,7 +107,7 @@ def prepare(
     model, objective = _model(given, fitted, dim, centers, neighbors=guessed)
     identity = {"method": full_name(given.method, given.pull), "dim": dim, "classes": classes}
     identity |= {name: getattr(given, name) for name in ("bits", "hidden", "dropout")}
-    identity |= {"pull": given.pull, "centers": str(given.centers)}  # as a checkpoint can store them
+    identity |= {"pull": given.pull, "centers": str(given.centers)}  # a form that checkpoints can store
     identity |= {"options": options, "guidance": guidance, "validation": share}
     if start is not None:
         model.head.load_state_dict(HashModel.of(start).head.state_dict())
@@ -118,7 +118,7 @@ def prepare(
 def _centers(
     given: Settings, fitted: Split, classes: int, backbone: Backbone | None, known: Confusion | None
 ) -> npt.NDArray[np.int8]:
-    """Return the class centers; for a method that has no use for them, those that need no confusion matrix."""
+    """Return the class centers; for a method that does not use them, a kind that needs no confusion matrix."""
 
     def confusion_of_rows() -> npt.NDArray[np.floating]:
         bar = "embedding" if given.progress and is_main_process() else ""
@@ -134,7 +134,7 @@ def _centers(
 def _model(
     given: Settings, fitted: Split, dim: int, centers: npt.NDArray[np.int8], *, neighbors: bool
 ) -> tuple[HashModel, Objective]:
-    """Return model and loss with the weights that they start from; a host and its guided form start from equal ones."""
+    """Return model and loss with initial weights, which are equal for a host and its guided form."""
     classes = len(centers)
     task = Task(
         given.bits, classes, labels_of(fitted), torch.from_numpy(centers).float(), epochs=given.epochs, seed=given.seed
@@ -167,10 +167,10 @@ def _has_classifier(objective: Objective, bits: int, name: str) -> bool:
 
 
 def _start(given: Settings, split: Split) -> Encoder | None:
-    """Return the trained model whose weights a training begins with, if one is given.
+    """Return the trained model that provides the initial weights, if one is given.
 
     Raises:
-        ValueError: there is no such model, or its weights do not fit.
+        ValueError: the model does not exist, or its weights do not fit.
     """
     if given.start is None:
         return None
@@ -183,9 +183,9 @@ def _start(given: Settings, split: Split) -> Encoder | None:
 
 
 def check_partly(split: Split) -> bool:
-    """Return whether some rows have no label; raise ``ValueError`` if a method that is no coder cannot learn from them.
+    """Return whether some rows have no label; ``ValueError`` if a network cannot be trained on such rows.
 
-    The rows are embeddings, or images that fine-tune a backbone.
+    The rows are embeddings, or images for fine-tuning a backbone.
     """
     if split.labels is None or not (missing := int((~has_label(np.asarray(split.labels))).sum())):
         return False
@@ -199,7 +199,7 @@ def check_partly(split: Split) -> bool:
 
 
 def labeled(split: SplitT, classes: int) -> SplitT:
-    """Return the training rows with labels that are checked."""
+    """Return the training rows with checked labels."""
     assert split.labels is not None
     missing = len(split) - len(split.labeled())
     if missing:
@@ -211,7 +211,7 @@ def labeled(split: SplitT, classes: int) -> SplitT:
 
 
 def model_metadata(given: Settings, rows: int) -> dict[str, Any]:
-    """Return what the model remembers of its training: the settings, the number of rows and the library's version."""
+    """Return the training facts that a model stores: the settings, the number of rows and the library's version."""
     values = {one.name: getattr(given, one.name) for one in arguments(stored=True, images=False)}
     values |= {"method": stored_method(given.method), "pull": given.pull, "centers": str(given.centers)}
     return values | {"backbone_lr": given.backbone_lr, "training_rows": rows, "lbhash": __version__}

@@ -1,4 +1,4 @@
-"""The length of a training and its learning rate, which follows from epoch and step alone."""
+"""The length of a training and its learning rate, which depends only on epoch and step."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ class Schedule:
     - linear: 1 − s;
     - constant: 1.
 
-    It follows from epoch and step alone, so that a resumed run repeats the killed one.
+    It depends only on epoch and step, so a resumed run repeats the killed one.
 
-    ``decay`` and ``decay_every`` (epochs) are of "step" only; the other fields are those of ``Settings``. A
-    backbone that is fine-tuned follows the same schedule from ``backbone_lr``; if None, from a tenth of ``lr``. The
-    defaults but the epochs are the paper's, which trains for 100.
+    ``decay`` and ``decay_every`` (epochs) are for "step" only; the other fields are those of ``Settings``. A fine-tuned
+    backbone follows the same schedule from ``backbone_lr``, or if None, from a tenth of ``lr``. The defaults are the
+    paper's, except ``epochs`` (100 in the paper).
     """
 
     epochs: int = 30
@@ -40,7 +40,7 @@ class Schedule:
 
     @classmethod
     def of(cls, arguments: Settings) -> Schedule:
-        """Return the schedule of a training with these arguments; those that are None are the paper's."""
+        """Return the schedule of a training with these arguments; the paper's values replace None."""
         given = {one.name: getattr(arguments, one.name, None) for one in fields(cls)}
         return cls(**{name: value for name, value in given.items() if value is not None})
 

@@ -1,8 +1,8 @@
-"""The settings of a training, each written down once: its default, its range and one line of help.
+"""The settings of a training, each defined once: its default, its range and one line of help.
 
-``Hasher`` is constructed from these, ``train`` takes them, ``lbhash train`` has an option for each, and a model's
-configuration stores them. Nothing heavy is imported here, so that ``lbhash train --help`` is quick. ``defaults.py``
-chooses a value for settings that are None.
+They are the arguments of ``Hasher`` and ``train``, and the options of ``lbhash train``; a model's configuration stores
+them. Nothing heavy is imported here, so ``lbhash train --help`` is fast. ``defaults.py`` replaces settings that are
+None.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ Pull = Literal["surrogate", "bits", "none"]
 
 
 def _setting(default: Any, text: str, check: Callable[..., Any] | None = None, **more: bool) -> Any:
-    """A field: its default, its help, its check, and what else is known of it.
+    """Return a field with its default, help, check and marks.
 
-    ``images`` marks settings of a fine-tuned backbone, ``stored=False`` those that the model's metadata omit, and
-    ``python`` those without an option on the command line.
+    ``images`` marks settings of a fine-tuned backbone, ``stored=False`` settings that a model's metadata omit, and
+    ``python`` settings without a command-line option.
     """
     return field(default=default, metadata={"help": text, "check": check, **more})
 
@@ -74,15 +74,15 @@ def _check_centers(value: Any, name: str) -> str:
 
 
 PULL_MARKS: dict[str | None, str] = {"surrogate": "_d", "bits": "+bits"}
-"""What a pull adds to the name of a method: csq is ``csq_d`` with the paper's guidance."""
+"""The suffix of a method's name for each pull: csq with the paper's guidance is ``csq_d``."""
 
 METHOD, LABEL_FREE = "csq", "sne"
-"""The default methods with and without labels. Without labels and with many rows, several are compared."""
+"""The default methods with and without labels. Without labels, several are compared if there are enough rows."""
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class Main:
-    """The settings that ``Hasher`` has by themselves."""
+    """The settings that are direct arguments of ``Hasher``."""
 
     bits: int = field(
         default=64,
@@ -150,9 +150,9 @@ class Main:
 
 @dataclass(kw_only=True, repr=False)
 class TrainingArguments:
-    """The settings of a training that most people leave as they are: ``Hasher(training=TrainingArguments(lr=0.01))``.
+    """The settings of a training that most users do not change: ``Hasher(training=TrainingArguments(lr=0.01))``.
 
-    In a grid search they are named ``training__lr``. They are checked when a ``Hasher`` is fitted.
+    A grid search calls them ``training__lr``. They are checked when a ``Hasher`` is fitted.
 
     Args:
         ARGUMENTS
@@ -240,10 +240,10 @@ class HasherArguments(Main):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class Settings(TrainingArguments, Main):
-    """All settings of a training, side by side; ``checked`` raises an error with one line if a value is wrong."""
+    """All settings of a training in one object; ``checked`` raises a one-line error for a wrong value."""
 
     def checked(self) -> Settings:
-        """Return the same arguments as Python's own numbers.
+        """Return the checked settings, with numbers as Python's own types.
 
         Raises:
             TypeError: a value is of the wrong type.
@@ -261,7 +261,7 @@ class Settings(TrainingArguments, Main):
 
 
 def arguments(**marks: bool) -> list[Field[Any]]:
-    """Return the fields of ``Settings``, all of them or those with these marks (``images=False``)."""
+    """Return all fields of ``Settings``, or those with the given marks (such as ``images=False``)."""
     return [
         one
         for one in fields(Settings)
@@ -273,7 +273,7 @@ OF_TRAINING = tuple(one.name for one in fields(TrainingArguments))
 
 
 def grouped(**settings: Any) -> dict[str, Any]:
-    """Return settings that stand side by side as the arguments of ``Hasher``, some of which are in ``training``.
+    """Group plain settings as arguments of ``Hasher``, some of them inside ``training``.
 
     >>> grouped(bits=16, lr=0.01)
     {'bits': 16, 'training': TrainingArguments(lr=0.01)}
@@ -283,7 +283,7 @@ def grouped(**settings: Any) -> dict[str, Any]:
 
 
 def side_by_side(hasher: HasherArguments) -> Settings:
-    """Return all settings of a hasher."""
+    """Return all settings of a hasher in one object."""
     training = TrainingArguments() if hasher.training is None else hasher.training
     if not isinstance(training, TrainingArguments):
         raise TypeError(f"training is {shown(training)}; it must be TrainingArguments, such as {_SUCH}")
@@ -297,7 +297,7 @@ def param_name(setting: str) -> str:
 
 
 def given(one: Any, settings: Sequence[Field[Any]]) -> list[str]:
-    """Return the settings that are not at their default, as an argument each."""
+    """Return the settings that differ from their defaults, each as ``name=value``."""
     values = ((each, getattr(one, each.name)) for each in settings)
     return [
         f"{each.name}={value!r}"
@@ -307,7 +307,7 @@ def given(one: Any, settings: Sequence[Field[Any]]) -> list[str]:
 
 
 def described(settings: Sequence[Field[Any]], indent: str = " " * 8) -> str:
-    """Return settings as a docstring lists them, a name and its help each."""
+    """Return settings in docstring form, each with its name and help."""
     lines = (f"{one.name}: {one.metadata['help']}" for one in settings)
     return "\n".join(
         textwrap.fill(line, 120, initial_indent=indent, subsequent_indent=indent + " " * 4) for line in lines
@@ -329,12 +329,12 @@ _WORDS = {
     **dict.fromkeys(("num_train_epochs", "n_epochs"), "Hasher(epochs=…)"),
     **{one.name: f"Hasher({one.name}=…)" for one in fields(Main)},
 }
-"""What users of other libraries call a setting of ``TrainingArguments``."""
+"""Names of settings in other libraries, and ours."""
 
 TrainingArguments.__init__ = refusing_others(  # type: ignore[method-assign]
     TrainingArguments.__init__, "TrainingArguments", _WORDS
 )
-if TrainingArguments.__doc__:  # Python leaves docstrings out where it is asked to
+if TrainingArguments.__doc__:  # None under python -OO
     TrainingArguments.__doc__ = TrainingArguments.__doc__.replace(
         " " * 8 + "ARGUMENTS", described(fields(TrainingArguments))
     )

@@ -1,4 +1,4 @@
-"""``train``: a model, an objective and rows in; trained weights and files out."""
+"""``train``: train a model and an objective on rows, and write checkpoints and a log."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ from lbhash.training.settings import Monitor, Settings
 
 @dataclass(frozen=True)
 class Trained:
-    """How a training went.
+    """A summary of a training.
 
     Attributes:
-        epoch: whose weights model and objective have, counted from 0: the best one, or the last one if nothing is
-            monitored or no epoch could be the best.
-        epochs: how many were run, those before a resumed run's checkpoint among them.
+        epoch: the epoch of the final weights, counted from 0: the best one, or the last one if nothing is monitored or
+            no epoch could be the best.
+        epochs: number of finished epochs, including those before a resumed run's checkpoint.
         monitor: the criterion of the best epoch; None if there was none.
-        value: the monitor's value in the best epoch; None if there is none.
+        value: the monitor's value in the best epoch; None if there is no best epoch.
         stopped_early: whether patience ended the training.
         rows_per_second: speed of training without validation; None if a resumed run had no epoch left.
     """
@@ -57,31 +57,32 @@ def train(
     settings: dict[str, Any] | None = None,
     validation: TrainingRows | None = None,
 ) -> Trained:
-    """Train ``model`` in place; several processes all return, with the same weights.
+    """Train ``model`` in place; with several processes, all return with the same weights.
 
     Args:
-        model: any module that gives raw outputs ``[n, bits]``; the parameters of what it calls ``backbone`` learn at
-            ``backbone_lr``, and those without ``requires_grad`` not at all.
+        model: any module that gives raw outputs ``[n, bits]``. The parameters of its attribute ``backbone``, if any,
+            are trained at ``backbone_lr``; parameters without ``requires_grad`` are not trained.
         objective: the loss.
-        rows: the training rows; a split of embeddings is such rows. Those with a ``standardization`` set the model's.
+        rows: the training rows, such as a split of embeddings. If they have a ``standardization``, it is set in the
+            model.
         arguments: the settings of training (learning rates, batches, monitor, machine); those of the model and the
-            method were used by whoever made these. If None, the defaults.
-        directory: where checkpoints (of the last epoch and, with a monitor, of the best) and a log of the epochs go; if
-            None, nothing is written. If several machines train, all of them must see it.
-        resume: go on from the directory's checkpoint, if there is one. The codes are the same, bit for bit, as those
-            of a run that was never interrupted.
-        watchers: look on, in every process.
-        settings: whatever else identifies the run; a checkpoint with other settings is refused.
-        validation: rows that are not trained on, encoded after every epoch; the ratio of their codes is logged. The
-            monitor "map" is the mAP of each of them as a query to the others.
+            method are not used here. If None, the defaults.
+        directory: folder for checkpoints (of the last epoch and, with a monitor, of the best) and a log of the epochs;
+            if None, nothing is written. If several machines train, all must see it.
+        resume: continue from the directory's checkpoint, if there is one. The codes equal those of an uninterrupted
+            run, bit for bit.
+        watchers: observers, called in every process.
+        settings: other values that identify the run; a checkpoint with other values is refused.
+        validation: held-out rows, encoded after every epoch; the ratio of their codes is logged. For the monitor "map",
+            each of them is a query to the others.
 
     Raises:
-        TypeError, ValueError: an argument is not as above, the checkpoint is damaged or of another run, or a loss is
+        TypeError, ValueError: an argument is not as above, the checkpoint is damaged or from another run, or a loss is
             not finite.
     """
     given = (Settings() if arguments is None else arguments).checked()
     check_map_has_rows(given.monitor, validation is not None)
-    labels_of(rows)  # which says where there are none
+    labels_of(rows)  # raises if there are none
     schedule, world = Schedule.of(given), from_torchrun("WORLD_SIZE", 1)
     device = training_device(given.device, from_torchrun("LOCAL_WORLD_SIZE", 1), from_torchrun("LOCAL_RANK", 0))
     check_precision(given.precision, device, given.device)
@@ -100,7 +101,7 @@ def train(
         processes(device) as place,
         whole_batch_norms(model, place),
     ):
-        log = EpochLog(folder, state.epochs) if folder is not None and place.first else None  # only now, for it writes
+        log = EpochLog(folder, state.epochs) if folder is not None and place.first else None  # now: it writes
         training = Training(model, objective, rows, validation, given, place, state.epochs)
         if held is not None:
             training.load_state_dict(held)
@@ -119,7 +120,7 @@ def train(
 
 
 def _run(training: Training, keeper: RunCheckpoints, log: EpochLog | None, watchers: Sequence[Watcher]) -> None:
-    """Run the epochs that are left, and take the best one's weights."""
+    """Run the remaining epochs, and restore the best epoch's weights."""
     if training.place.first:
         keeper.remove_unfinished()
     try:
@@ -128,7 +129,7 @@ def _run(training: Training, keeper: RunCheckpoints, log: EpochLog | None, watch
                 break
             training.run_epoch(epoch, watchers)
             training.evaluate()
-            if log is not None:  # before the checkpoint: a run that is killed in between would lack the line
+            if log is not None:  # before the checkpoint, so a kill in between loses no line
                 log.add(training)
             keeper.keep(training)
             for watcher in watchers:
@@ -141,7 +142,7 @@ def _run(training: Training, keeper: RunCheckpoints, log: EpochLog | None, watch
 
 
 def _interrupted(keeper: RunCheckpoints, epochs: int) -> str:
-    """Return the line that says how far an interrupted run came, and how it goes on."""
+    """Return a line about how far an interrupted run came, and how to continue it."""
     kept = keeper.folder is not None and has_checkpoint(keeper.folder.parent)
     then = "the same command with --resume goes on" if kept else "nothing was kept to go on from"
     return f"interrupted after epoch {keeper.state.epochs} of {epochs}; {then}"
@@ -157,7 +158,7 @@ def _identity(
     *,
     with_rows: bool,
 ) -> dict[str, Any]:
-    """Return what a checkpoint must agree with to be resumed; the rows are only read if one is written."""
+    """Return the values that a checkpoint must match to be resumed; rows are read only if checkpoints are written."""
     identity = {
         **asdict(schedule),
         **{name: getattr(given, name) for name in ("seed", "precision", "monitor", "patience")},
@@ -174,7 +175,7 @@ def _identity(
 
 @contextmanager
 def _random_state() -> Iterator[None]:
-    """Restore PyTorch's random state when the block ends; a GPU that nobody has used has none."""
+    """Restore PyTorch's random state when the block ends; an unused GPU has none."""
     used = [torch.cuda.current_device()] if torch.cuda.is_initialized() else []
     with torch.random.fork_rng(devices=used):
         yield

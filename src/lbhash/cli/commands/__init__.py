@@ -1,1 +1,1 @@
-"""Groups of commands, a file each; ``lbhash.cli.app`` puts them together."""
+"""The commands, one file each; ``lbhash.cli.app`` puts them together."""

@@ -1,4 +1,4 @@
-"""``lbhash compare``: the ways to store your data, and which to take."""
+"""``lbhash compare``: compare ways to store your data, and recommend one."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def compare(
     from lbhash.utils.system import usable_cores
 
     lengths = integers(bits or ("16", "32", "64", "128"), "bits", "16,32,64")
-    if count is not None and not (count >= 1 and count % 1 == 0):  # NaN and infinity are none
+    if count is not None and not (count >= 1 and count % 1 == 0):  # refuses NaN and infinity
         raise ValueError(f"count is {count:g}; it must be a whole number of rows from 1 on, such as 10e6")
     beside = metadata_bytes(data, metadata) if metadata else 0.0
     dataset, _ = open_embedded(data, **source)

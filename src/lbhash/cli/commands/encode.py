@@ -1,4 +1,4 @@
-"""``lbhash encode``: codes of a data set, in a file or, of a large one, in a folder of parts."""
+"""``lbhash encode``: encode a data set into a file, or a large one into a folder of parts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``lbhash evaluate``: how good codes are, or methods on classes that they never saw."""
+"""``lbhash evaluate``: evaluate codes, or methods on classes that are new after training."""
 
 from __future__ import annotations
 

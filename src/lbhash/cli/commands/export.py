@@ -1,4 +1,4 @@
-"""``lbhash export``: a model as an ONNX file."""
+"""``lbhash export``: write a model as an ONNX file."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def export(
     opset: Annotated[int | None, typer.Option(help="Version of ONNX's operators; 18 by default.")] = None,
     encoder: Annotated[
         str | None,
-        typer.Option(help="In place of MODEL, an encoder of texts: its folder gets an ONNX file, which starts faster."),
+        typer.Option(help="Instead of MODEL, a text encoder: add an ONNX file to its folder, which loads faster."),
     ] = None,
     as_json: Json = False,
 ) -> None:

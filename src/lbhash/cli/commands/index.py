@@ -93,7 +93,7 @@ def add(
     as_json: Json = False,
     **options: Any,
 ) -> None:
-    """Add codes to an index, all of them or none; it knows the columns that it was built with."""
+    """Add codes to an index, all or none, with the columns that it was built with."""
     from lbhash.pipeline import index as indexes
 
     opened = _open(index, progress=not as_json)
@@ -110,7 +110,7 @@ def remove(
     ],
     as_json: Json = False,
 ) -> None:
-    """Remove codes by their ids, all of them or none."""
+    """Remove codes by their ids, all or none."""
     from lbhash.pipeline.index import parse_ids
 
     opened = _open(index)
@@ -168,7 +168,7 @@ def _open(path: str, progress: bool = False) -> BaseIndex:
 
 
 def _print(index: BaseIndex, path: str, as_json: bool, line: str = "", **facts: Any) -> None:
-    """Print these facts and the size of an index by a line; without a line, its ``info``."""
+    """Print facts and the size of an index in the format ``line``; without ``line``, print its ``info``."""
     facts |= {"codes": len(index), "generation": index.generation} if line else index.info()
     facts["index"] = path
     if as_json:

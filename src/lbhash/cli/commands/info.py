@@ -1,4 +1,4 @@
-"""``lbhash info``: what a model, an index or codes are."""
+"""``lbhash info``: describe a model, an index or codes."""
 
 from __future__ import annotations
 

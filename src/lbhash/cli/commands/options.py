@@ -30,25 +30,25 @@ def _known_name(data: str | None) -> Any:
 
 
 def data_option(text: str, kind: Any = typer.Option, **more: Any) -> Any:
-    """Return an option or an argument of data, where a data set may be named in upper or lower case."""
+    """Return an option or argument for data; names of data sets may be in upper or lower case."""
     return kind(help=text, callback=_known_name, **more)
 
 
 def choice(text: str, *names: str, **more: Any) -> Any:
-    """Return an option with a few values, which may be written in upper or lower case."""
+    """Return an option with a few values, in upper or lower case."""
     return typer.Option(*names, help=text, case_sensitive=False, **more)
 
 
 def several(text: str, *names: str, **more: Any) -> Any:
-    """Return an option of several values: with commas between them, or one each time that it is given.
+    """Return an option with several values, separated by commas or given by repeating the option.
 
-    A value that holds a comma is in quotes: ``'"a, b",c'``.
+    Quote a value that contains a comma: ``'"a, b",c'``.
     """
     return typer.Option(*names, help=text, callback=split_values, **more)
 
 
 def split_values(option: typer.CallbackParam, given: list[str] | None) -> list[str] | None:
-    """Return the values that an option of several was given, such as 1 and "a, b" of ``1,"a, b"``."""
+    """Split the values given to an option, such as ``1,"a, b"`` into 1 and "a, b"."""
     if given is None:
         return None
     words = [word for line in csv.reader(given, skipinitialspace=True) for word in line]
@@ -133,7 +133,7 @@ def new_data(
 
 
 def as_typed(source: Mapping[str, Any]) -> str:
-    """Return the options of ``new_data`` by which commands read the data, as they are typed."""
+    """Return the options of ``new_data`` for reading the data, as a user types them."""
     images, texts = source["images"], source["texts"]
     names = ("base", "query", "labels", "embedding_column", "label_column", "damaged")
     given = {name: source[name] for name in names}
@@ -232,7 +232,7 @@ def with_settings(*without: str) -> Callable[[Callable[..., None]], Callable[...
 
 
 def integers(words: Sequence[str], name: str, example: str) -> list[int]:
-    """Return the integers of an option of several; ``ValueError`` with an example for any other value."""
+    """Parse the integers of an option; ``ValueError`` with an example for any other value."""
     try:
         return [int(word) for word in words]
     except ValueError:
@@ -246,7 +246,7 @@ def print_json(value: dict[str, Any]) -> None:
 
 
 def method_options(given: list[str]) -> dict[str, Any] | None:
-    """Return the options of the method, NAME=VALUE each: a value is JSON, or else a string."""
+    """Parse options of the form NAME=VALUE; a value is JSON, or otherwise a string."""
     found: dict[str, Any] = {}
     for one in given:
         name, separator, value = one.partition("=")

@@ -1,4 +1,4 @@
-"""``lbhash prepare``: a data set of images in a layout of its own, as Parquet with the paper's splits."""
+"""``lbhash prepare``: convert a published image data set to Parquet, with the paper's splits."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def prepare(
     ] = None,
     seed: Annotated[int, typer.Option(metavar="<int>", help="Seed of the split.", min=0)] = 0,
     images: Annotated[
-        Path | None, typer.Option(help="lists, nuswide: the folder that the paths in the lists start from.")
+        Path | None, typer.Option(help="lists, nuswide: the folder that the lists' paths are relative to.")
     ] = None,
     class_list: Annotated[
         Path | None, typer.Option(help="imagenet: a file of the WordNet ids to take, one a line; all without it.")
@@ -33,7 +33,7 @@ def prepare(
 ) -> None:
     """Write a published data set of images as Parquet, with the paper's splits.
 
-    Images in files stay there, and OUT has their paths.
+    Image files stay where they are, and OUT has their paths.
     """
     from lbhash.pipeline.prepare import prepare as run
 

@@ -1,4 +1,4 @@
-"""``lbhash reproduce``: the paper's tables and figures again."""
+"""``lbhash reproduce``: repeat the paper's tables and figures."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def _print_names(as_json: bool) -> None:
 
 
 def _run_all(settings: Settings, out: Path, as_json: bool) -> None:
-    """Run all experiments, and print where their files are, and which were left out."""
+    """Run all experiments; print where their files are and which were left out."""
     from lbhash.reproduce import run_all
     from lbhash.reproduce.results import write
 

@@ -1,4 +1,4 @@
-"""``lbhash search``: the codes nearest to a row of data, or to a code."""
+"""``lbhash search``: find the codes nearest to rows, images, texts or codes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def search(
     encoder: MovedEncoder = None,
     data: Annotated[
         str | None,
-        data_option("The file that --row counts in: embeddings or images, 'digits' or 'characters'."),
+        data_option("The data of --row: a file of embeddings or images, 'digits' or 'characters'."),
     ] = None,
     row: Annotated[
         list[str] | None, several("Queries: rows of --data, counted from 0, such as 3,7, 0-5, 0:100 or all.")

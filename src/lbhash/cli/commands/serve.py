@@ -1,4 +1,4 @@
-"""``lbhash serve``: the service and its page."""
+"""``lbhash serve``: run the service and its page."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def serve(
 ) -> None:
     """Search over HTTP, with a web page.
 
-    Requests must bring the tokens in LBHASH_READ_TOKEN and LBHASH_WRITE_TOKEN, if they are set.
+    Requests need the tokens in LBHASH_READ_TOKEN and LBHASH_WRITE_TOKEN, if these are set.
     """
     from lbhash.service.server import allowed_hosts, check_access, run
     from lbhash.service.settings import Settings

@@ -1,4 +1,4 @@
-"""``lbhash train``: a model and its evaluation, in a folder."""
+"""``lbhash train``: train a model, evaluate it, and save both in a folder."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def train(
     as_json: Json = False,
     **options: Any,
 ) -> None:
-    """Train a model, evaluate it, and leave both in a folder."""
+    """Train a model, evaluate it, and save both in a folder."""
     from lbhash.data.loading import is_split_folder
     from lbhash.pipeline.train import train_files
 
@@ -63,7 +63,7 @@ def train(
         "baselines": not no_baselines,
     }
     metrics = train_files(data, out, **run, **options)
-    if not metrics:  # not the first of several processes
+    if not metrics:  # only the first process has metrics
         return
     if as_json:
         print_json(metrics)
@@ -84,16 +84,16 @@ def train(
     if options["texts"] is not None:
         from lbhash.models.encoder import load_encoder
 
-        column = load_encoder(out).metadata["text_column"]  # so that a search shows the texts
+        column = load_encoder(out).metadata["text_column"]  # for search results
         files = f"{files} --metadata {shlex.quote(column)}"
-    # Of one file all rows, queries too: they were held out for the evaluation, not from the collection.
+    # Index all rows of one file, queries too: these were held out only for the evaluation.
     one = options["base"] is None and options["query"] is None and (images is not None or not is_split_folder(data))
     words = [shlex.quote(data), "--model", shlex.quote(str(out)), files, "--split all" if one else "", "--out index"]
     typer.echo(f"next: lbhash index build {' '.join(filter(None, words))}")
 
 
 def guidance_options(weight: str | None) -> dict[str, float | str] | None:
-    """Return the options of the pull; raise ``ValueError`` for any other weight."""
+    """Return the options of the pull; ``ValueError`` for an invalid weight."""
     from lbhash.losses.pulls import BALANCED
 
     if weight is None:

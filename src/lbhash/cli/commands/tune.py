@@ -1,4 +1,4 @@
-"""``lbhash tune``: hyper-parameters by the lower bound."""
+"""``lbhash tune``: search hyper-parameters by the lower bound."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def tune(
 ) -> None:
     """Search for settings by the lower bound of validation rows, and train with the best.
 
-    Images are embedded once, by a backbone that is not fine-tuned.
+    Images are embedded once; the backbone is not fine-tuned.
     """
     from lbhash.cli.tables import print_figures
     from lbhash.hasher import Hasher

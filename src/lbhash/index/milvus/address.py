@@ -19,7 +19,7 @@ _FORMS = (
     "and has letters, digits and '_' only; FILE.db has at most 35 letters, digits, '.', '_' and '-')"
 )
 _COLLECTION = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,254}")
-_FILE = re.compile(r"[A-Za-z0-9._-]{1,32}\.db")  # what Milvus Lite takes as a name
+_FILE = re.compile(r"[A-Za-z0-9._-]{1,32}\.db")  # names that Milvus Lite accepts
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Address:
     """A collection, or an alias of one, and how to reach it."""
 
     shown: str
-    """The address as it was given, for messages."""
+    """The address as the user gave it, for messages."""
     uri: str
     """The address of the server, or the file of Milvus Lite."""
     collection: str
@@ -40,10 +40,10 @@ class Address:
 
 
 def parse_address(text: str) -> Address:
-    """Return the address that a text holds, or raise ``ValueError``.
+    """Parse an address of Milvus, or raise ``ValueError``.
 
     The text is ``milvus+http://HOST[:PORT]/COLLECTION``, or the same with ``https``; or ``milvus+FILE.db[/COLLECTION]``
-    for Milvus Lite, where the collection is "lbhash" by default.
+    for Milvus Lite, whose default collection is "lbhash".
     """
     rest = text.removeprefix(PREFIX)
     wrong_form = ValueError(f"path is {text!r}; an address of Milvus is {_FORMS}")
@@ -53,7 +53,7 @@ def parse_address(text: str) -> Address:
         if not _FILE.fullmatch(path.name) or not _COLLECTION.fullmatch(collection):
             raise wrong_form
         return Address(text, str(path), collection)
-    if "@" in rest or "?" in rest:  # a line that holds them could be kept in a log
+    if "@" in rest or "?" in rest:  # an address with credentials could end up in a log
         raise ValueError(f"path is an address of Milvus with credentials or options; put the token into {TOKEN}")
     parts = urlsplit(rest)
     try:

@@ -1,15 +1,16 @@
-"""An index in a Milvus collection, for more codes than one machine holds; or in a file, by Milvus Lite.
+"""An index in a Milvus collection, for more codes than one machine can hold; or in a file of Milvus Lite.
 
-A code is a row: its id is the primary key (of a text its hash, with the text among the metadata), its bits are a
-``BINARY_VECTOR`` that is compared by HAMMING, and its metadata are JSON. What never changes (bits, model, options) is
-in the collection's description; what changes (the generation, the number of codes, the metadata' types) is in a row
-with the id −2^63 + 1, which no code can have.
+Each code is a row. Its id is the primary key (for a text id, the hash; the text is in the metadata). Its bits are a
+``BINARY_VECTOR`` compared by HAMMING, and its metadata are JSON. Fixed settings (bits, model, options) are in the
+collection's description. Changing ones (the generation, the number of codes, the metadata's types) are in a row with
+the id −2^63 + 1, which no code can have.
 
-Milvus returns at most 16,384 codes of a search, and of those at the last distance whichever it met first. For the
-neighbors of a flat index, ``BIN_FLAT`` is asked again for a distance at which codes are missing.
+A search in Milvus returns at most 16,384 codes; at the last distance it returns those that it met first. In a flat
+index, ``BIN_FLAT`` is therefore asked again for each distance whose codes may be incomplete.
 
-Milvus has no transactions. A change first writes down what it is about to do, so that repeating one that was cut short
-completes it. Only one writer is allowed at a time: a second one gets an error at the end of its change at best.
+Milvus has no transactions. A change first records what it will do; after an interruption, repeating the change
+completes it. Only one writer is allowed at a time. A second writer gets an error at the end of its change, but not
+always.
 """
 
 from __future__ import annotations
@@ -46,13 +47,13 @@ from lbhash.utils.validation import refusing
 LIMIT = 16_384
 """The largest number of rows that Milvus returns for a query."""
 MARGIN = 32
-"""How many codes more than k are asked for, so that most ties are complete at once."""
+"""Codes requested beyond k, so that most ties are complete after one request."""
 BATCH_ROWS = 8_192
-"""Rows of a request: of ids that are looked up, and at most of codes that are inserted."""
+"""Rows per request: exactly for looking up ids, at most for inserting codes."""
 BATCH_BYTES = 8 << 20
-"""Bytes of codes and metadata that are inserted at once; Milvus accepts 64 MiB."""
+"""Bytes of codes and metadata per insert request; Milvus accepts 64 MiB."""
 ANSWERS = 1 << 19
-"""Number of neighbors that one request asks for, for all its queries together."""
+"""Number of neighbors per request, summed over its queries."""
 
 _STATE_ID = -(2**63) + 1  # Milvus cannot filter by the integer below it
 _STATE = "lbhash"
@@ -62,14 +63,14 @@ _CODES = f"id >= {_LEAST}"
 
 @dataclass(frozen=True)
 class MilvusState(State):
-    """What a collection holds: the number of its codes, and a change that has begun (``_change``), if any."""
+    """The state of a collection, with the number of its codes and an unfinished change (``_change``), if any."""
 
     count: int = 0
     unfinished: dict[str, Any] | None = None
 
 
 class MilvusIndex(BaseIndex):
-    """A collection of Milvus, from ``Index.open`` or ``build_index``, with the settings in its description."""
+    """An index in a Milvus collection, whose description holds the settings (``Index.open``, ``build_index``)."""
 
     kind = "milvus"
     vectors = ""
@@ -82,14 +83,14 @@ class MilvusIndex(BaseIndex):
 
     @property
     def state(self) -> MilvusState:
-        """The state that was read last: when the index was opened, or by a change."""
+        """The state that was read last, on opening or by a change."""
         return self._state
 
     def __len__(self) -> int:
         return self.state.count
 
     def ids(self) -> Names:
-        """Return all ids, ``[len]``, as every index. Milvus sends them one by one: do not ask for a billion."""
+        """Return all ids, ``[len]``. Milvus sends each id as a separate row, which is slow for a billion."""
         return self._named(np.sort(np.array([row["id"] for rows in self._all(["id"]) for row in rows], np.int64)))
 
     def info(self) -> dict[str, Any]:
@@ -98,11 +99,11 @@ class MilvusIndex(BaseIndex):
         return super().info() | collection | {"unfinished": self.state.unfinished}
 
     def outdated(self) -> bool:
-        """Return whether the collection holds another generation than this one, or another build."""
+        """Return whether the collection has been changed or built again since it was read."""
         return self._read_state().identity != self.state.identity
 
     def verify(self) -> None:
-        """Raise ``ValueError`` unless the number of codes is the index's, and each is valid and has its own id."""
+        """Raise ``ValueError`` unless the number of codes is right, all codes are valid, and all ids differ."""
         state, names = self._refreshed(), []
         damage = "" if state.unfinished is None else f"{_described(state)} was cut short; repeat it"
         for rows in self._all(["id", "code"]):
@@ -118,7 +119,7 @@ class MilvusIndex(BaseIndex):
             raise ValueError(f"index is damaged: {damage}")
 
     def _add(self, rows: Rows, *, upsert: bool = False) -> Names:
-        # Searches find each batch as soon as it is sent. An add that is cut short is completed by repeating it.
+        # Searches find each batch as soon as it is sent. Repeating an interrupted add completes it.
         codes, ids, metadata, vectors = rows
         if vectors is not None:
             raise ValueError("vectors are given, and Milvus stores none; an index in a folder can")
@@ -144,7 +145,7 @@ class MilvusIndex(BaseIndex):
         try:
             self._insert(codes, numbers, table)
         except BaseException:
-            if not repeated:  # all that was there before is as it was
+            if not repeated:  # the old rows are untouched: undo
                 with suppress(Exception):
                     self._delete(numbers)
                     self._write_state(state)
@@ -164,7 +165,7 @@ class MilvusIndex(BaseIndex):
             self._commit(begun)
 
     def save(self, path: str | Path) -> None:
-        """Write a copy of the index to a folder, as a flat index, which needs no Milvus."""
+        """Write a copy to a folder as a flat index, which does not need Milvus."""
         copied = Index(self.bits, model=self.model)
         if len(self):
             ids = self.ids()
@@ -185,7 +186,7 @@ class MilvusIndex(BaseIndex):
             for row, hits in zip(few, self._ask(queries[few], asked, filtered, exhaustive=True), strict=True):
                 found[row] = hits
         best = _ordered(found)
-        width = min(k, np.diff(best.limits).min())  # k, unless there are fewer, or another writer removes codes
+        width = min(k, np.diff(best.limits).min())  # less than k if too few codes pass, or a writer removes some
         places = best.limits[:-1, None] + np.arange(width)
         return Neighbors(best.distances[places], self._named(best.ids[places]))
 
@@ -197,10 +198,10 @@ class MilvusIndex(BaseIndex):
         return found._replace(ids=self._named(found.ids))
 
     def _complete(self, queries: PackedCodes, found: list[Hits], k: int, asked: int, filtered: str) -> None:
-        """Make sure that of equally distant codes those of the lowest ids are among the first k of each query."""
-        pending: dict[int, list[int]] = {}  # queries, by the distance at which their codes may be incomplete
+        """Complete the ties, so that the first k of each query have the lowest ids among equally distant codes."""
+        pending: dict[int, list[int]] = {}  # queries by the distance whose codes may be incomplete
         for row, (distances, ids) in enumerate(found):
-            if len(ids) < asked - 1:  # all codes were returned; one row may have been the state's
+            if len(ids) < asked - 1:  # all codes were returned; one row may be the state
                 continue
             last = int(distances[-1])
             nearer = distances < last
@@ -208,7 +209,7 @@ class MilvusIndex(BaseIndex):
                 found[row] = distances[nearer], ids[nearer]
                 pending.setdefault(last, []).append(row)
         for last, rows in pending.items():
-            for distance in range(last, self.bits + 1):  # more than one only if k is more than Milvus returns
+            for distance in range(last, self.bits + 1):  # a second round only if k exceeds Milvus's limit
                 rows = [row for row in rows if len(found[row][1]) < k]
                 if not rows:
                     break
@@ -220,14 +221,14 @@ class MilvusIndex(BaseIndex):
     def _rings(
         self, queries: PackedCodes, inner: int, outer: int, filtered: str, wanted: int | None = None
     ) -> Iterator[Hits]:
-        """Yield all codes ``inner`` to ``outer`` bits away from each query, or at least the ``wanted`` lowest ids."""
-        ring = {"radius": outer + 1, "range_filter": inner}  # the first distance that is too far, the last too near
+        """Yield each query's codes at ``inner`` to ``outer`` bits: all, or at least the ``wanted`` lowest ids."""
+        ring = {"radius": outer + 1, "range_filter": inner}  # first distance that is too far, smallest allowed
         codes_only = both([filtered, _CODES])
         for row, hits in enumerate(self._ask(queries, LIMIT, codes_only, exhaustive=True, ring=ring)):
             yield hits if len(hits[1]) < LIMIT else self._by_ids(queries[[row]], ring, filtered, hits, wanted)
 
     def _by_ids(self, query: PackedCodes, ring: dict[str, int], filtered: str, cut: Hits, wanted: int | None) -> Hits:
-        """Return the codes of a ring of more than Milvus returns, by ranges of ids that are halved until they fit."""
+        """Return the codes of a ring that exceeds Milvus's limit: halve the ranges of ids until each answer fits."""
         parts, count = [], 0
         ranges = _halves(_LEAST, _LARGEST, cut)
         while ranges and (wanted is None or count < wanted):
@@ -244,7 +245,7 @@ class MilvusIndex(BaseIndex):
     def _ask(
         self, queries: PackedCodes, limit: int, filtered: str, *, exhaustive: bool, ring: dict[str, int] | None = None
     ) -> list[Hits]:
-        """Return what Milvus answers to each query, by distance, without the row of the state."""
+        """Return Milvus's answer to each query, ordered by distance, without the state's row."""
         params = dict(ring or {})
         if self.options:
             lists = self.options["nlist"]
@@ -281,7 +282,7 @@ class MilvusIndex(BaseIndex):
             return method(collection_name=self.address.collection, timeout=SECONDS, **arguments)
 
     def _rows_at(self, ids: Ids, columns: Sequence[str]) -> Iterator[dict[str, Any]]:
-        """Yield the rows of the ids that the collection has."""
+        """Yield a row for each of these ids that the collection has."""
         for batch in _batches(ids[ids != _STATE_ID]):
             yield from self._call("query", ids=batch, output_fields=["id", *columns])
 
@@ -300,7 +301,7 @@ class MilvusIndex(BaseIndex):
         return np.array([*names, None], object)[:-1].reshape(numbers.shape)
 
     def _present(self, ids: Ids) -> npt.NDArray[np.int64]:
-        """Return those ids that the collection has, increasing."""
+        """Return the ids that the collection has, increasing."""
         return np.sort(np.array([row["id"] for row in self._rows_at(ids, [])], np.int64))
 
     def _all(self, columns: Sequence[str]) -> Iterator[list[Any]]:
@@ -312,7 +313,7 @@ class MilvusIndex(BaseIndex):
             iterator.close()
 
     def _insert(self, codes: PackedCodes, ids: Ids, table: pa.Table) -> None:
-        # Rows that an earlier change left half done are replaced: an insert would leave two of one id.
+        # Upsert replaces rows of an interrupted change; an insert would duplicate their ids.
         width = codes.shape[1] + 8 + math.ceil(table.nbytes / len(codes))
         size = max(1, min(BATCH_ROWS, BATCH_BYTES // width))
         with counted("inserting", len(codes), "codes", show=self.progress) as advance:
@@ -350,7 +351,7 @@ class MilvusIndex(BaseIndex):
         self._call("upsert", data=[row])
 
     def _commit(self, begun: MilvusState) -> None:
-        """End a change: count it, and mark it as finished."""
+        """End a change: raise the generation, update the number of codes, and clear the unfinished change."""
         if self._read_state() != begun:
             rule = "only one writer is allowed at a time ('lbhash index verify' finds the damage)"
             raise ValueError(f"index is {self.address.shown!r}, which another writer has changed meanwhile; {rule}")
@@ -386,7 +387,7 @@ def build_milvus(
     overwrite: bool,
     progress: bool,
 ) -> MilvusIndex:
-    """Make a collection of codes, and return it open (``build_index``); until then, searches miss codes."""
+    """Make a collection of codes, and return it opened (``build_index``); searches miss codes until it returns."""
     address = parse_address(path)
     chosen = check_options(options, KINDS[kind][1], kind)
     if address.file is not None and kind != "flat":
@@ -441,11 +442,11 @@ def _batches(ids: Ids) -> Iterator[list[int]]:
 
 
 def _halves(low: int, high: int, hits: Hits) -> list[tuple[int, int]]:
-    """Cut a range of ids in two, each with half of the codes that were found in it; the lower one is last."""
+    """Split a range of ids so that each part has half of the found codes; the lower part is last."""
     middle = int(np.sort(hits[1])[len(hits[1]) // 2 - 1])
     return [(middle + 1, high), (low, middle)]
 
 
 def _ordered(found: Sequence[Hits]) -> Within:
-    """Return the codes of all queries, one query after the other, by distance, then id."""
+    """Return the codes of all queries, ordered by query, distance, then id."""
     return scan.ordered(found, np.repeat(np.arange(len(found)), [len(ids) for _, ids in found]), len(found))

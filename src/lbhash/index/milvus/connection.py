@@ -1,4 +1,4 @@
-"""Connecting to Milvus, and reading a collection's description of its index."""
+"""Connect to Milvus, and read the index settings from a collection's description."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ from lbhash.utils.serialization import read_versioned
 
 CONNECT_SECONDS = 5
 START_SECONDS = 20
-"""How long Milvus Lite, which this process starts, may take until it accepts connections."""
+"""Seconds until Milvus Lite, which this process starts, must accept connections."""
 SECONDS = 30
-"""Seconds that Milvus may take to answer a request after it has started."""
+"""Seconds that Milvus may take to answer a request."""
 
 KINDS: dict[str, tuple[str, OptionRanges]] = {
     "flat": ("BIN_FLAT", {}),
     "ivf": ("BIN_IVF_FLAT", {"nlist": (1024, 1), "nprobe": (16, 1)}),
 }
-"""The kinds of index that Milvus has, by our names: its own name, and the options."""
+"""Our kinds of index, each with Milvus's name and the options."""
 
 _FORMAT, _VERSION = "lbhash index", 2
 
 
 @contextmanager
 def connection_errors(address: Address) -> Iterator[None]:
-    """Turn the errors of Milvus and its client into a ``ConnectionError`` of one line, without the token."""
+    """Turn errors of Milvus and its client into a one-line ``ConnectionError`` without the token."""
     import grpc
     from pymilvus.exceptions import MilvusException
 
@@ -49,9 +49,9 @@ def connection_errors(address: Address) -> Iterator[None]:
 
 
 def connect(address: Address) -> Any:
-    """Return a ``MilvusClient`` of the server, or of Milvus Lite, which then runs until the program ends."""
+    """Return a ``MilvusClient`` of a server or of Milvus Lite, which then runs until the program ends."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # importing Milvus Lite uses what setuptools has deprecated
+        warnings.simplefilter("ignore")  # Milvus Lite imports deprecated parts of setuptools
         try:
             import pymilvus
 
@@ -60,14 +60,14 @@ def connect(address: Address) -> Any:
         except ImportError as error:
             needs = f"{error.name or 'pymilvus'}: pip install 'lbhash[milvus]'"
             raise ValueError(f"path is {address.shown!r}, which needs {needs}") from None
-        # It logs a traceback of every error that it raises, and Milvus Lite logs to the root.
+        # pymilvus logs a traceback for every error, and Milvus Lite logs to the root.
         logging.getLogger("pymilvus").setLevel(logging.CRITICAL + 1)
         root, nothing = logging.getLogger(), lambda record: False
         root.addFilter(nothing)
         until = time.monotonic() + START_SECONDS
         try:
             with connection_errors(address):
-                while True:  # the client waits for Milvus Lite half a second, which on a busy machine is not enough
+                while True:  # the client waits half a second for Milvus Lite: too short on a busy machine
                     try:
                         return pymilvus.MilvusClient(address.uri, token=address.token, timeout=CONNECT_SECONDS)
                     except pymilvus.MilvusException as error:
@@ -80,7 +80,7 @@ def connect(address: Address) -> Any:
 
 
 def create_collection(client: Any, address: Address, settings: Mapping[str, Any]) -> None:
-    """Create an empty collection, with the settings of its index (bits, model, kind, options) as its description."""
+    """Create an empty collection whose description holds the index settings (bits, model, kind, options)."""
     from pymilvus import DataType
 
     description = json.dumps({"format": _FORMAT, "version": _VERSION, **settings})
@@ -92,7 +92,7 @@ def create_collection(client: Any, address: Address, settings: Mapping[str, Any]
         schema.add_field(FIELD, DataType.JSON)
         index = client.prepare_index_params()
         index.add_index("code", index_type=KINDS[settings["kind"]][0], metric_type="HAMMING", params=lists)
-        # Strong: whoever searches after a change has returned finds it.
+        # Strong: a search that starts after a change has returned sees the change.
         client.create_collection(
             address.collection, schema=schema, index_params=index, consistency_level="Strong", timeout=SECONDS
         )

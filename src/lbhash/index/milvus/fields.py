@@ -1,7 +1,7 @@
-"""Attributes in a JSON field of Milvus, and filters as Milvus's expressions over it.
+"""Metadata in a JSON field of Milvus, and filters as Milvus expressions over this field.
 
-JSON has fewer types than Arrow: times become integers, and numbers that are not finite become missing ones. The schema
-is stored too, by which columns get their types back.
+JSON has fewer types than Arrow: times become integers, and non-finite numbers become nulls. The schema is stored too,
+and restores the columns' types.
 """
 
 from __future__ import annotations
@@ -30,22 +30,22 @@ def check_schema(schema: pa.Schema) -> None:
 
 
 def to_rows(table: pa.Table) -> list[dict[str, Any]]:
-    """Return the content of the field for each row of a table."""
+    """Return the JSON field's content for each row of a table."""
     schema = pa.schema([(column.name, _stored(column.type, column.name)) for column in table.schema])
     rows = table.cast(schema).to_pylist()
     return [{name: None if _infinite(value) else value for name, value in row.items()} for row in rows]
 
 
 def to_table(rows: list[Mapping[str, Any]], schema: pa.Schema) -> pa.Table:
-    """Return the columns of a schema from the contents of the field."""
+    """Return a table with the columns of a schema from the JSON field's contents."""
     stored = pa.schema([(column.name, _stored(column.type, column.name)) for column in schema])
     return pa.Table.from_pylist(rows, schema=stored).cast(schema)
 
 
 def expression(where: Filter, schema: pa.Schema | None) -> str | None:
-    """Return a filter as Milvus writes it, empty for no filter; None for one that no code passes.
+    """Return a filter as a Milvus expression, empty for no filter; None if no code can pass.
 
-    Milvus takes a missing value for one that is not another, and cannot ask for it.
+    Conditions that null values would pass in Milvus, or that ask for null, are refused.
     """
     check_where(where, schema)
     terms = []
@@ -66,7 +66,7 @@ def _either(either: Either, schema: pa.Schema) -> str | None:
 
 def _term(condition: Condition, schema: pa.Schema) -> str | None:
     name, how, wanted = condition
-    number = name == ID not in schema.names  # which is the primary key
+    number = name == ID not in schema.names  # integer ids are the primary key
     kind = pa.int64() if number else schema.field(name).type
     if how in ("not in", "like", "not like", "is null", "is not null") or (how != "in" and is_list(kind)):
         raise ValueError(f"where has {how!r} for {name!r}, a column of {kind}, by which Milvus cannot filter")
@@ -85,7 +85,7 @@ def _term(condition: Condition, schema: pa.Schema) -> str | None:
 
 
 def both(terms: Iterable[str]) -> str:
-    """Return the expression that a row passes if it passes all of these; empty ones are left out."""
+    """Join expressions by ``and``, leaving out empty ones."""
     return " and ".join(term for term in terms if term)
 
 
@@ -94,7 +94,7 @@ def _infinite(value: Any) -> bool:
 
 
 def _stored(kind: pa.DataType, name: str) -> pa.DataType:
-    """Return the type with which a column is written to JSON."""
+    """Return the type that a column has in JSON."""
     types = pa.types
     if types.is_boolean(kind) or types.is_string(kind) or types.is_large_string(kind) or types.is_null(kind):
         return kind

@@ -26,11 +26,11 @@ from lbhash.pipeline.splits import check_images_alone, split_of_training
 def open_source(
     job: EncodingJob, hasher: Hasher | None = None, *, stream: bool, check: bool = True, progress: bool = False
 ) -> Source:
-    """Open the data of a job, with the model that encodes it; if ``hasher`` is None, it is loaded.
+    """Open the data of a job and its model; if ``hasher`` is None, load it.
 
-    The source's job holds the facts found about the data.
-    If ``stream``, rows are read while they are encoded, so that any number of them takes the same memory. If not,
-    embeddings are read at once, and images are embedded into the cache. ``check`` looks for missing images first.
+    The source's job also has the facts found about the data. With ``stream``, rows are read while they are encoded, so
+    memory does not grow with their number. Otherwise embeddings are read at once, and images are embedded into the
+    cache. ``check`` looks for missing images first.
     """
     column_schema(job.data, job.metadata, one_file=job.base is None and job.query is None)
     hasher = load_hasher(job.model) if hasher is None else hasher
@@ -42,11 +42,11 @@ def open_source(
     check_images_alone(base=job.base, query=job.query, labels=job.labels)
     if job.split is None:
         job = replace(job, split=_own_split(job, load_images(job.data)))
-    # The embeddings of a fine-tuned backbone are not cached, so that only the rows of the split are embedded.
+    # A fine-tuned backbone's embeddings are not cached, so embed only the rows of the split.
     if stream or (hasher.model_.has_tuned_backbone and job.split != "all"):
         return _open_images(job, images, hasher, stream, check, progress)
     table, backbone = images.open(job.data, hasher)
-    cache = not hasher.model_.has_tuned_backbone  # no other model uses embeddings of a backbone that was fine-tuned
+    cache = not hasher.model_.has_tuned_backbone  # no other model can use a fine-tuned backbone's embeddings
     embedded = embed_dataset(table, backbone, damaged=images.damaged, cache=cache, progress=True)
     rows = None
     if job.split != "all":
@@ -64,14 +64,14 @@ def _open_embeddings(job: EncodingJob, hasher: Hasher, stream: bool, progress: b
     if job.split == "all" and (job.base is not None or job.query is not None or is_split_folder(job.data)):
         what = f"data is the folder {str(job.data)!r}" if Path(job.data).is_dir() else "base or query is given"
         raise ValueError(f"split is 'all' and {what}; all takes one file; with several, split must name one of them")
-    # Labels decide which rows a split has: the columns of the training's data are those of the training.
+    # Labels decide which rows a split has, so the training's data are read with the training's columns.
     texts = TextOptions() if job.texts is None else job.texts
     reading: dict[str, Any] = {"stream": stream, "damaged": job.damaged, "need_labels": False}
     reading |= texts.reading(job.data, hasher)
     for name in ("embedding_column", "label_column"):
         if getattr(job, name) is not None:
             reading[name] = getattr(job, name)
-    if job.embedding_column is not None and job.texts is None:  # embeddings that the encoder made before
+    if job.embedding_column is not None and job.texts is None:  # the data already have the encoder's embeddings
         reading = {name: value for name, value in reading.items() if name not in ("encoder", "text_column")}
     files = load_files(job.data, **given, protocol=job.protocol, **reading)
     if files is not None:
@@ -86,7 +86,7 @@ def _open_embeddings(job: EncodingJob, hasher: Hasher, stream: bool, progress: b
     if job.split != "all":
         protocol, seed = split_of_training(hasher, job.protocol, job.split_seed)
         if table.flags and hasher.model_.metadata.get("data") != table.name:
-            protocol = job.protocol  # the flags of other data than the training's count more than its protocol
+            protocol = job.protocol  # flags of new data override the training's protocol
         if protocol is None and not table.has_splits:
             what = "neither the model nor the data say which rows that is"
             raise ValueError(f"split is {job.split!r}, and {what}; give a protocol, or split all")
@@ -99,7 +99,7 @@ def _open_embeddings(job: EncodingJob, hasher: Hasher, stream: bool, progress: b
 
 
 def _own_split(job: EncodingJob, table: Table[Any]) -> str:
-    """Return the split that is taken if none is named: base if there are splits, and else all rows."""
+    """Return the default split: base if there are splits, otherwise all rows."""
     return "base" if table.has_splits or job.protocol is not None else "all"
 
 
@@ -123,7 +123,7 @@ def _open_images(
 
 
 def is_sampled(table: ImageTable, protocol: str | None) -> bool:
-    """Return whether the splits of a table depend on which of its images can be read, as random samples do."""
+    """Return whether the splits of a table depend on which images can be read, as random samples do."""
     if protocol is None and table.flags:
         return False
     rule = None if table.test_rows is None else TRAIN_TEST_PROTOCOLS.get(protocol or table.protocol)

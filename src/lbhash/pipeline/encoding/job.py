@@ -1,4 +1,4 @@
-"""The description of an encoding, which can be sent to a process on another machine."""
+"""The description of an encoding, which can be sent to another machine."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class EncodingJob:
-    """A model, the rows of a data set (``load_dataset``, ``load_images``) that it encodes, and how.
+    """A model, the rows of a data set (``load_dataset``, ``load_images``) to encode, and the options.
 
     Attributes:
-        split: train, base or query, or all rows of one file. If None, base where the data have splits of
-            their own (flags, files, a published test set) or a protocol is given, and else all rows.
-        protocol: how the data is split. If None, as in training, so that no training row becomes a query.
-        split_seed: the seed of the split. If None, that of the training.
+        split: train, base or query, or all rows of one file. If None, base if the data have splits (flags, files, a
+            published test set) or a protocol is given, otherwise all rows.
+        protocol: how the data are split. If None, as in training, so no training row becomes a query.
+        split_seed: the seed of the split. If None, the training's.
         images: how images are embedded. If None, by the model's own backbone.
         texts: how texts are embedded. If None, by the model's own encoder, if it has one.
-        metadata: columns of the data that go with the codes.
-        like: columns of an index that those must become, also that of the ids.
-        batch_size: images in a pass through the backbone. If None, 32.
-        precision: of the backbone. If None, 32.
-        workers: processes that decode images beside the model. If None, as ``workers_of`` says.
+        metadata: columns of the data to store with the codes.
+        like: columns of an index (also its ids) whose types the metadata must get.
+        batch_size: images per pass through the backbone. If None, 32.
+        precision: the backbone's precision. If None, 32.
+        workers: processes that decode images beside the model. If None, as in ``workers_of``.
         embedding_column, label_column: of a file of embeddings, as for ``lbhash.data.load_table``.
-        damaged: whether damaged images, or rows of embeddings, are refused or skipped; ``images`` has its own.
-        unreadable: rows whose image is known to be damaged or missing, which no split has. If None, nobody has looked.
+        damaged: whether damaged images, or rows of embeddings, are refused or skipped; ``images`` has its own option.
+        unreadable: rows with a damaged or missing image, which are in no split. If None, not checked yet.
     """
 
     model: str | Path

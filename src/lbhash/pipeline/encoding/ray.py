@@ -1,6 +1,7 @@
-"""Encode the parts of a folder on a Ray cluster, by Ray Data: read which part, encode it, write its file.
+"""Encode the parts of a folder on a Ray cluster, with Ray Data: each task encodes a part and writes its file.
 
-Ray runs a task again if its machine is lost. The files decide in the end, so that no row is missing or there twice.
+Ray runs a task again if its machine is lost. The files decide which parts are complete, so no row is missing or there
+twice.
 """
 
 from __future__ import annotations
@@ -18,14 +19,14 @@ from lbhash.pipeline.encoding.job import EncodingJob
 from lbhash.pipeline.encoding.source import Source
 from lbhash.utils.parts import Parts, difference
 
-_LOST_STARTS = 8  # workers that may be lost in a row while they start, for instance with their machines
+_LOST_STARTS = 8  # workers that may be lost in a row at startup
 
 
 class PartEncoder:
-    """A worker that opens the data of a job once, and writes the parts that it is given.
+    """A worker that opens the data of a job once, and writes the parts it receives.
 
-    The paths of the job are seen from ``folder``. The facts of the parts are those of the rows as the main process
-    sees them.
+    The job's paths are relative to ``folder``. ``parts`` has the facts about the rows that the main process found; the
+    worker must find the same.
     """
 
     def __init__(self, job: EncodingJob, parts: Parts, folder: str) -> None:
@@ -34,11 +35,11 @@ class PartEncoder:
             os.chdir(folder)
 
     def __call__(self, batch: dict[str, Any]) -> dict[str, list]:
-        """Encode a part unless it is there; an error of the user is returned as a line."""
+        """Encode a part unless it exists; return a user's error as one line."""
         part = range(int(batch["start"][0]), int(batch["stop"][0]))
         error = ""
         try:
-            if self._parts.find(part) is None:  # else another worker wrote it, and was lost
+            if self._parts.find(part) is None:  # otherwise a lost worker wrote it
                 self._source.write([part], self._parts)
         except (ValueError, TypeError) as raised:
             error = str(raised) or type(raised).__name__
@@ -59,13 +60,13 @@ def encode_on_ray(
 ) -> None:
     """Encode the missing parts of a folder on the cluster at an address, or on a new one of this machine.
 
-    Each worker has a core, and a GPU if the cluster has any. A worker's refusal is raised here as a ``ValueError``.
+    Each worker gets a core, and a GPU if the cluster has any. A worker's error is raised here as a ``ValueError``.
     """
     import ray
 
     if job.images is not None and job.workers is None:
         job = replace(job, workers=0)  # Ray already has a worker for each core of a machine
-    with redirect_stdout(sys.stderr), connected(address):  # Ray prints there which machines are lost
+    with redirect_stdout(sys.stderr), connected(address):  # Ray prints lost machines to stdout
         gpus = int(ray.cluster_resources().get("GPU", 0))
         slots = gpus or int(ray.cluster_resources().get("CPU", 1))
         rows = [{"start": part.start, "stop": part.stop} for part in missing]
@@ -79,7 +80,7 @@ def encode_on_ray(
         )
         made.context.enable_progress_bars = False
         made.context.print_on_execution_start = False
-        made.context.execution_no_progress_timeout_s = -1  # a part takes as long as it takes
+        made.context.execution_no_progress_timeout_s = -1  # a part may take long
         made.context.max_consecutive_actor_init_deaths = _LOST_STARTS
         for answer in made.iter_rows():
             if answer["error"]:

@@ -27,7 +27,7 @@ from lbhash.utils.table_files import SUFFIXES, suffix_of
 
 
 class Encoded(NamedTuple):
-    """A part with its codes, the rows without a code, and vectors ``[n, bits or dim]`` if they were asked for."""
+    """A part with its codes, the rows without a code, and vectors ``[n, bits or dim]`` if requested."""
 
     part: range
     table: CodeTable
@@ -38,8 +38,8 @@ class Encoded(NamedTuple):
 class Source:
     """Rows of a data set, in ascending order, and the model that encodes them.
 
-    The job has all that was found out about its data. Rows of a split of images need the backbone; ``images`` is the
-    table that embeddings come from, too.
+    The job also has the facts found about its data. A split of images needs the backbone. ``images`` is the table of
+    images, also if the split has their embeddings.
     """
 
     def __init__(
@@ -65,10 +65,10 @@ class Source:
     def encode(
         self, parts: Sequence[range], advance: Callable[[int], None] = lambda rows: None, vectors: str = ""
     ) -> Iterator[Encoded]:
-        """Encode parts of the rows one after the other, and tell ``advance`` how many more rows are done.
+        """Encode parts of the rows one after the other, and call ``advance`` with the number of finished rows.
 
-        The vectors are ``outputs``, ℓ; ``embeddings``; or nothing. Raises ``ValueError`` if a row can be neither read
-        nor skipped.
+        ``vectors`` is ``outputs`` (ℓ), ``embeddings`` or empty. Raises ``ValueError`` for a damaged row unless damaged
+        rows are skipped.
         """
         for part, places, (codes, *stored), damaged in joined(self._codes(parts, vectors), advance):
             rows = self.rows[places]
@@ -90,7 +90,7 @@ class Source:
 
     @cached_property
     def facts(self) -> dict[str, Any]:
-        """What the codes depend on, for a manifest: sources with the same facts give the same codes."""
+        """The facts that determine the codes, for a manifest: sources with the same facts give the same codes."""
         of_images: dict[str, Any] = {}
         if self.backbone is not None:
             of_images = {"backbone": self.backbone.fingerprint(), "precision": self.job.precision or "32"}
@@ -127,9 +127,9 @@ class Source:
             yield batch._replace(arrays=arrays)
 
     def _files(self) -> Iterator[bytes | str]:
-        """Yield names, sizes and times of change of the data's files, and a sample of their bytes.
+        """Yield names, sizes and modification times of the data's files, and a sample of their bytes.
 
-        Of a data set by name it is the fingerprint of its rows.
+        For a named data set, yield the fingerprint of its rows.
         """
         job = self.job
         if self.backbone is not None:

@@ -1,4 +1,4 @@
-"""Coders: methods that fit a small model to embeddings with settings of their own, most of them without labels."""
+"""Coders: methods that fit a small model to embeddings with their own settings, most of them without labels."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ CODERS: dict[str, type[Coder]] = {
     "wccn-itq": WCCNITQ,
     "logistic": Logistic,
 }
-"""The coders by the name that ``method`` takes, those that need no labels first."""
+"""The coders by their name for ``method``; those that need no labels come first."""
 
 
 def coder_of(method: Any) -> type[Coder] | None:
-    """Return the coder of that name; None if the method is a loss, by name or a custom one."""
+    """Return the coder with this name; None if the method is a loss (a name or a custom one)."""
     return CODERS.get(method.lower()) if isinstance(method, str) else None
 
 
 def learns_classes(method: Any) -> bool:
-    """Return whether codes of a method know classes: of all methods but the coders that need no labels."""
+    """Return whether a method learns classes: true for all methods except coders that need no labels."""
     coder = coder_of(method)
     return coder is None or coder.needs_labels
 

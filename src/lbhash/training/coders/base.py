@@ -1,4 +1,4 @@
-"""The base class of the coders, the linear map that most of them fit, and the linear algebra that several share."""
+"""The coders' base class, the linear map that most of them fit, and shared linear algebra."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from lbhash.models.hash_model import HashModel
 from lbhash.models.posterior import ClassPosterior
 
 MOST_ROWS = 100_000
-"""The most rows that a coder is fitted to; of more, as many are sampled."""
+"""The most rows that a coder is fitted to; larger data are sampled."""
 
 MOST_TRAINED = 20_000
-"""The most rows that a rotation or a small network are fitted to."""
+"""The most rows that a rotation or a small network is fitted to."""
 
 Floats = npt.NDArray[np.floating]
 
@@ -36,33 +36,33 @@ class LinearMap:
 
 
 class Coder(ABC):
-    """A method that fits a small model to embeddings, with settings of its own.
+    """A method that fits a small model to embeddings with its own settings.
 
-    A new one is a file with a subclass, and its name in ``CODERS``.
+    To add a coder, write a file with a subclass, and put its name into ``CODERS``.
 
     Args:
         bits: h, the length of a code.
-        seed: of what is random.
-        classes: C, if the coder needs labels.
+        seed: the random seed.
+        classes: C, the number of classes, if the coder needs labels.
         centers: the class centers ``[C, bits]`` of ±1, if the coder uses them.
     """
 
     needs_labels: ClassVar[bool] = True
-    """Whether the coder learns from labels. If it does not, it never looks at them."""
+    """Whether the coder learns from labels; otherwise it never reads them."""
 
     settings: ClassVar[frozenset[str]] = frozenset(
         {"bits", "encoder", "method", "seed", "device", "threads", "workers", "progress"}
     )
-    """The settings of ``Hasher`` that the coder has; all others are refused. One with ``centers`` is given these."""
+    """The settings of ``Hasher`` that the coder accepts; others are refused. With "centers", it gets class centers."""
 
     network: ClassVar[bool] = False
     """Whether the coder trains a network with a hidden layer."""
 
     takes_images: ClassVar[bool] = False
-    """Whether the coder learns from images, too: from ``views`` of them, if it is given these."""
+    """Whether the coder can also learn from images, using ``views`` of them if given."""
 
     views: npt.NDArray[np.float32] | None = None
-    """Embeddings ``[n, views, dim]`` of augmented images, of each row of the split that is fitted."""
+    """Embeddings ``[n, views, dim]`` of augmented images, for each row of the fitted split."""
 
     def __init__(self, bits: int, seed: int = 0, classes: int = 0, centers: npt.NDArray[np.int8] | None = None) -> None:
         self.bits, self.classes, self.centers = bits, classes, centers
@@ -70,7 +70,7 @@ class Coder(ABC):
 
     @abstractmethod
     def fit(self, rows: EmbeddingSplit) -> LinearMap | HashModel | ClassPosterior:
-        """Return the map that fits these rows, a trained model, or a class posterior.
+        """Fit the rows, and return a linear map, a trained model, or a class posterior.
 
         Labels, if the coder needs any, are from 0 to ``classes`` − 1 or multi-hot.
         """
@@ -82,18 +82,18 @@ def signs(values: Floats) -> npt.NDArray[np.float32]:
 
 
 def random_rotation(size: int, rng: np.random.Generator) -> Floats:
-    """Return a random orthogonal matrix, each as likely as any other (F. Mezzadri, Notices of the AMS, 2007)."""
+    """Return a uniformly random orthogonal matrix (F. Mezzadri, Notices of the AMS, 2007)."""
     q, r = np.linalg.qr(rng.standard_normal((size, size)))
     return q * np.sign(np.diag(r))
 
 
 def mean_of(rows: EmbeddingSplit) -> Floats:
-    """Return the mean of every number of the rows, ``float64 [dim]``."""
+    """Return the mean of each dimension, ``float64 [dim]``."""
     return sum((chunk.sum(axis=0, dtype=np.float64) for chunk in rows.chunks()), np.zeros(rows.dim)) / len(rows)
 
 
 def finite_standardization(rows: EmbeddingSplit) -> tuple[Floats, Floats]:
-    """Return mean and deviation of every number, ``float64 [dim]``; ``ValueError`` if one is NaN or infinite."""
+    """Return each dimension's mean and deviation, ``float64 [dim]``; ``ValueError`` if one is NaN or infinite."""
     mean, deviation = rows.standardization()
     if not (np.isfinite(mean).all() and np.isfinite(deviation).all()):
         raise ValueError("the rows have embeddings that are NaN or infinite; every number must be finite")
@@ -103,7 +103,7 @@ def finite_standardization(rows: EmbeddingSplit) -> tuple[Floats, Floats]:
 def principal_axes(rows: EmbeddingSplit, most: int) -> tuple[Floats, Floats]:
     """Return the rows' mean ``[dim]`` and their first principal axes ``[dim, m]``, orthonormal columns.
 
-    m is ``most``, or fewer if the rows do not vary in as many directions.
+    m is ``most``, or less if the rows vary in fewer directions.
 
     Raises:
         ValueError: an embedding is NaN or infinite, or all rows are equal.

@@ -1,4 +1,4 @@
-"""The base class of the coders that train a head by batches of rows without labels."""
+"""The base class of coders that train a head on batches of rows without labels."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from lbhash.training.optimizers import Adam
 
 
 class BatchCoder(Coder):
-    """A coder with a loss of batches, minimized by Adam, whose learning rate falls along a cosine.
+    """A coder that minimizes a loss of batches by Adam, with a cosine learning-rate schedule.
 
-    There are ``epochs`` passes over the rows, fewer where they would have more than so many steps.
+    Training makes ``epochs`` passes over the rows, but at most ``steps`` steps.
     """
 
     needs_labels = False
@@ -31,18 +31,18 @@ class BatchCoder(Coder):
 
     @abstractmethod
     def loss(self, model: HashModel, x: Tensor) -> Tensor:
-        """Return the loss of embeddings ``[n, dim]``, n even, which ``halves`` may pair."""
+        """Return the loss of embeddings ``[n, dim]``, n even; ``half_cosines`` may pair the halves."""
 
     def begin(self, model: HashModel, rows: EmbeddingSplit) -> list[nn.Parameter]:
-        """Prepare the head, whose input is standardized and whose weights are random, and return what is trained."""
+        """Prepare the head (standardized input, random weights), and return the parameters to train."""
         return list(model.parameters())
 
     def inputs(self, rows: EmbeddingSplit) -> Tensor:
-        """Return what batches are drawn from, ``[n, ...]``: the embeddings."""
+        """Return the rows that batches are drawn from, ``[n, ...]``; by default the embeddings."""
         return torch.from_numpy(rows.subsample(MOST_TRAINED).take(slice(None)))
 
     def picks(self, x: Tensor, size: int, steps: int) -> Iterator[Tensor]:
-        """Yield the positions of the rows of each step's batch: of all rows in turn, in a random order."""
+        """Yield the row positions of each step's batch; each pass takes all rows in a new random order."""
         batches = len(x) // size
         for step in range(steps):
             if step % batches == 0:
@@ -50,7 +50,7 @@ class BatchCoder(Coder):
             yield order[step % batches]
 
     def finish(self, model: HashModel, x: Tensor) -> None:
-        """Set what follows from the trained head and the rows ``[n, dim]``."""
+        """Set values that depend on the trained head and the rows ``[n, dim]``."""
 
     def fit(self, rows: EmbeddingSplit) -> HashModel:
         """Return the trained head.
@@ -85,6 +85,6 @@ class BatchCoder(Coder):
 
 
 def half_cosines(rows: Tensor) -> Tensor:
-    """Return the cosine of each row of the first half with its fellow of the second, ``[n / 2]`` of ``[n, …]``."""
+    """Return the cosine of each row of the first half with its partner in the second, ``[n / 2]`` from ``[n, …]``."""
     first, second = rows.chunk(2)
     return F.cosine_similarity(first, second)

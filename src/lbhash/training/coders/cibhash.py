@@ -18,11 +18,11 @@ DROPPED = 0.3  # share of an embedding that a view lacks
 class CIBHash(BatchCoder):
     """A network that gives two views of a row the same bits, and those of other rows others.
 
-    L = NT-Xent(z, z') + β mean ½ [KL(p ‖ p') + KL(p' ‖ p)], with p = σ(ℓ) of one view and p' of the other, z = ±1
-    the side of ½ on which p is, with the gradient of p. NT-Xent is the cross-entropy of finding the other
-    view among the 2n − 1 other codes of the batch by their cosines / τ; KL sums over bits and has no gradient for its
-    second argument. Two views of an image are two of its ``views``; of an embedding they are the embedding,
-    standardized, with a share of its numbers dropped.
+    L = NT-Xent(z, z') + β mean ½ [KL(p ‖ p') + KL(p' ‖ p)], with p = σ(ℓ) of one view and p' of the other. z is +1
+    where p ≥ ½, otherwise −1, with the gradient of p. NT-Xent is the cross-entropy of finding the other view among the
+    2n − 1 other codes of the batch by cosine / τ. KL sums over bits and has no gradient for its second argument. The
+    views of an image are two of its ``views``; those of an embedding are the standardized embedding with random numbers
+    dropped.
     """
 
     network = True
@@ -33,7 +33,7 @@ class CIBHash(BatchCoder):
         return super().inputs(rows) if self.views is None else torch.from_numpy(self.views)
 
     def loss(self, model: HashModel, x: Tensor) -> Tensor:
-        """Return the loss of a batch, with views drawn anew."""
+        """Return the loss of a batch, drawing new views."""
         both = torch.cat([x, x]) if x.ndim == 2 else two_views(x)
         standardized = (both - model.mean) / model.scale
         logits = model.head(F.dropout(standardized, DROPPED) if x.ndim == 2 else standardized)
@@ -43,13 +43,13 @@ class CIBHash(BatchCoder):
 
 
 def two_views(x: Tensor) -> Tensor:
-    """Return two different views of each row, drawn from ``[n, views, dim]``: ``[2n, dim]``, second ones behind."""
+    """Draw two different views of each row from ``[n, views, dim]``: ``[2n, dim]``, all second views last."""
     chosen = torch.rand(x.shape[:2]).argsort(dim=1)[:, :2]
     return x[torch.arange(len(x))[:, None], chosen].transpose(0, 1).flatten(0, 1)
 
 
 def contrast(z: Tensor) -> Tensor:
-    """Return NT-Xent of codes ``[2n, bits]``, the second views behind the first."""
+    """Return NT-Xent of codes ``[2n, bits]``, all second views last."""
     cosines = F.normalize(z) @ F.normalize(z).T / TEMPERATURE
     others = cosines.masked_fill(torch.eye(len(z), dtype=torch.bool), -torch.inf)
     return F.cross_entropy(others, torch.arange(len(z)).roll(len(z) // 2))

@@ -36,10 +36,10 @@ class ITQ(Coder):
 
 
 def quantizing_rotation(v: Floats, bits: int, rng: np.random.Generator, rounds: int = ROUNDS) -> Floats:
-    """Return the R ``[m, bits]`` with R Rᵀ = 1 that brings rows V ``[n, m]``, m ≤ bits, near their signs.
+    """Return R ``[m, bits]`` with R Rᵀ = 1 that rotates rows V ``[n, m]``, m ≤ bits, close to their signs.
 
-    min ‖B − V R‖² over B = sign(V R) and R in turn, from a random R; given B, R = P Qᵀ of the SVD Vᵀ B = P Σ Qᵀ. If
-    there are more bits than columns, this is the rotation of V with columns of zeros beside it.
+    Minimizes ‖B − V R‖² over B = sign(V R) and R in turn, from a random R. Given B, R = P Qᵀ from the SVD Vᵀ B = P Σ
+    Qᵀ. With more bits than columns, this rotates V padded with columns of zeros.
     """
     if len(v) > MOST_TRAINED:
         v = v[rng.permutation(len(v))[:MOST_TRAINED]]

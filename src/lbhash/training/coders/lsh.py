@@ -12,14 +12,14 @@ from lbhash.training.coders.base import Coder, LinearMap, mean_of, random_rotati
 
 
 class LSH(Coder):
-    """Sides of random hyperplanes through the mean, orthogonal to each other in groups of ``dim``.
+    """The sides of random hyperplanes through the mean; each group of ``dim`` hyperplanes is orthogonal.
 
-    b = sign(W (x − mean)), the rows of W those of as many random rotations as the bits need.
+    b = sign(W (x − mean)); the rows of W come from ⌈bits / dim⌉ random rotations.
     """
 
     needs_labels = False
 
     def fit(self, rows: EmbeddingSplit) -> LinearMap:
-        """Return the map; of the rows only the mean matters."""
+        """Return the map; it uses only the mean of the rows."""
         groups = [random_rotation(rows.dim, self.rng) for _ in range(-(-self.bits // rows.dim))]
         return LinearMap(mean_of(rows), np.concatenate(groups)[: self.bits], np.zeros(self.bits))

@@ -1,4 +1,4 @@
-"""Ridge regression of many targets at once, with the penalty of the least leave-one-out error."""
+"""Ridge regression of many targets at once, with the penalty that minimizes the leave-one-out error."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from lbhash.utils.labels import one_hot
 PENALTIES = tuple(float(10 ** (k / 2)) for k in range(-4, 7))
 """λ in units of ``dim``, a standardized row's mean squared length."""
 
-_SAMPLE = 20_000  # rows by which λ is chosen
+_SAMPLE = 20_000  # rows for choosing λ
 
 
 class Regression:
-    """Ridge regressions on one set of rows, by the eigenvectors U and eigenvalues s of XᵀX; X is standardized.
+    """Ridge regressions on one set of rows, using eigenvectors U and eigenvalues s of XᵀX; X is standardized.
 
-    W = (XᵀX + λ)⁻¹ Xᵀ(T − t̄), and what it predicts for row i without having seen its target is
-    tᵢ − (tᵢ − t̂ᵢ) / (1 − Hᵢᵢ), with Hᵢᵢ = 1/n + Σⱼ (Uᵀxᵢ)ⱼ² / (sⱼ + λ).
+    W = (XᵀX + λ)⁻¹ Xᵀ(T − t̄). The prediction for row i by a fit without this row is tᵢ − (tᵢ − t̂ᵢ) / (1 − Hᵢᵢ), with
+    Hᵢᵢ = 1/n + Σⱼ (Uᵀxᵢ)ⱼ² / (sⱼ + λ).
 
     Raises:
         ValueError: an embedding is NaN or infinite.
@@ -40,7 +40,7 @@ class Regression:
         return ((x - self.mean) / self.scale).astype(np.float32)
 
     def products(self, targets: Floats) -> Floats:
-        """Return Uᵀ Xᵀ (T − t̄) of targets ``[n, k]``, ``[dim, k]``."""
+        """Return Uᵀ Xᵀ (T − t̄), ``[dim, k]``, for targets ``[n, k]``."""
         total, start = np.zeros((self.rows.dim, targets.shape[1])), 0
         targets = (targets - targets.mean(axis=0)).astype(np.float32)
         for chunk in self.rows.chunks():
@@ -49,7 +49,7 @@ class Regression:
         return self.vectors.T @ total
 
     def best_penalty(self, targets: Floats) -> float:
-        """Return the λ of ``PENALTIES`` with the least squared leave-one-out error of targets ``[n, k]``."""
+        """Return the λ of ``PENALTIES`` with the smallest squared leave-one-out error for targets ``[n, k]``."""
         products = self.products(targets).astype(np.float32)
         chosen = np.sort(np.random.default_rng(0).permutation(len(self.rows))[:_SAMPLE])
         z = self._standardized(self.rows.take(chosen)) @ self.vectors.astype(np.float32)
@@ -64,7 +64,7 @@ class Regression:
         return min((penalty * self.rows.dim for penalty in PENALTIES), key=error)
 
     def fit(self, targets: Floats, penalty: float) -> LinearMap:
-        """Return the regression onto targets ``[n, k]`` as a map of the rows as they are."""
+        """Return the regression onto targets ``[n, k]`` as a map of unstandardized rows."""
         weights = self.vectors @ (self.products(targets) / (self.values + penalty)[:, None])
         return LinearMap(self.mean, (weights / self.scale[:, None]).T, targets.mean(axis=0))
 

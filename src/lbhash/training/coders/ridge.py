@@ -12,8 +12,8 @@ from lbhash.training.coders.regression import Regression, indicators
 class Ridge(Coder):
     """Ridge regression from embeddings onto the class centers.
 
-    b = sign(W x + t̄), W = (XᵀX + λ)⁻¹ Xᵀ(T − t̄), with the row's center as its target t, or the mean of the centers of
-    its labels, and the λ of the least leave-one-out error.
+    b = sign(W x + t̄), W = (XᵀX + λ)⁻¹ Xᵀ(T − t̄). A row's target t is its class center (the mean center for several
+    labels), and λ minimizes the leave-one-out error.
     """
 
     settings = Coder.settings | {"centers"}

@@ -18,11 +18,11 @@ SHAPE, WEIGHT = 5.0, 1.0  # α = β of the distribution, and λ, of the authors'
 class SDC(BatchCoder):
     """A network whose codes rank pairs as the embeddings do, over the whole range of distances.
 
-    L = mean_r |cos(v_i, v_j) − t_r| + λ mean (1 − cos(v, sign v)), over the pairs of row i of a batch's first half with
-    row j of its second: of m pairs, the one with the r-th smallest cosine of embeddings gets
-    t_r = 2 F⁻¹((2r − 1) / 2m) − 1, with the quantiles F⁻¹ of the distribution Beta(α, α). v is ℓ after batch
-    normalization, which becomes part of the last layer in the end. The hidden layer is that of every head (the
-    authors': one as wide as the embedding, with GELU).
+    L = mean_r |cos(v_i, v_j) − t_r| + λ mean (1 − cos(v, sign v)), over m pairs of a row i in a batch's first half and
+    a row j in its second half. The pair with the r-th smallest cosine of embeddings has the target t_r = 2 F⁻¹((2r − 1)
+    / 2m) − 1, with the quantile function F⁻¹ of Beta(α, α). v is ℓ after batch normalization, which is merged into the
+    last layer after training. The hidden layer is that of all our heads (in the authors' code: as wide as the
+    embedding, with GELU).
     """
 
     network = True
@@ -39,7 +39,7 @@ class SDC(BatchCoder):
         return (by_rank - targets(len(by_rank))).abs().mean() + WEIGHT * (1 - F.cosine_similarity(v, v.sign())).mean()
 
     def finish(self, model: HashModel, x: Tensor) -> None:
-        """Make the normalization, by mean and variance of all rows, part of the last layer."""
+        """Merge the normalization, with mean and variance of all rows, into the last layer."""
         outputs = model(x)
         last = model.head[2]  # type: ignore[index]
         slope = self.norm.weight / (outputs.var(dim=0, correction=0) + self.norm.eps).sqrt()
@@ -49,8 +49,8 @@ class SDC(BatchCoder):
 
 @cache
 def targets(pairs: int) -> Tensor:
-    """Return t_r of r = 1, 2 … ``pairs``."""
-    from scipy.stats import beta  # which takes longer to import than all else here
+    """Return t_r for r = 1, 2 … ``pairs``."""
+    from scipy.stats import beta  # slow to import
 
     share = (torch.arange(1, pairs + 1) - 0.5) / pairs
     return torch.from_numpy(2 * beta.ppf(share.numpy(), SHAPE, SHAPE) - 1).float()

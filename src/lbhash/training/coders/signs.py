@@ -1,4 +1,4 @@
-"""The signs of an embedding's own numbers, as sentence-transformers and vector databases quantize it."""
+"""The signs of an embedding's numbers, as in the binary quantization of sentence-transformers and vector databases."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from lbhash.training.coders.base import MOST_TRAINED, Coder, Floats, LinearMap, 
 
 
 class Signs(Coder):
-    """Whether each number of an embedding is above its median over the rows.
+    """For each number of an embedding, whether it is above its median over the rows.
 
-    With fewer bits than numbers, whether each of the first principal components is. A bit of a number whose median is
-    its least value, as 0 after a ReLU, tells the rows above it from those at it.
+    With fewer bits than numbers, the first principal components replace the numbers. If a median is the smallest value
+    (such as 0 after a ReLU), the bit separates rows above it from rows at it.
     """
 
     needs_labels = False
@@ -38,7 +38,7 @@ class Signs(Coder):
 
 
 def _thresholds(values: Floats) -> Floats:
-    """Return for each column halfway from its median to the next larger value; the median where there is none."""
+    """Return each column's threshold: halfway from its median to the next larger value, if any, else the median."""
     median = np.median(values, axis=0)
     above = np.where(values > median, values, np.inf).min(axis=0)
     return np.where(np.isinf(above), median, (median + above) / 2)

@@ -1,4 +1,4 @@
-"""G. Hinton and S. Roweis, "Stochastic neighbor embedding", NIPS 2002, with codes for the embedding."""
+"""G. Hinton and S. Roweis, "Stochastic neighbor embedding", NIPS 2002, with codes as the embedding."""
 
 from __future__ import annotations
 
@@ -20,35 +20,35 @@ WIDTH = 0.2
 
 
 GROUP = 16
-"""Rows of a batch that are near to each other: one, and its nearest."""
+"""Size of a group of near rows in a batch: a row and its nearest."""
 MOST_GROUPS = 2_000
-"""The most groups; a batch is of some."""
+"""The most groups; a batch takes some of them."""
 
 
 class SNE(BatchCoder):
-    """A linear map, of ITQ at first, whose outputs find the neighbors that the embeddings have in a batch.
+    """A linear map, initialized by ITQ, whose outputs find the embeddings' neighbors in a batch.
 
-    The loss is ``neighbor_loss``, whose β is learned. The paper has a temperature for each
-    row, and places the rows in a plane.
+    The loss is ``neighbor_loss`` with a learned β. The paper instead has a temperature for each row, and embeds the
+    rows in two dimensions.
     """
 
     hidden, batch, steps, lr = 0, 512, 1000, 3e-2
 
     def picks(self, x: Tensor, size: int, steps: int) -> Iterator[Tensor]:
-        """Yield the positions of the rows of each step's batch: in turn rows at random, and a few with their nearest.
+        """Yield the row positions of each step's batch: alternate random rows, and a few rows with their nearest.
 
-        The nearest among rows at random are far from each other where rows have near copies: codes that learn from
-        these alone tell far rows apart, and not the nearest. Codes that learn from near rows alone find fewer of the
-        ten nearest among their first hundred.
+        If rows have near copies, neighbors among random rows are far apart: codes trained on random rows only separate
+        far rows, not near ones. Codes trained on near rows only find fewer of the ten nearest among their first
+        hundred.
         """
         first = torch.randperm(len(x))[:MOST_GROUPS]
         groups = torch.from_numpy(nearest_by_cosine(x[first].numpy(), x.numpy(), min(GROUP, len(x))))
         for step, rows in enumerate(super().picks(x, size, steps)):
             near = groups[torch.randperm(len(groups))[: max(1, size // GROUP)]]
-            yield near.unique() if step % 2 else rows  # a row that came twice would be its own neighbor
+            yield near.unique() if step % 2 else rows  # a repeated row would be its own neighbor
 
     def begin(self, model: HashModel, rows: EmbeddingSplit) -> list[nn.Parameter]:
-        """Set the map of ITQ, scaled so that ℓ and the weights, for which the learning rate is, are about 1."""
+        """Start from ITQ's map, scaled so that ℓ and the weights are about 1, as the learning rate expects."""
         found = ITQ(self.bits, int(self.rng.integers(2**63))).fit(rows)
         weight = torch.from_numpy(found.weight).float()
         model.mean.copy_(torch.from_numpy(found.mean))
@@ -64,30 +64,30 @@ class SNE(BatchCoder):
         return [*model.parameters(), self.sharpness]
 
     def loss(self, model: HashModel, x: Tensor) -> Tensor:
-        """Return the loss of a batch, whose queries are real outputs, as those of a search are."""
+        """Return the loss of a batch; its queries are real outputs, as in a search."""
         logits = model(x)
         return neighbor_loss(logits, bits_of(logits), x, self.sharpness)
 
 
 def first_sharpness() -> nn.Parameter:
-    """Return log β of ``neighbor_loss`` where a training begins."""
+    """Return the initial log β of ``neighbor_loss``."""
     return nn.Parameter(torch.tensor(15.0).log())
 
 
 def bits_of(logits: Tensor) -> Tensor:
-    """Return b = sign ℓ, which has the gradient of tanh ℓ."""
+    """Return b = sign ℓ with the gradient of tanh ℓ."""
     return straight_through(torch.where(logits >= 0, 1.0, -1.0), logits.tanh())
 
 
 def neighbor_loss(queries: Tensor, bits: Tensor, rows: Tensor, sharpness: Tensor) -> Tensor:
-    """Return how far the neighbors of a batch by code are from those by cosine, of rows without labels.
+    """Return the difference between the neighbors in a batch by code and those by cosine; labels are not used.
 
-    L = −mean_i Σ_j p_ij log q_ij over i ≠ j, with p_i = softmax_j(cos(x_i, x_j) / τ),
-    q_i = softmax_j(β ⟨a_i, b_j⟩ / h), and τ ``WIDTH`` standard deviations of the batch's cosines: stochastic neighbor
-    embedding (Hinton and Roweis, NIPS 2002), with codes for the embedding.
+    L = −mean_i Σ_j p_ij log q_ij over i ≠ j, with p_i = softmax_j(cos(x_i, x_j) / τ), q_i = softmax_j(β ⟨a_i, b_j⟩ /
+    h), and τ = ``WIDTH`` standard deviations of the batch's cosines: stochastic neighbor embedding (Hinton and Roweis,
+    NIPS 2002), with codes as the embedding.
 
     Args:
-        queries: a, what the codes are looked for by, ``[n, bits]``: real outputs ℓ, or the codes.
+        queries: a, ``[n, bits]``: real outputs ℓ, or the codes.
         bits: the codes b (``bits_of``), ``[n, bits]``.
         rows: the embeddings x, ``[n, dim]``.
         sharpness: log β, a scalar.

@@ -12,16 +12,16 @@ from lbhash.training.coders.itq import quantizing_rotation
 from lbhash.training.coders.regression import Regression, indicators
 
 SHRINKAGE = 2.0
-"""λ in units of the mean eigenvalue of S. With less, classes seen are found better, and those never seen worse."""
+"""λ in units of the mean eigenvalue of S. A smaller one improves trained classes, and hurts new ones."""
 
 
 class WCCNITQ(Coder):
-    """ITQ of embeddings in which the classes of the training rows vary equally in all directions.
+    """ITQ on embeddings scaled so that the training classes vary equally in all directions.
 
-    b = sign(Rᵀ Pᵀ A (x − mean)) with A = (S + λ)^(−½), S the scatter of the standardized rows around the means of their
-    classes, the first principal axes P of the rows times A, and ITQ's rotation R. What varies inside a class counts
-    less, in classes that training never saw, too, and nothing pulls codes onto centers. (Of rows with several labels,
-    S is the scatter around their least-squares fit by the labels.)
+    b = sign(Rᵀ Pᵀ A (x − mean)). S is the scatter of the standardized rows around their class means, A = (S + λ)^(−½),
+    P are the first principal axes of the rows times A, and R is ITQ's rotation. Variation inside classes counts less,
+    also for classes that are new after training, and nothing pulls codes onto centers. (For rows with several labels, S
+    is the scatter around their least-squares fit by the labels.)
     """
 
     def fit(self, rows: EmbeddingSplit) -> LinearMap:

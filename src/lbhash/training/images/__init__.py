@@ -1,4 +1,4 @@
-"""Fine-tuning: a backbone learns together with the head, from images."""
+"""Fine-tuning: train a backbone together with the head, on images."""
 
 from lbhash.data.images.corrupt import check_images
 from lbhash.training.images.augment import Augmentation, augmentation_numbers

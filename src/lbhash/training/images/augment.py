@@ -1,4 +1,4 @@
-"""Random changes of a training image that leave its class as it is."""
+"""Random changes of a training image that keep its class."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ from lbhash.utils.validation import check_float
 if TYPE_CHECKING:
     from PIL import Image
 
-_RATIOS = (3 / 4, 4 / 3)  # the smallest and the largest of width to height of a crop
-_GRAY = (0.299, 0.587, 0.114)  # the brightness of red, green and blue (ITU-R BT.601), as Pillow has it
-_IMAGES = 0x9127  # keeps the random numbers for images apart from the other ones of a seed
+_RATIOS = (3 / 4, 4 / 3)  # smallest and largest ratio of width to height of a crop
+_GRAY = (0.299, 0.587, 0.114)  # brightness of red, green and blue (ITU-R BT.601), as in Pillow
+_IMAGES = 0x9127  # makes these random numbers differ from others of the same seed
 
 
 @dataclass(frozen=True)
 class Augmentation:
-    """A random crop, flip and change of colors of every training image, anew in every epoch.
+    """A random crop, flip and color change of every training image, new in every epoch.
 
     The crop is that of Szegedy et al. (*Going deeper with convolutions*, 2015): its share of the image's area is
-    sampled uniformly from ``crop``, the ratio of its sides by the logarithm from 3/4 to 4/3, and then its place. The
-    colors are changed by three factors f, sampled from 1 − x to 1 + x, with the definitions of Pillow and torchvision:
-    brightness f·p, contrast m + f·(p − m) with the mean gray m of the image, saturation g + f·(p − g) with the gray g
-    of the pixel. All are linear, and applied as one, to the crop or to its scaled form, whichever is smaller.
+    sampled uniformly from ``crop``, its aspect ratio log-uniformly from 3/4 to 4/3, then its position. Three factors f,
+    sampled from 1 − x to 1 + x, change the colors as in Pillow and torchvision: brightness f·p, contrast m + f·(p − m)
+    with the image's mean gray m, saturation g + f·(p − g) with the pixel's gray g. All are linear, so they are applied
+    together, before or after scaling, whichever has fewer pixels.
 
     Attributes:
-        crop: the least and the most share of the area.
-        flip: probability that left and right are exchanged.
-        brightness: the x of its factor, from 0 for no change to 1, as of ``contrast`` and ``saturation``.
+        crop: the smallest and largest share of the area.
+        flip: probability of exchanging left and right.
+        brightness: the x of the factor, from 0 (no change) to 1; likewise ``contrast`` and ``saturation``.
     """
 
     crop: tuple[float, float] = (0.5, 1.0)
@@ -54,9 +54,9 @@ class Augmentation:
     def apply(
         self, image: Image.Image, size: tuple[int, int], numbers: npt.NDArray[np.float64], resample: int
     ) -> Image.Image:
-        """Return an RGB image after the change, of ``size`` (height, width), scaled by Pillow's filter ``resample``.
+        """Return the changed RGB image, scaled to ``size`` (height, width) by Pillow's filter ``resample``.
 
-        ``numbers`` are eight random ones, each uniform on [0, 1) (``augmentation_numbers``).
+        ``numbers`` are eight random numbers, uniform on [0, 1) (``augmentation_numbers``).
         """
         from PIL import Image
 
@@ -80,7 +80,7 @@ class Augmentation:
         return left, top, min(width, left + across), min(height, top + down)
 
     def _recolored(self, image: Image.Image, numbers: npt.NDArray[np.float64]) -> Image.Image:
-        """Return the image after the three factors: a matrix of 3 × 3 and a constant, rounded and cut off once."""
+        """Apply the three color factors as one 3 × 3 matrix plus a constant, rounded and clipped once."""
         spreads = (self.brightness, self.contrast, self.saturation)
         if not any(spreads):
             return image
@@ -95,5 +95,5 @@ class Augmentation:
 
 
 def augmentation_numbers(seed: int, epoch: int, row: int) -> npt.NDArray[np.float64]:
-    """Return the eight numbers that ``Augmentation.apply`` takes; they follow from seed, epoch and row alone."""
+    """Return eight numbers for ``Augmentation.apply``; they depend only on seed, epoch and row."""
     return np.random.default_rng([seed, epoch, row, _IMAGES]).random(8)

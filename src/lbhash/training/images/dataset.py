@@ -1,4 +1,4 @@
-"""Images as rows to learn from."""
+"""Images as training rows."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from lbhash.utils.fingerprint import fingerprint
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-CACHED_BYTES = 256 << 20  # of decoded images; a larger split is not held in memory by a process that reads
-_BILINEAR = 2  # the number of the filter in Pillow and in the processors of transformers
+CACHED_BYTES = 256 << 20  # of decoded images in each reading process; a larger split is not cached
+_BILINEAR = 2  # the filter's number in Pillow and transformers
 
 
 class ImageRows:
-    """A split of images as ``lbhash.training`` takes it (``TrainingRows``): read, decoded and preprocessed.
+    """A split of images as ``TrainingRows``: read, decoded and preprocessed.
 
-    With augmentation an image is cropped, scaled, flipped and recolored by numbers that follow from seed, epoch and
-    its row in the table; its pixels' values are then those of the backbone's preprocessing. Without, the preprocessing
-    does it all, as when codes are made and for validation rows. A small split is decoded once.
+    With augmentation, an image is cropped, scaled, flipped and recolored by numbers that depend only on seed, epoch and
+    its row in the table; then its pixel values are changed as by the backbone's preprocessing. Without augmentation
+    (for validation rows, and when encoding), the preprocessing does everything. A small split is decoded only once.
     """
 
     def __init__(
@@ -36,7 +36,7 @@ class ImageRows:
     ) -> None:
         self.split, self.augmentation, self.seed = split, augmentation, seed
         self.labels = split.labels
-        self._processor, self._name = backbone.processor, backbone.name  # and no model, for processes that read
+        self._processor, self._name = backbone.processor, backbone.name  # no model: reading processes do not need it
         self._preprocessing = backbone.preprocessing()
         if augmentation is not None:
             self._size, self._values = input_size(backbone), PixelValues(backbone)
@@ -48,7 +48,7 @@ class ImageRows:
         return len(self.split)
 
     def inputs(self, index: npt.NDArray[np.int64], epoch: int) -> Tensor:
-        """Return the images at these positions of the split, ``float32 [m, 3, height, width]``, channels last."""
+        """Return images by positions in the split, ``float32 [m, 3, height, width]``, channels last in memory."""
         rows = self.split.rows[index].tolist()
         images = [self._read(row) for row in rows]
         if self.augmentation is None:
@@ -62,7 +62,7 @@ class ImageRows:
         return torch.from_numpy(self._values(pixels)).permute(0, 3, 1, 2)
 
     def _read(self, row: int) -> Image:
-        """Return the image of a row of the table, from memory if it was read before."""
+        """Return the image of a row of the table, from the cache if possible."""
         if self._cached is None:
             return self._store.read(row)
         image = self._cached.get(row)

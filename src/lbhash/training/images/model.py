@@ -1,4 +1,4 @@
-"""The model that is trained: a backbone and, on its embeddings, a head."""
+"""The trained model: a backbone, and a head on its embeddings."""
 
 from __future__ import annotations
 
@@ -17,13 +17,14 @@ _MOMENTUM = 0.1  # PyTorch's default
 class ImageModel(nn.Module):
     """A vision model and a hash model on its embeddings: ℓ = head(pooled(backbone(pixels))).
 
-    Batch normalization in the backbone has two policies. ``freeze``: the running statistics stay as they are and are
-    used in training too, while scale and shift are learned. A step then sees the features that codes are made of.
-    ``train``: a step normalizes by the statistics of its own batch, and the running ones follow. That is for backbones
-    whose statistics are not those of the images at all (random weights, other sensors), and needs large batches.
+    Batch normalization in the backbone has two policies. With ``freeze``, the running statistics stay fixed and are
+    also used in training; scale and shift are learned. Training then uses the same features as encoding. With
+    ``train``, a step normalizes by the statistics of its own batch, and updates the running ones. Use it if the
+    backbone's statistics do not fit the images at all (random weights, other sensors); it needs large batches.
 
-    With ``train``, a batch's weight in the running statistics is at most 0.1. The MobileNets of ``transformers`` have
-    0.997, TensorFlow's name for what PyTorch calls 0.003, which would leave the last batch and nothing else.
+    With ``train``, a batch's weight (momentum) in the running statistics is at most 0.1. The MobileNets of
+    ``transformers`` set 0.997, which in TensorFlow means PyTorch's 0.003; the statistics would be those of the last
+    batch only.
     """
 
     def __init__(self, backbone: nn.Module, head: HashModel, batch_norm: Literal["freeze", "train"] = "freeze") -> None:
@@ -41,7 +42,7 @@ class ImageModel(nn.Module):
         return self.head(pooled_output(self.backbone, pixels.contiguous(memory_format=torch.channels_last)))
 
     def train(self, mode: bool = True) -> ImageModel:
-        """Set the mode of every module, except those whose statistics are frozen."""
+        """Set the mode of every module, except layers with frozen statistics."""
         super().train(mode)
         if self.batch_norm == "freeze":
             for module in self.backbone.modules():

@@ -1,4 +1,4 @@
-"""The preprocessing of a backbone: the size of the images that come out of it, another size, and its pixel values."""
+"""The preprocessing of a backbone: its output size, another size, and its pixel values."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from lbhash.data.images.loading import preprocess
 from lbhash.models.backbone import Backbone
 from lbhash.utils.validation import check_int, refusing
 
-_PROBES = ((64, 48), (300, 400))  # images of no common shape
+_PROBES = ((64, 48), (300, 400))  # two different shapes
 
 
 def input_size(backbone: Backbone) -> tuple[int, int]:
-    """Return height and width of what the preprocessing makes of any image; ``ValueError`` if they depend on it."""
+    """Return the height and width of preprocessed images; ``ValueError`` if they depend on the image."""
     found = _size(backbone.processor, backbone.name)
     if found is None:
         said = f"the preprocessing of backbone {backbone.name!r} leaves images in sizes of their own"
@@ -25,10 +25,10 @@ def input_size(backbone: Backbone) -> tuple[int, int]:
 
 
 def resized(backbone: Backbone, side: int) -> Backbone:
-    """Return the backbone with a preprocessing that makes squares of another side, in pixels; it shares the model.
+    """Return the backbone with a preprocessing that makes squares of ``side`` pixels; the model is shared.
 
-    All sizes of the preprocessing change in proportion: of 224 pixels cut from the middle of 256, 96 become 96 of 110.
-    A preprocessing that leaves images as large as they are scales them to the square. Raises ``ValueError`` if the
+    All sizes of the preprocessing change in proportion: for side 96, a crop of 224 pixels from 256 becomes a crop of 96
+    from 110. A preprocessing that keeps images' sizes then scales them to the square. Raises ``ValueError`` if the
     preprocessing cannot make such squares, or the model cannot take them.
     """
     side = check_int(side, "image_size", 1)
@@ -44,17 +44,17 @@ def resized(backbone: Backbone, side: int) -> Backbone:
 
 
 class PixelValues:
-    """What a preprocessing does to the values of pixels after it has scaled and cut images: factor, mean and deviation.
+    """How a preprocessing changes pixel values (factor, mean, deviation) after scaling and cropping an image.
 
-    The preprocessing is asked once for all values of each channel; then its answers are looked up, which gives the same
-    numbers in a fraction of the time. Raises ``ValueError`` if it does not take each channel on its own.
+    The preprocessing is applied once to all values of each channel. Then a table gives the same numbers in a fraction
+    of the time. Raises ``ValueError`` if the preprocessing mixes channels.
     """
 
     def __init__(self, backbone: Backbone) -> None:
         from PIL import Image
 
         rising = np.broadcast_to(np.arange(256, dtype=np.uint8)[:, None], (256, 8))
-        ramp = np.eye(3, dtype=np.uint8)[:, None, None] * rising[..., None]  # an image a channel, which alone rises
+        ramp = np.eye(3, dtype=np.uint8)[:, None, None] * rising[..., None]  # one image per channel, varying only there
         processor = copy.deepcopy(backbone.processor)
         for step in ("do_resize", "do_center_crop", "do_pad"):
             if getattr(processor, step, None):
@@ -75,11 +75,11 @@ class PixelValues:
                 f"{said}, does more than scale images and their channels, so it cannot follow augmentation; "
                 "train without augmentation"
             )
-        self.sources = rises.argmax(axis=0)  # of the model's channels, in the image
+        self.sources = rises.argmax(axis=0)  # image channel of each model channel
         self.table = values[self.sources, np.arange(3)]
 
     def __call__(self, pixels: npt.NDArray[np.uint8]) -> npt.NDArray[np.float32]:
-        """Return what the model takes of images ``uint8 [n, height, width, 3]``: ``float32`` in that layout."""
+        """Return the model's input for images ``uint8 [n, height, width, 3]``: ``float32`` in the same layout."""
         made = np.empty(pixels.shape, np.float32)
         for channel, source in enumerate(self.sources):
             made[..., channel] = self.table[channel][pixels[..., source]]
@@ -87,7 +87,7 @@ class PixelValues:
 
 
 def _size(processor: Any, name: str) -> tuple[int, int] | None:
-    """Return height and width of what comes out; ``None`` if they depend on the image."""
+    """Return the height and width of the output; ``None`` if they depend on the image."""
     from PIL import Image
 
     images = [Image.new("RGB", size) for size in _PROBES]
@@ -119,6 +119,6 @@ def _resized_processor(backbone: Backbone, side: int) -> Any:
         try:
             if _size(made, backbone.name) == (side, side):
                 return made
-        except (AttributeError, ValueError):  # some processors of transformers trip over their own message
+        except (AttributeError, ValueError):  # some processors of transformers fail in their own error message
             continue
     return None

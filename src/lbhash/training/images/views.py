@@ -1,4 +1,4 @@
-"""Views of images: embeddings of what augmentation makes of each, for methods that compare an image with itself."""
+"""Views of images: embeddings of augmented versions, for methods that compare an image with itself."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def embedded_views(
 ) -> npt.NDArray[np.float32]:
     """Return the embeddings of four augmented views of each image, ``float32 [n, 4, dim]``.
 
-    The views are what a training of so many epochs would see of the images (``ImageRows``).
+    The views are the augmented images that a training of four epochs would use (``ImageRows``).
     """
     shape = len(split), VIEWS, backbone.dim
     check_memory(4 * int(np.prod(shape)), f"{len(split):,} images with {VIEWS} views of {backbone.dim:,} numbers")
@@ -48,7 +48,7 @@ def embedded_views(
 
 
 class _Views:
-    """The pixels of all views of a batch of rows, without a model, for processes that read."""
+    """The pixels of all views of a batch of rows, for reading processes, which have no model."""
 
     def __init__(self, split: ImageSplit, backbone: Backbone, augmentation: Augmentation, seed: int) -> None:
         self._rows = ImageRows(split, backbone, augmentation=augmentation, seed=seed)
