@@ -54,7 +54,7 @@ def fit_split(
     known_confusion: Confusion | None = None,
     **training: Any,
 ) -> Fitted:
-    """Fit a method; arguments and errors are those of ``Hasher.fit_split``."""
+    """Fit a method; arguments and errors are those of ``lbhash.hasher.fit_split``."""
     check_filled(split, "split")
     method = method_for(settings.method, has_labels=split.labels is not None, images=split.needs_backbone)
     choice: Sequence[Tried] = ()
