@@ -178,6 +178,34 @@ def test_types_are_those_of_the_columns(shop, rows):
     assert item["metadata"] == dict.fromkeys(("name", "price", "new", "weight", "cost")) | given
 
 
+def test_large_integers_are_kept_or_refused(digits_service, tmp_path):
+    large = 2**63 + 1
+    columns = {
+        "number": pa.array([large, 0], pa.uint64()),
+        "amount": pa.array([Decimal(large), None], pa.decimal128(30)),
+        "numbers": pa.array([[large], []], pa.list_(pa.uint64())),
+    }
+    model = Hasher.from_pretrained(digits_service.model).model_.fingerprint()
+    table = CodeTable(np.zeros((2, 2), np.uint8), 16, np.arange(2), None, model)
+    build_index(table, tmp_path / "i", metadata=columns)
+    with TestClient(create_app(Settings(digits_service.model, tmp_path / "i", writable=True)), base_url=HOME) as client:
+
+        def put(**metadata):
+            return client.put("/v1/items", json={"codes": ["0000"], "ids": [1], "metadata": metadata})
+
+        for value in (large, 2**64 - 1):
+            sent(put(number=[value], amount=[value], numbers=[[1, value]]))
+            assert get(client, 1)[0]["metadata"] == {"number": value, "amount": str(value), "numbers": [1, value]}
+            for name in columns:
+                found = {one["id"] for one in only(search(client, code="0000", where={name: value}))["neighbors"]}
+                assert found == ({0, 1} if value == large else {1})
+        for value in (2**64, 12345678901234567890123, -(2**63) - 1):
+            for name in ("number", "amount"):
+                assert_refused(put(**{name: [value]}), 422, f"metadata.{name}.0", "a number of 64 bits")
+                where = client.post("/v1/search", json={"queries": [{"code": "0000"}], "where": {name: value}})
+                assert_refused(where, 422, f"where: {name} must be", "a number of 64 bits")
+
+
 def test_codes_are_items_too(shop, digits_service, tmp_path, rows):
     assert sent(shop.put("/v1/items", json={"codes": ["0b0c"], "ids": [99121]}))["codes"] == 2
     assert get(shop, "99121")[0]["code"] == "0b0c"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tracemalloc
 
 import faiss
 import numpy as np
@@ -243,10 +244,21 @@ def test_readers_go_on_with_what_they_opened(tmp_path):
     assert reader.outdated()
     assert_same(reader.search(codes[:4], 7), *expected)
     assert reader.metadata_of([0])["label"].to_pylist() == [0]  # of a file that is swept by now
+    reader.verify()
     assert reader.refresh()
     assert not reader.outdated()
     assert not reader.refresh()
     assert (len(reader), reader.generation) == (30, writer.generation)
+
+
+def test_no_change_makes_the_folder_of_an_index_that_was_moved(tmp_path):
+    table = CodeTable(random_codes(30, 2, 0), 16, np.arange(30))
+    writer = build_index(table, tmp_path / "i")
+    (tmp_path / "i").rename(tmp_path / "j")
+    for change in (lambda: writer.add(table.codes), lambda: writer.remove([3]), writer.compact):
+        with pytest.raises(ValueError, match=r"^path is '.*', and there is no such folder"):
+            change()
+    assert not (tmp_path / "i").exists()
 
 
 def test_an_index_is_built_anew_only_where_that_is_asked_for(tmp_path):
@@ -262,6 +274,9 @@ def test_an_index_is_built_anew_only_where_that_is_asked_for(tmp_path):
     (tmp_path / "file").write_text("no folder")
     with pytest.raises(ValueError, match="which is a file; it must be a folder"):
         build_index(table, tmp_path / "file")
+    (tmp_path / "link").symlink_to("nothing")
+    with pytest.raises(ValueError, match="which is a link to nothing; it must be a folder"):
+        build_index(table, tmp_path / "link")
     with pytest.raises(ValueError, match="kind is 'tree'; it must be one of flat, ivf"):
         build_index(table, tmp_path / "new", "tree")
     with pytest.raises(ValueError, match="ids holds 0 twice"):
@@ -336,6 +351,7 @@ def test_another_model_is_refused():
         (lambda i, c: i.search(c[:, :3], 1), "codes has 3 bytes a row; codes of 32 bits have 4"),
         (lambda i, c: Index(31).add(c | 255), "codes has a bit beyond the first 31 set in row 0"),
         (lambda i, c: i.range_search(c, 33), "radius is 33; it must be from 0 to"),
+        (lambda i, c: i.add(c, metadata={"n": [2**64, *range(5)]}), "metadata 'n' must hold values of one type: Pyth"),
         (lambda i, c: i.add(c, np.arange(6) / 2), "ids holds float64; it must hold integers"),
         (lambda i, c: i.add(c, [10, 17, 12, 13, 17, 15]), "ids holds 17 twice; give it once"),
         (lambda i, c: i.add(c, [-(2**63) - 1, *range(5)]), "ids holds -9223372036854775809; an integer must be"),
@@ -408,17 +424,17 @@ def test_filters_on_columns_that_arrow_does_not_compare_as_they_are(tmp_path):
 @pytest.mark.parametrize(
     ("name", "values", "said"),
     [
-        ("title", pa.Array.from_buffers(pa.string(), 1, pa.array([b"\xff"]).buffers()), "a text is not UTF-8"),
-        ("seen", pa.array([2**62], pa.timestamp("us")), "Python does not know a time or the time zone"),
-        ("seen", pa.array([-(2**62)], pa.timestamp("s")), "Python does not know a time or the time zone"),
-        ("seen", pa.array([0], pa.timestamp("us", "Mars/Olympus")), "Python does not know a time or the time zone"),
+        ("title", pa.Array.from_buffers(pa.string(), 1, pa.array([b"\xff"]).buffers()), "one of its texts is not UTF-8"),
+        ("seen", pa.array([2**62], pa.timestamp("us")), "Python cannot read its time zone, or one of its times"),
+        ("seen", pa.array([-(2**62)], pa.timestamp("s")), "Python cannot read its time zone, or one of its times"),
+        ("seen", pa.array([0], pa.timestamp("us", "Mars/Olympus")), "Python cannot read its time zone, or one of its times"),
         (
             "seen",
             pa.array([[{"at": 2**62}]], pa.list_(pa.struct([("at", pa.timestamp("us"))]))),
-            "Python does not know",
+            "Python cannot read",
         ),
-        ("seen", pa.array([2**62], pa.int64()).cast(pa.duration("s")), "Python does not know a time or the time zone"),
-        ("day", pa.array([2**30], pa.int32()).cast(pa.date32()), "Python does not know a time or the time zone"),
+        ("seen", pa.array([2**62], pa.int64()).cast(pa.duration("s")), "Python cannot read its time zone, or one of its times"),
+        ("day", pa.array([2**30], pa.int32()).cast(pa.date32()), "Python cannot read its time zone, or one of its times"),
         ("label", pa.array([0.5]), "labels must be integers, texts or Booleans; give the column another name"),
         ("labels", pa.array([["1970-01-01"]]).cast(pa.list_(pa.date32())), "labels must be integers, texts or Boo"),
     ],
@@ -433,6 +449,20 @@ def test_an_id_that_is_given_twice():
     index.add(np.zeros((1, 1), np.uint8), [1])
     with pytest.raises(ValueError, match=r"^ids holds 1 twice; give it once$"):
         index.remove([1, 1])
+
+
+def test_a_long_id_makes_no_other_one_longer():
+    long, index = "L" * 100_000, Index(8)
+    names = [long, *(f"sku-{number}" for number in range(999))]
+    tracemalloc.start()
+    try:
+        index.add(np.zeros((1000, 1), np.uint8), names)
+        assert index.codes_of(names).shape == (1000, 1)
+        with pytest.raises(TypeError, match=r"^ids holds texts and others; it must hold integers, or texts$"):
+            index.codes_of([*names, 7])
+        assert tracemalloc.get_traced_memory()[1] < 20e6
+    finally:
+        tracemalloc.stop()
 
 
 def test_large_ids_leave_room_for_automatic_ones():

@@ -14,6 +14,7 @@ import tempfile
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
@@ -245,10 +246,27 @@ def test_refusals_leave_nothing(codes, command, tmp_path):
     codes.index.add(codes.codes[:1], [5], {name: ["a\0b"] if name == "title" else [None] for name in codes.metadata})
     Path("codes.sql").write_text("old")
     for to in ("postgres", "pgvector", "sqlite-vec"):
-        with pytest.raises(ValueError, match=r"^a column holds 'a\\x00b', with a character of number 0"):
+        with pytest.raises(ValueError, match=r"^a column holds 'a\\x00b', which has the character U\+0000"):
             export_index(codes.index, "codes.sql", to)
     assert Path("codes.sql").read_text() == "old"
+    for one, other in (("price", "Price"), ("id", "ID")):
+        twice = Index(codes.bits)
+        twice.add(codes.codes[:1], metadata={name: [1] for name in (one, other) if name != "id"})
+        with pytest.raises(ValueError, match=rf"^columns are '{one}' and '{other}', which SQLite takes for the same"):
+            export_index(twice, "codes.sql", "sqlite-vec")
+    texts = Index(codes.bits)
+    texts.add(codes.codes[:2], ["a", "a\0"])
+    for to in ("ubinary", "binary"):
+        with pytest.raises(ValueError, match=r"^ids holds 'a\\x00', which ends in U\+0000; a NumPy array"):
+            export_index(texts, "ids.npz", to)
     assert sorted(file.name for file in tmp_path.iterdir()) == ["codes.sql", "photos"]
+
+
+def test_an_integer_that_sqlite_would_round_is_a_text(tmp_path):
+    index = Index(8)
+    index.add(np.zeros((1, 1), np.uint8), metadata={"n": pa.array([2**63 + 1], pa.uint64()), "f": [1e300]})
+    export_index(index, tmp_path / "codes.sql", "sqlite-vec")
+    assert "INSERT INTO \"codes\" VALUES (0, '9223372036854775809', 1e+300);" in (tmp_path / "codes.sql").read_text()
 
 
 @pytest.mark.slow  # MTEB takes ten seconds to import

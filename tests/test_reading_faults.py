@@ -24,9 +24,11 @@ import pytest
 from lbhash.codes.io import CodeTable, read_codes, write_codes
 from lbhash.data import load_table
 from lbhash.data.readers import read_table
-from lbhash.pipeline.columns import open_columns
+from lbhash.pipeline.columns import column_schema, open_columns
 from lbhash.tuning.space import read_space
+from lbhash.utils.columns import read_columns, read_label_file
 from lbhash.utils.parquet import write_parquet
+from lbhash.utils.tables import open_table
 
 VECTORS = [[0.5, 1.5], [2.5, 3.5], [4.5, 5.5]]
 BIG = [2**53, 2**53 + 1, None]
@@ -216,6 +218,39 @@ def test_a_column_that_is_there_twice(tmp_path, names):
     cells = ",".join(["1"] * len(names.split(",")))
     with pytest.raises(ValueError, match="2 times; give each a name of its own"):
         read_table(written(tmp_path / "rows.csv", f"{names}\n{cells}\n"), embedding_column="x*")
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet", ".feather"])
+def test_columns_of_metadata_or_labels_that_are_there_twice(tmp_path, suffix):
+    file, names = tmp_path / f"rows{suffix}", ["sku", "sku", "label", "label"]
+    table = pa.table([[1, 2]] * 4, names=names)
+    writers = {".csv": pa.csv.write_csv, ".parquet": pq.write_table, ".feather": pa.feather.write_feather}
+    writers[suffix](table, file)
+    said = r"^{} is '.*', which has the column '{}' 2 times; give each a name of its own$"
+    with pytest.raises(ValueError, match=said.format("data", "sku")):
+        column_schema(file, ["sku"])
+    with pytest.raises(ValueError, match=said.format("labels", "label")):
+        read_label_file(file, "labels")
+
+
+@pytest.mark.parametrize("large", [2**53 + 1, 2**63 + 5, 2**64, 10**400])
+def test_an_integer_of_json_is_never_another_one(tmp_path, large):
+    rows = [f'{{"n": {number}, "all": [1]}}' for number in (0.5, 1e300, large)]
+    with pytest.raises(ValueError, match=rf"^column 'n' is {large} in row 2, which a column of fractions would change"):
+        read_rows(written(tmp_path / "rows.jsonl", "\n".join([*rows, ""])), "n")
+    with pytest.raises(ValueError, match=r"^column 'all' is 9007199254740993 in row 1, which a column of fractions"):
+        read_rows(written(tmp_path / "rows.jsonl", '{"all": [0.5]}\n{"all": [1, 9007199254740993]}\n'), "all")
+    with pytest.raises(ValueError, match=r"^data is '.*', whose column 'n' must hold values of one type, integers"):
+        read_rows(written(tmp_path / "rows.json", f"[{', '.join(rows)}]"), "n")
+    apart = '{"n": 0.5}\n{"n": 9007199254740993}'  # the last row, which has no end of line, is read alone
+    with pytest.raises(ValueError, match=r"^column 'n' holds fractions, and integers that they would change"):
+        read_rows(written(tmp_path / "rows.jsonl", apart), "n")
+    ours = '{"n": 123456789012345680000}\n{"n": 1e300}\n{"n": 0.5}'  # the first as JavaScript writes a fraction
+    assert read_rows(written(tmp_path / "rows.jsonl", ours), "n") == [123456789012345680000.0, 1e300, 0.5]
+
+
+def read_rows(file, name):
+    return read_columns(open_table(file), [name])[name].to_pylist()
 
 
 def test_a_row_that_is_too_long(tmp_path):

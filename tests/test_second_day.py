@@ -228,6 +228,7 @@ HERE = pa.timestamp("s", "Europe/Berlin")
         (pa.decimal128(3, 2), [5], [Decimal("5.00")]),
         (pa.int64(), [3.0, -0.0], [3, 0]),
         (pa.string(), [7], ["7"]),
+        (pa.string(), pa.array(["a", None], pa.string_view()), ["a", None]),
         (pa.list_(pa.float32()), [[0.5], None, []], [[0.5], None, []]),
         (pa.struct([("a", pa.int64()), ("b", pa.string())]), [{"a": 1, "b": 7}, None], [{"a": 1, "b": "7"}, None]),
     ],

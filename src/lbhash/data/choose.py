@@ -60,6 +60,7 @@ def choose(source: Source, asked: Asked, said: str) -> Chosen:
     begins with ``said``.
     """
     from lbhash.utils.columns import LABELS, can_be_labels
+    from lbhash.utils.tables import check_once
 
     schema, names, what = source.schema, source.schema.names, "column" if source.array is None else "array"
     has = f"it has {some_names(names)}"
@@ -85,11 +86,7 @@ def choose(source: Source, asked: Asked, said: str) -> Chosen:
     chosen = Chosen(
         columns, label, [flag for flag in FLAGS if flag in names], asked.label is None and label not in LABELS[:2]
     )
-    for one in (*columns, *chosen.facts):
-        if names.count(one) > 1:
-            raise ValueError(
-                f"{said}, which has the column {one!r} {names.count(one)} times; give each a name of its own"
-            )
+    check_once(schema, (*columns, *chosen.facts), said)
     unusual = asked.embedding is None and columns[0] not in (
         EMBEDDINGS[:2] if asked.encoder is None else TEXT_COLUMNS[:1]
     )

@@ -34,8 +34,8 @@ def export_index(index: BaseIndex, out: str | Path, to: str = "parquet") -> dict
         to: the format, one of ``FORMATS``. ``read_codes``, DuckDB and ClickHouse can read ``parquet``.
 
     Raises:
-        ValueError: ``to`` is not a format, ``out`` has another suffix, or a text holds the character U+0000, which SQL
-            cannot store.
+        ValueError: ``to`` is not a format, ``out`` has another suffix, or a text holds the character U+0000 where the
+            format cannot store it: in SQL anywhere, in an ``.npz`` at the end of an id.
 
     >>> import tempfile
     >>> from lbhash import Index, pack
@@ -86,7 +86,11 @@ def _write_npz(index: BaseIndex, file: Path, to: str) -> None:
     for start in range(0, len(ids), ROWS):
         part = index.codes_of(ids[start : start + ROWS])
         codes[start : start + ROWS] = convert(part, index.bits, "binary") if to == "binary" else part
-    write_npz(file, {"ids": ids.astype(str) if index.state.texts else ids, "codes": codes})
+    given, ids = ids, ids.astype(str) if index.state.texts else ids
+    if (cut := np.flatnonzero(ids != given)).size:
+        said = f"ids holds {given[cut[0]]!r}, which ends in U+0000"
+        raise ValueError(f"{said}; a NumPy array cannot store it: export to another format")
+    write_npz(file, {"ids": ids, "codes": codes})
 
 
 def _write_lines(index: BaseIndex, file: Path, to: str) -> None:
@@ -124,6 +128,10 @@ def _write_sqlite(index: BaseIndex, file: Path, to: str) -> None:
     The metadata need their own table, because the virtual table takes neither quoted names nor missing values.
     """
     names = index.metadata_of([]).column_names[1:]
+    known = {b"id": "id"}  # SQLite ignores the case of ASCII letters
+    for name in names:
+        if (other := known.setdefault(name.encode().lower(), name)) is not name:
+            raise ValueError(f"columns are {other!r} and {name!r}, which SQLite takes for the same; rename one of them")
     table, virtual = _name(file.stem), _name(f"{file.stem}_codes")
     id_column = f"id {'TEXT' if index.state.texts else 'INTEGER'} PRIMARY KEY"
     with _text_file(file) as opened:
@@ -183,7 +191,8 @@ def _sqlite_literal(value: Any) -> str:
     if value is None:
         return "NULL"
     text = _text(value)
-    return text if isinstance(value, (int, float)) else "'" + text.replace("'", "''") + "'"
+    exact = isinstance(value, float) or (isinstance(value, int) and value < 2**63)  # SQLite would round others
+    return text if exact else "'" + text.replace("'", "''") + "'"
 
 
 def _postgres_type(kind: pa.DataType) -> str:

@@ -71,11 +71,12 @@ def check_ids(ids: npt.ArrayLike, count: int | None = None, *, repeat: bool = Fa
     different texts. With ``count=None`` any number is allowed; with ``repeat``, ids may repeat.
     """
     ids = from_tensors(ids)
-    names = np.asarray(ids)
+    listed = isinstance(ids, (list, tuple)) and any(isinstance(name, str) for name in ids)
+    names = np.array(ids, object) if listed else np.asarray(ids)  # else each text would take as much as the longest
     if names.ndim != 1 or (count is not None and len(names) != count):
         wanted = "[m], a list of them" if count is None else f"[{count}], one for each code"
         raise ValueError(f"ids has shape {names.shape}; it must be {wanted}")
-    kind, texts = names.dtype.kind, False
+    kind, texts = "U" if listed else names.dtype.kind, False
     if kind in "iu":
         given = [names.min().item(), names.max().item()] if len(names) else []
     else:  # NumPy turns mixed values into texts, floats or objects

@@ -20,6 +20,8 @@ from lbhash.utils.validation import check_same_rows, check_type, refusing
 
 RESERVED = (ID, "code")
 """Columns of an exported index that are not metadata."""
+_UNFIT = pa.ArrowException, OverflowError, TypeError
+"""What Arrow raises for values that no column holds: of several kinds, or an integer of more than 64 bits."""
 
 
 def as_table(metadata: Columns | None, names: Names, state: State) -> pa.Table:
@@ -57,7 +59,7 @@ def as_table(metadata: Columns | None, names: Names, state: State) -> pa.Table:
 def _as_given(metadata: Columns | None, names: Names) -> pa.Table:
     """Return metadata as a table in their own types."""
     if hasattr(metadata, "iloc"):  # a data frame of pandas
-        with refusing("metadata must hold values of one type in each column", pa.ArrowException, TypeError):
+        with refusing("metadata must hold values of one type in each column", *_UNFIT):
             return pa.Table.from_pandas(metadata, preserve_index=False)
     if hasattr(metadata, "__arrow_c_stream__"):  # a table of Arrow, or a data frame of polars
         table = pa.table(metadata)
@@ -70,7 +72,7 @@ def _as_given(metadata: Columns | None, names: Names) -> pa.Table:
     what = "a dict of columns, a table of Arrow, or a data frame"
     check_type({} if metadata is None else metadata, "metadata", Mapping, what)
     for name, values in ({} if metadata is None else metadata).items():
-        with refusing(f"metadata {name!r} must hold values of one type", pa.ArrowException, TypeError):
+        with refusing(f"metadata {name!r} must hold values of one type", *_UNFIT):
             columns[name] = values if isinstance(values, (pa.Array, pa.ChunkedArray)) else pa.array(values)
         check_same_rows(columns[name], f"metadata {name!r}", names, "codes")
     return pa.table(columns)
@@ -129,8 +131,9 @@ def convertible(given: pa.DataType, held: pa.DataType) -> bool:
 
 
 def values_type(kind: pa.DataType) -> pa.DataType:
-    """Return the type of the values; for a dictionary type, that of its values."""
-    return kind.value_type if pa.types.is_dictionary(kind) else kind
+    """Return the type of the values; for a dictionary type, that of its values. Views of texts are texts."""
+    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
+    return pa.string() if pa.types.is_string_view(kind) else kind
 
 
 def _casts(column: pa.ChunkedArray, kind: pa.DataType) -> bool:

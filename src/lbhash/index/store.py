@@ -226,8 +226,8 @@ class Index(BaseIndex):
             self._state = self._read(self.path)
             return True
 
-    def _read(self, folder: Path) -> SegmentState:
-        """Return the state of a folder."""
+    def _read(self, folder: Path, *, again: bool = False) -> SegmentState:
+        """Return the state of a folder; with ``again``, files that are in memory are opened again."""
         while True:  # a writer may remove a listed file meanwhile, or a link to the folder may move
             manifest = read_manifest(folder)
             identity = identity_of(manifest)
@@ -237,7 +237,7 @@ class Index(BaseIndex):
             if not same or (kept or {}).get("vectors", "") != self.vectors:
                 raise ValueError(f"index is {str(folder)!r}, which was built again with other settings; open it again")
             try:
-                known = self.state.segments if self.state.build == manifest["build"] else ()
+                known = self.state.segments if self.state.build == manifest["build"] and not again else ()
                 segments = self._opened(folder, manifest["segments"], kept, schema, known)
                 if read_manifest(folder)["build"] == manifest["build"]:
                     return SegmentState(*identity, manifest["next_id"], schema, kept, segments)
@@ -350,11 +350,9 @@ class Index(BaseIndex):
 
     def verify(self) -> None:
         """Read all files and compare their checksums; ``ValueError`` if one has changed since it was written."""
-        state = self.state
-        segments = state.segments
-        if self.path is not None:  # read the files again: memory may be older
-            segments = self._opened(self.path, [part.entry for part in segments], state.kept, state.schema)
-        for segment in segments:
+        # Read the files again: memory may be older.
+        state = self.state if self.path is None else self._read(self.path, again=True)
+        for segment in state.segments:
             segment.load()
 
     def _add(self, rows: Rows, *, upsert: bool = False) -> Names:
@@ -476,6 +474,8 @@ class Index(BaseIndex):
     @contextmanager
     def _changing(self) -> Iterator[SegmentState]:
         """Yield the newest state; no other writer can change it before the block ends."""
+        if self.path is not None:
+            read_manifest(self.path)  # if the index is gone, the lock would create its folder
         with self._writer, locked(self.path, self.patience) if self.path is not None else nullcontext():
             if self.path is not None:
                 if read_manifest(self.path)["build"] != self.state.build:

@@ -23,7 +23,7 @@ from lbhash.utils.formatting import some_names
 from lbhash.utils.parquet import with_texts
 from lbhash.utils.reading import reading
 from lbhash.utils.table_files import TABLES, suffix_of
-from lbhash.utils.tables import open_table
+from lbhash.utils.tables import check_once, open_table
 from lbhash.utils.validation import did_you_mean
 
 if TYPE_CHECKING:
@@ -164,6 +164,7 @@ class TableColumns:
         import pyarrow as pa
 
         source, chosen = open_table(data), list(dict.fromkeys(names))
+        check_once(source.schema, chosen, f"data is {str(data)!r}")
         wanted = {field.name: field for field in like if field.name in chosen}
         self._rows: ParquetRows | pa.Table
         if source.files:

@@ -181,7 +181,7 @@ def _read_or_encode(
     table, stored = _encoded(source, vectors, index, progress)
     ids = ids_of(table, which)
     if ids is not None and index is not None and index.state.texts:
-        ids = ids.astype(str).astype(object)
+        ids = np.array([str(name) for name in ids.tolist()], object)  # where a long one makes no other longer
     origin = {
         "data": data_fingerprint(job.data) if one_file else None,
         "label_column": job.label_column,

@@ -44,9 +44,10 @@ def _column(name: str, values: Sequence[Any], kind: pa.DataType) -> pa.Array:
 
 def _scalar(value: Any, kind: pa.DataType) -> Any:
     """Convert a value to a column's type; raise an error if the type cannot hold it exactly (``converted``)."""
+    own = pa.uint64() if type(value) is int and value >= 2**63 else None  # Arrow does not choose it by itself
     try:
-        return converted(pa.chunked_array([pa.array([value])]), pa.field("", values_type(kind)))[0].as_py()
-    except (TypeError, ValueError):
+        return converted(pa.chunked_array([pa.array([value], own)]), pa.field("", values_type(kind)))[0].as_py()
+    except (OverflowError, TypeError, ValueError):
         if isinstance(value, list) and is_list(kind):  # it may mix texts and numbers
             return [_scalar(one, kind.value_type) for one in value]
         if isinstance(value, str) and pa.types.is_decimal(kind):  # JSON has no decimals

@@ -24,9 +24,17 @@ from pydantic import (
 from lbhash.index.where import conditions, each
 from lbhash.service.settings import CANDIDATES, MAX_BATCH, MAX_FOUND, MAX_K
 
-_Int64 = Annotated[StrictInt, Field(ge=-(2**63), lt=2**63)]
 _Finite = Annotated[float, Field(strict=True, allow_inf_nan=False)]
-_Value = StrictBool | _Int64 | _Finite | StrictStr
+
+
+def _whole(value: Any) -> Any:
+    """Return a number, or refuse an integer of more than 64 bits, which as a float would be another one."""
+    if type(value) is int and not -(2**63) <= value < 2**64:
+        raise ValueError("it must be a number of 64 bits")
+    return value
+
+
+_Value = StrictBool | StrictStr | Annotated[StrictInt | _Finite, BeforeValidator(_whole, json_schema_input_type=float)]
 _K = Annotated[StrictInt, Field(ge=1, le=MAX_K)]
 _Share = Annotated[float, Field(ge=0, le=1)]
 _Label = Annotated[Any, Field(description="Mostly an integer, a text, or a list of these.")]

@@ -15,8 +15,8 @@ from lbhash.utils.files import read_npy
 from lbhash.utils.formatting import some_names
 from lbhash.utils.reading import reading
 from lbhash.utils.table_files import suffix_of
-from lbhash.utils.tables import MISSING, Source, open_table
-from lbhash.utils.validation import did_you_mean
+from lbhash.utils.tables import MISSING, Source, check_once, open_table
+from lbhash.utils.validation import did_you_mean, refusing
 
 LABELS = ("label", "labels", "category", "class", "target", "y")
 """Usual names of the label column; the first that exists is taken."""
@@ -108,10 +108,11 @@ def joined(chunks: Iterable[pa.Array], name: str) -> pa.ChunkedArray:
     except pa.ArrowException:
         both = ", ".join(sorted(map(str, kinds)))
         raise TypeError(f"{name} holds values of several kinds ({both}); give all as text, or all as numbers") from None
-    alike = [
-        one if one.type == kind else pa.nulls(len(one), kind) if one.null_count == len(one) else one.cast(kind)
-        for one in chunks
-    ]
+    with refusing(f"{name} holds fractions, and integers that they would change; give all as text", pa.ArrowException):
+        alike = [
+            one if one.type == kind else pa.nulls(len(one), kind) if one.null_count == len(one) else one.cast(kind)
+            for one in chunks
+        ]
     return pa.chunked_array(alike, kind)
 
 
@@ -214,5 +215,6 @@ def read_label_file(path: str | Path, name: str, column: str | None = None) -> A
     chosen = column or next((one for one in LABELS if one in names), names[0] if len(names) == 1 else None)
     if chosen is None:
         raise ValueError(f"{said}, which has no column 'label' (it has {some_names(names)}); name it by label_column")
+    check_once(source.schema, [chosen], said)
     with reading(name, path):
         return read_columns(source, [chosen], chosen)[chosen]

@@ -256,12 +256,13 @@ def folder_with(path: str | os.PathLike[str], name: str, what: str, *files: str)
 
 
 def check_folder(path: str | os.PathLike[str], name: str, more: str = "") -> None:
-    """Raise ``ValueError`` if the path of a folder, or one of its parents, is a file."""
+    """Raise ``ValueError`` if the path of a folder, or one of its parents, is a file or a link to nothing."""
     folder = check_path(path, name)
-    there = next((place for place in (folder, *folder.parents) if place.exists()), folder)
-    if there.exists() and not there.is_dir():
+    there = next((place for place in (folder, *folder.parents) if os.path.lexists(place)), folder)
+    if os.path.lexists(there) and not there.is_dir():
         which = "which" if there == folder else f"and {str(there)!r}"
-        raise ValueError(f"{name} is {str(path)!r}, {which} is a file; it must be a folder{more}")
+        what = "a file" if there.exists() else "a link to nothing"
+        raise ValueError(f"{name} is {str(path)!r}, {which} is {what}; it must be a folder{more}")
 
 
 class LockedError(ValueError):

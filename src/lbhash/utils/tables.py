@@ -15,6 +15,7 @@ import struct
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from decimal import Decimal
 from functools import cache, partial
 from itertools import islice
 from pathlib import Path
@@ -30,6 +31,7 @@ from lbhash.utils.memory import check_memory, check_npz
 from lbhash.utils.parquet import open_parquet
 from lbhash.utils.reading import reading
 from lbhash.utils.table_files import ARROWS, SUFFIXES, TABLES, is_frame, suffix_of, table_files
+from lbhash.utils.validation import refusing
 
 NUMBER = re.compile(r"\s*[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?\s*|[-+]?(nan|inf|infinity)", re.IGNORECASE)
 MISSING = {"", "#n/a", "na", "n/a", "<na>", "nan", "null", "none"}
@@ -79,6 +81,13 @@ class Source:
     files: tuple[Path, ...] = ()
     array: Callable[[str], npt.NDArray[Any]] | None = None
     decimal: str = ""
+
+
+def check_once(schema: pa.Schema, names: Sequence[str], said: str) -> None:
+    """Raise ``ValueError``, which begins with ``said``, if a table has one of these columns several times."""
+    for one in names:
+        if (times := schema.names.count(one)) > 1:
+            raise ValueError(f"{said}, which has the column {one!r} {times} times; give each a name of its own")
 
 
 def open_table(data: Any, name: str = "data") -> Source:
@@ -474,9 +483,15 @@ def _json_list(opened: Callable[[], Any], said: str) -> Source:
     try:
         rows = json.loads(text)
         names = dict.fromkeys(name for row in rows for name in dict(row))
-        return _of_table(pa.table({name: [row.get(name) for row in rows] for name in names}))
+        values = {name: [row.get(name) for row in rows] for name in names}
     except (ValueError, AttributeError, TypeError) as error:
         raise ValueError(f"{said}, which is not a list of JSON objects: {error}") from None
+    columns = {}
+    for name, given in values.items():
+        must = f"{said}, whose column {name!r} must hold values of one type, integers of 64 bits"
+        with refusing(must, pa.ArrowException, OverflowError, TypeError):
+            columns[name] = pa.array(given)
+    return _of_table(pa.table(columns))
 
 
 def _json_tables(opened: Callable[[], Any]) -> Iterator[pa.Table]:
@@ -504,9 +519,28 @@ def _json_table(lines: bytes, start: int) -> pa.Table:
         table = pj.read_json(pa.BufferReader(lines), reading_of)
         if dates := [(one.name, _as_text(one.type)) for one in table.schema if _as_text(one.type) != one.type]:
             table = pj.read_json(pa.BufferReader(lines), reading_of, pj.ParseOptions(explicit_schema=pa.schema(dates)))
-        return table
     except pa.ArrowInvalid as error:
         raise ValueError(re.sub(r"in row (\d+)", lambda row: f"in row {start + int(row[1])}", str(error))) from None
+    _check_integers(table, lines, start)
+    return table
+
+
+def _check_integers(table: pa.Table, lines: bytes, start: int) -> None:
+    """Raise ``ValueError`` if Arrow made an integer another number, which stands by fractions or is of over 64 bits."""
+    import pyarrow.compute as pc
+
+    wide = []
+    for name, column in zip(table.column_names, table.columns, strict=True):
+        values = pc.list_flatten(column) if pa.types.is_list(column.type) else column
+        if pa.types.is_floating(values.type) and (pc.max(pc.abs(values)).as_py() or 0) >= 2**53:
+            wide.append(name)
+    for row, line in enumerate(filter(bytes.strip, lines.split(b"\n") if wide else ()), start):
+        given = json.loads(line)
+        for name in wide:
+            for one in given[name] if isinstance(given.get(name), list) else [given.get(name)]:
+                if type(one) is int and (one.bit_length() > 1023 or Decimal(repr(float(one))) != one):
+                    said = f"column {name!r} is {one} in row {row}, which a column of fractions would change"
+                    raise ValueError(f"{said}; write it as a text")
 
 
 def _as_text(kind: pa.DataType) -> pa.DataType:
