@@ -1,7 +1,7 @@
 """What a pull onto the class centers gives where a backbone learns, and what the guidance's parts give. Writes a page.
 
     python -m benchmarks.experiments.pulls --data cifar10=FILE --data tiny-imagenet=FILE --data mosaic=FILE \
-        --images cifar10=IMAGES --images imagenet100=IMAGES --images mosaic=IMAGES --backbone FOLDER \
+        --images cifar10=IMAGES --backbone FOLDER \
         --page docs/guidance.md
 
 On embeddings a head learns; on images the backbone does, too. For each method and set of data the weight of a form
@@ -16,8 +16,8 @@ asked for at most 10,000 rows of the base, none of which was trained on unless t
 - "k-NN" is the accuracy of a vote of the 100 nearest codes.
 
 A cell of the first table has three figures: alone, with pull bits, with the guidance. In the second, which is of the
-first length, a cell has the mAP by bits and by outputs; "blocks of 1" is the guidance that takes every bit by itself,
-and "frozen" that with a surrogate that does not learn. PAGE's folder gets pulls.csv, with the weights and the 95 %
+first length and seed, a cell has the mAP by bits and by outputs. "Blocks of 1" is the guidance that takes every bit by
+itself; "frozen" has a surrogate that does not learn. PAGE's folder gets pulls.csv, with the weights and the 95 %
 intervals over seeds of "by outputs" (±).
 """
 
@@ -157,8 +157,8 @@ def cells(found: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(lines).set_index(key)
 
 
-def tables(lines: pd.DataFrame) -> str:
-    """Return two tables: the three forms by each score, and the guidance's parts by two."""
+def tables(lines: pd.DataFrame, first: pd.DataFrame) -> str:
+    """Return two tables: the three forms by each score, and of the first seed the guidance's parts by two."""
 
     def joined(of: pd.DataFrame, column: str, rows: Sequence[str]) -> str:
         return " / ".join(number(of.loc[row, column], 1) for row in rows)
@@ -174,21 +174,26 @@ def tables(lines: pd.DataFrame) -> str:
     ]
     parts = [
         dict(zip(("data", "method"), names, strict=True))
-        | {form: joined(scores, form, ("by bits", "by outputs")) if form in scores else "–" for form in list(FORMS)[1:]}
-        for (*names, _), of in lines.groupby(level=["data", "method", "bits"], sort=False)
+        | {form: joined(scores, form, ("by bits", "by outputs")) for form in list(FORMS)[1:]}
+        for (*names, _), of in first.groupby(level=["data", "method", "bits"], sort=False)
         for scores in [of.droplevel([0, 1, 2]).T]
-        if not set(scores) <= set(MAIN)
+        if set(FORMS) <= set(scores)
     ]
     shown = [pd.DataFrame(main), pd.DataFrame(parts).rename(columns={"guidance": "guidance (blocks of 8)"})]
     return "\n\n".join(markdown(one.astype(str)) for one in shown)
 
 
 def trials(
-    data: dict[str, tuple[Dataset, dict[str, Any]]], methods: list[str], bits: list[int], seeds: int, given: Namespace
+    data: dict[str, tuple[Dataset, dict[str, Any]]],
+    pairs: list[tuple[str, str]],
+    bits: list[int],
+    seeds: int,
+    given: Namespace,
 ) -> Iterator[tuple[dict[str, Any], Trial]]:
-    """Search the weights, and yield a trial for each form and seed, one seed after the other."""
+    """Search the weights of pairs of data and method, and yield a trial for each form and seed."""
     tries = []
-    for (name, (dataset, more)), method, form, weight in product(data.items(), methods, SEARCHED, WEIGHTS):
+    for (name, method), form, weight in product(pairs, SEARCHED, WEIGHTS):
+        dataset, more = data[name]
         train, held = hold_out(dataset.train.compact()[0], 0.2, 0)
         own = {"method": method, "form": form, "weight": weight, "bits": bits[0], "seed": 0}
         trial = Trial(partial(trained, **own, **more), train, (Others("held out", held, held),))
@@ -197,10 +202,9 @@ def trials(
     found = found[found["by"] == "itself"]
     best = found.loc[found.groupby(["searched", "method", "form"])["map"].idxmax()]
     weights = best.set_index(["searched", "method", "form"])["weight"].to_dict()
-    for seed, (name, (dataset, more)), method, length, form in product(
-        range(seeds), data.items(), methods, bits, given.forms
-    ):
-        if form in MAIN or length == bits[0]:
+    for seed, (name, method), length, form in product(range(seeds), pairs, bits, FORMS):
+        if form in MAIN or (length, seed) == (bits[0], 0):
+            dataset, more = data[name]
             weight = 0.0 if form == "alone" else weights[name, method, form if form in SEARCHED else "guidance"]
             own = {"method": method, "bits": length, "form": form, "weight": weight, "seed": seed}
             question = Asked("queries", dataset.base.labeled().subsample(BASE), dataset.query.labeled(), ("map",))
@@ -215,13 +219,16 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--image-size", type=int, default=64)
     parser.add_argument("--image-epochs", type=int, default=8)
     parser.add_argument("--methods", nargs="+", default=["csq", "hashnet"])
-    parser.add_argument("--forms", nargs="+", choices=FORMS, default=list(FORMS))
+    parser.add_argument("--image-methods", nargs="+", default=["csq"])
     given = parser.parse_args(arguments)
     learning = {"backbone": given.backbone, "image_size": given.image_size, "epochs": given.image_epochs}
     data = {one.name: (load_dataset(one.file), {"epochs": given.epochs}) for one in given.data}
+    pairs = list(product(data, given.methods))
     data |= {f"{one.name}, images": (load_images(one.file).dataset(), learning) for one in given.images}
-    lines = cells(run(trials(data, given.methods, given.bits, given.seeds, given), given))
-    show(tables(lines), PART, given.page)
+    pairs += product(list(data)[len(given.data) :], given.image_methods)
+    found = run(trials(data, pairs, given.bits, given.seeds, given), given)
+    lines = cells(found)
+    show(tables(lines, cells(found[found["seed"] == 0])), PART, given.page)
     if given.page is not None:
         write_csv(lines.reset_index().round(2), given.page.with_name("pulls.csv"))
 
