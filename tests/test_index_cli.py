@@ -171,6 +171,17 @@ def test_neighbors_as_a_file(inside, command, succeed, json_of):
             assert line == ["" if cell is None else str(cell) for cell in cells]
 
 
+def test_neighbors_as_a_file_keep_columns_named_like_its_own(inside, succeed):
+    names = ["distance", "metadata_distance", "rank"]
+    index = Index(12)
+    index.add(np.zeros((2, 2), np.uint8), metadata={name: [place, place] for place, name in enumerate(names)})
+    index.save(inside / "named")
+    succeed("search", inside / "named", "--code", "0000", "-k", 2, "--out", inside / "named.csv")
+    head, line, _ = plain_csv.reader((inside / "named.csv").read_text().splitlines())
+    held = dict(zip(head, line, strict=True))
+    assert (held["metadata_metadata_distance"], held["metadata_distance"], held["metadata_rank"]) == ("0", "1", "2")
+
+
 @pytest.mark.parametrize(
     ("typed", "rows"),
     [

@@ -161,7 +161,7 @@ def tables(lines: pd.DataFrame, first: pd.DataFrame) -> str:
     """Return two tables: the three forms by each score, and of the first seed the guidance's parts by two."""
 
     def joined(of: pd.DataFrame, column: str, rows: Sequence[str]) -> str:
-        return " / ".join(number(of.loc[row, column], 1) for row in rows)
+        return "/".join(number(of.loc[row, column], 1) for row in rows)
 
     forms = lines.index.get_level_values("form")
     main = [

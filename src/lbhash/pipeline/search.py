@@ -262,7 +262,11 @@ def _write_neighbors(out: str | Path, index: BaseIndex, answers: Sequence[Mappin
     columns = {name: pa.array([line[name] for line in lines], kind) for name, kind in own.items()}
     if lines:
         held = index.get([line["id"] for line in lines]).drop_columns(["id", "code"])
-        columns |= {f"metadata_{name}" if name in own else name: held[name] for name in held.column_names}
+        for name in held.column_names:
+            free = name
+            while free in columns or (free != name and free in held.column_names):
+                free = f"metadata_{free}"
+            columns[free] = held[name]
     if Path(out).suffix == ".csv":
         write_csv(out, [columns, *zip(*map(json_values, columns.values()), strict=True)])
         return
