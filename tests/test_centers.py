@@ -80,7 +80,7 @@ def test_kinds_are_listed_in_order_and_the_list_is_a_copy():
 
 
 def test_a_kind_that_has_not_as_many_words_says_so():
-    line = "^kind is 'levenshtein', which has no 100 words of 16 bits; 'best' always has$"
+    line = "^kind is 'levenshtein', which has no 100 words of 16 bits; take 'best'$"
     with pytest.raises(ValueError, match=line):
         class_centers(100, 16, "levenshtein")
 

@@ -353,7 +353,7 @@ def test_other_codes_are_refused(model, data, tmp_path, write_parquet, embedding
     whole = contents(out)
 
     def refused(said, other_model=model, other_data=data, **options):
-        with pytest.raises(ValueError, match=rf"^out is '{out}', which was made otherwise \({said}\); give"):
+        with pytest.raises(ValueError, match=rf"^out is '{out}', which was made with other settings \({said}\); give"):
             encode(other_model, other_data, out, **options)
         assert contents(out) == whole
 
@@ -378,7 +378,7 @@ def test_other_embeddings_of_the_same_size_time_and_labels_are_refused(model, tm
     os.utime(data, ns=(facts.st_atime_ns, facts.st_mtime_ns))
     assert data.stat().st_size == facts.st_size
     before = contents(out)
-    with pytest.raises(ValueError, match=r"which was made otherwise \(files: '"):
+    with pytest.raises(ValueError, match=r"which was made with other settings \(files: '"):
         encode(model, data, out)
     assert contents(out) == before
 
@@ -401,7 +401,7 @@ def test_other_rows_of_the_same_file_are_refused(model, tmp_path, write_parquet,
     data = write_parquet(tmp_path / "data.parquet", embeddings, label=pa.array(labels))
     out = tmp_path / "codes"
     encode(model, data, out, split="query", protocol="holdout", split_seed=1)
-    with pytest.raises(ValueError, match=r"which was made otherwise \(rows and labels: '"):
+    with pytest.raises(ValueError, match=r"which was made with other settings \(rows and labels: '"):
         encode(model, data, out, split="query", protocol="holdout", split_seed=2)
 
 

@@ -156,7 +156,7 @@ def test_mixed_precision_is_said(model, backbone_folder, data, tmp_path, expecte
     found = np.unpackbits(read_codes(tmp_path / "codes").codes ^ expected).mean()
     assert found < 0.05  # bits that come out otherwise
     assert open_parts(tmp_path / "codes", "codes").facts["precision"] == "bf16"
-    with pytest.raises(ValueError, match=r"made otherwise \(precision: 'bf16' there, '32' here\); give another"):
+    with pytest.raises(ValueError, match=r"made with other settings \(precision: 'bf16' there, '32' here\); give another"):
         encode(model, backbone_folder, data, tmp_path / "codes")
 
 
@@ -313,6 +313,6 @@ def test_changed_images_are_refused(model, backbone_folder, tmp_path):
     root = write_folder(tmp_path / "images", images())
     encode(model, backbone_folder, root, tmp_path / "codes", part_rows=20)
     os.utime(root / "class0" / "000.png", (1, 1))
-    with pytest.raises(ValueError, match=r"which was made otherwise \(files: .*; give another"):
+    with pytest.raises(ValueError, match=r"which was made with other settings \(files: .*; give another"):
         encode(model, backbone_folder, root, tmp_path / "codes")
     assert MANIFEST in contents(tmp_path / "codes")
