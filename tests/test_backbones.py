@@ -134,7 +134,7 @@ def test_images_of_several_sizes_are_a_line(tmp_path, images):
 
 def test_what_is_no_image_is_named(folder, images):
     backbone = Backbone.from_pretrained(folder)
-    with pytest.raises(ValueError, match=r"^image 1 is no image"):
+    with pytest.raises(ValueError, match=r"^image 1 is not an image"):
         backbone.embed([images[0], b"junk"])
     with pytest.raises(TypeError, match=r"^image 0 is of type int"):
         backbone.embed([5])

@@ -319,7 +319,7 @@ def test_the_command(tmp_path, rows):
             {"y": np.ones(1200, int)},
             "^every training row of X has the label 1; there is nothing to learn",
         ),
-        ({"bits": []}, "^bits is empty; it must hold a length at least"),
+        ({"bits": []}, "^bits is empty; give at least one length"),
         ({"bits": [0]}, "^bits is 0; it must be"),
         ({"epochs": 0}, "^epochs is 0; it must be at least 1"),
     ],

@@ -445,7 +445,9 @@ def test_folders_that_are_not_whole(model, data, tmp_path):
     files = [file for _, file in parts_of(out, ROWS, 30)]
     held = [file.read_bytes() for file in files]
     files[2].unlink()
-    refused(r"which is not complete \(4 of its 5 parts are there\); run its 'lbhash encode' again, which goes on where")
+    refused(
+        r"which is not complete \(4 of its 5 parts are there\); run its 'lbhash encode' again, which continues where"
+    )
     for wrong in (held[1][:100], held[4]):
         files[2].write_bytes(wrong)
         refused("whose part-00002.parquet is damaged or of other rows; run its 'lbhash encode' again, which makes it")

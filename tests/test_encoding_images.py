@@ -156,7 +156,9 @@ def test_mixed_precision_is_said(model, backbone_folder, data, tmp_path, expecte
     found = np.unpackbits(read_codes(tmp_path / "codes").codes ^ expected).mean()
     assert found < 0.05  # bits that come out otherwise
     assert open_parts(tmp_path / "codes", "codes").facts["precision"] == "bf16"
-    with pytest.raises(ValueError, match=r"made with other settings \(precision: 'bf16' there, '32' here\); give another"):
+    with pytest.raises(
+        ValueError, match=r"made with other settings \(precision: 'bf16' there, '32' here\); give another"
+    ):
         encode(model, backbone_folder, data, tmp_path / "codes")
 
 
@@ -182,7 +184,7 @@ def test_a_few_images_are_held_however_large_a_row_group_is(tmp_path):
     before = pa.total_allocated_bytes()
     most = 0
     for row in range(0, 400, 3):
-        with pytest.raises(ValueError, match=f"^image {row} of data.parquet is no image"):
+        with pytest.raises(ValueError, match=f"^image {row} of data.parquet is not an image"):
             forward.read(row)
         most = max(most, pa.total_allocated_bytes() - before)
     assert most < 400 * 50_000 / 4
@@ -218,7 +220,7 @@ def test_damaged_images_are_named_and_counted(model, backbone_folder, broken, tm
         rows = list(csv.DictReader(opened))
     assert [int(row["row"]) for row in rows] == DAMAGED
     assert rows[0]["where"] == "image 4 of broken.parquet"
-    assert rows[0]["fault"].startswith("image 4 of broken.parquet is no image")
+    assert rows[0]["fault"].startswith("image 4 of broken.parquet is not an image")
     assert rows[-1]["fault"].startswith("image 33 of broken.parquet is a damaged or truncated PNG")
     whole = contents(out)
     assert encode(model, backbone_folder, broken, out, damaged="skip", metadata=("name",))["found"] == 5
@@ -230,7 +232,9 @@ def test_damaged_images_are_refused_and_may_be_skipped_then(model, backbone_fold
     files[4] = images()[4]
     write_parquet(broken, files)
     out = tmp_path / "codes"
-    with pytest.raises(ValueError, match=r"^image 20 of broken.parquet is no image.*--damaged skip\): the parts that"):
+    with pytest.raises(
+        ValueError, match=r"^image 20 of broken.parquet is not an image.*--damaged skip\): the parts that"
+    ):
         encode(model, backbone_folder, broken, out, part_rows=10)
     assert sorted(file.name for file in out.glob("part-*")) == ["part-00000.parquet", "part-00001.parquet"]
     facts = encode(model, backbone_folder, broken, out, damaged="skip")
@@ -239,7 +243,7 @@ def test_damaged_images_are_refused_and_may_be_skipped_then(model, backbone_fold
 
 def test_no_image_at_all(model, backbone_folder, tmp_path):
     data = write_parquet(tmp_path / "data.parquet", [b"junk"] * 5)
-    with pytest.raises(ValueError, match=r"^no image could be read: image 0 of data.parquet is no image"):
+    with pytest.raises(ValueError, match=r"^no image could be read: image 0 of data.parquet is not an image"):
         encode(model, backbone_folder, data, tmp_path / "codes", damaged="skip")
     assert len(read_codes(tmp_path / "codes").codes) == 0
 
@@ -253,12 +257,12 @@ def test_what_is_said_of_damage(model, backbone_folder, broken, tmp_path, refuse
         "38 codes + 12 damaged = 50 images; the damaged ones are named in codes/_damaged.csv",
     ]
     out, err = succeed("encode", *given, "--out", "base/", "--damaged", "skip", "--split", "base")
-    line = next(line for line in err.splitlines() if line.startswith("image 4 of broken.parquet is no image"))
+    line = next(line for line in err.splitlines() if line.startswith("image 4 of broken.parquet is not an image"))
     assert line.endswith(
         "(12 of 50 images are damaged or missing), which changes how splits are sampled; they are skipped"
     )
     assert out.splitlines()[-1] == "3 codes + 0 damaged = 3 images"
-    assert "error: image 4 of broken.parquet is no image" in refuse("encode", *given, "--out", "others")
+    assert "error: image 4 of broken.parquet is not an image" in refuse("encode", *given, "--out", "others")
 
 
 def test_missing_images_are_named_before_any_work(model, backbone_folder, tmp_path):
@@ -291,7 +295,7 @@ def test_a_split_is_sampled_as_for_training(model, backbone_folder, broken, tmp_
         found = read_codes(out)
         np.testing.assert_array_equal(found.rows, trained.split(split).rows)
         np.testing.assert_array_equal(found.codes, expected[found.rows])
-    with pytest.raises(ValueError, match=r"^image 4 of broken.parquet is no image.*\(12 of 50 images are damaged"):
+    with pytest.raises(ValueError, match=r"^image 4 of broken.parquet is not an image.*\(12 of 50 images are damaged"):
         encode(model, backbone_folder, broken, tmp_path / "refused", **given)
 
 

@@ -242,8 +242,8 @@ def test_pulls_and_the_parts_of_the_guidance(page_with, tmp_path):
     assert len(set(lines["by outputs"])) >= 5  # every part changes the codes
     main, parts = (line.split(" | ") for line in page.read_text().splitlines() if line.startswith("| digits"))
     shown = [f"{lines.loc[form, 'by bits']:.1f}" for form in pulls.MAIN]
-    assert (main[:3], main[3]) == (["| digits", "csq", "8"], " / ".join(shown))
-    assert float(parts[3].split(" / ")[1]) == round(lines.loc["guidance", "by outputs"], 1)
+    assert (main[:3], main[3]) == (["| digits", "csq", "8"], "/".join(shown))
+    assert float(parts[3].split("/")[1]) == round(lines.loc["guidance", "by outputs"], 1)
     tried = [read_run(file)[0]["figures"]["map"][0] for file in sorted((tmp_path / "trials").glob("*guidance-*"))]
     assert len(set(tried)) == len(pulls.WEIGHTS) + 1
 

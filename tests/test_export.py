@@ -437,7 +437,7 @@ def test_a_model_that_is_too_large(model, tmp_path, monkeypatch):
     monkeypatch.setattr(lbhash.models.onnx, "MAX_BYTES", size)
     export_model(model, tmp_path / "model.onnx")
     monkeypatch.setattr(lbhash.models.onnx, "MAX_BYTES", size - 1)
-    said = f"^the weights of model and backbone have {size:,} bytes; an ONNX file holds {size - 1:,} at most"
+    said = f"^the weights of model and backbone have {size:,} bytes; an ONNX file holds at most {size - 1:,}"
     refused(said, model, tmp_path / "model.onnx")
 
 

@@ -440,7 +440,7 @@ def test_bad_settings(folder, settings, error, said):
 def test_bad_images(folder):
     images, labels = stripes(8)
     hasher = Hasher(**grouped(**SETTINGS, epochs=1, backbone=folder))
-    said = r"^image 1 is no image.* \(1 of 2 images are damaged or missing\); mend or remove them, or skip them"
+    said = r"^image 1 is not an image.* \(1 of 2 images are damaged or missing\); mend or remove them, or skip them"
     with pytest.raises(ValueError, match=said):
         hasher.fit([images[0], b"junk"], labels[:2])
     with pytest.raises(
@@ -468,9 +468,9 @@ def test_a_damaged_image_is_named_where_codes_are_made(tuned, tmp_path):
     hasher, _ = tuned
     table = load_images(write_stripes(tmp_path / "images", 8))
     (tmp_path / "images" / "class1" / "001.png").write_bytes(b"junk")
-    with pytest.raises(ValueError, match=r"^image 'class1/001.png' is no image"):
+    with pytest.raises(ValueError, match=r"^image 'class1/001.png' is not an image"):
         encode_split(hasher, table.split())
-    with pytest.raises(ValueError, match=r"^image 1 is no image"):
+    with pytest.raises(ValueError, match=r"^image 1 is not an image"):
         hasher.encode([stripes(1)[0][0], b"junk"])
 
 

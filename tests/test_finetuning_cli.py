@@ -181,7 +181,7 @@ def test_damaged_images_are_skipped_everywhere(place, command, refuse, succeed, 
     (images / "class0" / "000.png").write_bytes(b"junk")
     given = ["images", "--backbone", place / "backbone", "--out", "model"]
     err = refuse(*TRAIN, *given)
-    assert err.splitlines()[-1].startswith("lbhash: error: image 'class0/000.png' is no image")
+    assert err.splitlines()[-1].startswith("lbhash: error: image 'class0/000.png' is not an image")
     assert "(1 of 88 images are damaged or missing); mend or remove them" in err
     assert not (tmp_path / "model").exists()
     status, _, err = command(*TRAIN, *given, "--damaged", "skip", "--no-augment")

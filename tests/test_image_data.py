@@ -148,7 +148,7 @@ def test_images_without_labels(tmp_path):
         table.split_rows("digits")
     put(tmp_path / "2026" / "d.png", 7)
     assert shades(read_image_files(tmp_path)) == [7, 1, 0]
-    with pytest.raises(ValueError, match=r"which has 'a.JFIF' beside the folders of its classes; an image must be in"):
+    with pytest.raises(ValueError, match=r"which has 'a.JFIF' beside the folders of its classes; put every image into"):
         load_images(tmp_path)
     with pytest.raises(ValueError, match=r"empty', which has no image \(.jpg, "):
         read_image_files(tmp_path / "empty")

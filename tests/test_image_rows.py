@@ -97,7 +97,7 @@ def test_images_that_a_program_holds(tmp_path):
         assert listed.fingerprint() != known
         known = listed.fingerprint()
     for image, kind, said in (
-        (b"junk", ValueError, "^image 0 is no image"),
+        (b"junk", ValueError, "^image 0 is not an image"),
         (5, TypeError, "^image 0 is of type int"),
         ("a.jpg", ValueError, "^image 'a.jpg' cannot be read: No such file"),
     ):
@@ -236,5 +236,5 @@ def test_missing_images_are_named_first(folder, monkeypatch):
     assert len(check_images(table, damaged="skip").split()) == 22
     for file in folder.rglob("*.png"):
         file.write_bytes(b"junk")
-    with pytest.raises(ValueError, match=r"^no image of images could be read: image 'class0/000.png' is no image"):
+    with pytest.raises(ValueError, match=r"^no image of images could be read: image 'class0/000.png' is not an image"):
         check_images(load_images(folder), damaged="skip")

@@ -41,7 +41,7 @@ def test_every_format(form):
 
 
 def test_another_format_is_refused():
-    with pytest.raises(ValueError, match=r"^image is no image, or damaged .* formats JPEG, PNG, WEBP, GIF, BMP"):
+    with pytest.raises(ValueError, match=r"^image is not an image, or is damaged .* formats JPEG, PNG, WEBP, GIF, BMP"):
         decode_image(encoded(gradient(), "PDF"))
 
 
@@ -83,13 +83,13 @@ def test_a_truncated_image(form):
     noise = Image.fromarray(np.random.default_rng(0).integers(0, 256, (64, 64, 3), dtype=np.uint8))
     data = encoded(noise, form)
     for share in (0.2, 0.5, 0.9):
-        with pytest.raises(ValueError, match=r"^image is (a damaged or truncated|no image, or damaged from)"):
+        with pytest.raises(ValueError, match=r"^image is (a damaged or truncated|not an image, or is damaged from)"):
             decode_image(data[: int(share * len(data))])
 
 
 @pytest.mark.parametrize("data", [b"", b"GIF89a", b"<svg xmlns='http://www.w3.org/2000/svg'/>"])
 def test_what_is_no_image(data):
-    with pytest.raises(ValueError, match=r"^the upload is (empty|no image)"):
+    with pytest.raises(ValueError, match=r"^the upload is (empty|not an image)"):
         decode_image(data, name="the upload")
 
 
@@ -119,7 +119,9 @@ def test_a_bomb_is_refused_by_its_header(width, height, monkeypatch):
     from PIL import ImageFile
 
     monkeypatch.setattr(ImageFile.ImageFile, "load", lambda self: pytest.fail("it was decoded"))
-    with pytest.raises(ValueError, match=r"^image has (too many pixels|[0-9,]+ × [0-9,]+ pixels); it may have 50,000"):
+    with pytest.raises(
+        ValueError, match=r"^image has (too many pixels|[0-9,]+ × [0-9,]+ pixels); it may have at most 50,000"
+    ):
         decode_image(png(width, height))
 
 

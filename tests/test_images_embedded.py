@@ -209,13 +209,13 @@ def broken(table):
 
 @pytest.mark.parametrize("kept", [True, False])
 def test_damaged_images_are_skipped(broken, backbone, cache, capsys, kept):
-    said = r"^image 'class1/03.png' is no image.* \(2 of 42 images are damaged or missing\); mend or remove"
+    said = r"^image 'class1/03.png' is not an image.* \(2 of 42 images are damaged or missing\); mend or remove"
     with pytest.raises(ValueError, match=said):
         embed_dataset(broken, backbone, cache=kept)
     made = embed_dataset(broken, backbone, damaged="skip", cache=kept)
     out, err = capsys.readouterr()
     assert out == ""
-    assert err.startswith("image 'class1/03.png' is no image")
+    assert err.startswith("image 'class1/03.png' is not an image")
     assert err.endswith("(2 of 42 images are damaged or missing); they are skipped\n")
     lost = [broken.store.files.index(file) for file in ("class1/03.png", "class2/05.png")]
     assert np.flatnonzero(made.damaged).tolist() == lost
@@ -335,7 +335,7 @@ def test_pictures_are_queries(table, backbone_folder, cache, tmp_path, succeed, 
         *search, "--image", "images/class0", "--image", "images/note.png", "--image", files[-1], "--json"
     )
     assert [one["image"] for one in json.loads(out)["queries"]] == [*files[:14], files[-1]]
-    line = "1 of 16 images cannot be read and are left out (images/note.png): image 'images/note.png' is no image"
+    line = "1 of 16 images cannot be read and are left out (images/note.png): image 'images/note.png' is not an image"
     assert err.startswith(line)
     assert "row is '3', and --image is " in refuse(*search, "--image", files[0], "--row", 3)
     (tmp_path / "images" / "note.png").unlink()

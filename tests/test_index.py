@@ -424,17 +424,33 @@ def test_filters_on_columns_that_arrow_does_not_compare_as_they_are(tmp_path):
 @pytest.mark.parametrize(
     ("name", "values", "said"),
     [
-        ("title", pa.Array.from_buffers(pa.string(), 1, pa.array([b"\xff"]).buffers()), "one of its texts is not UTF-8"),
+        (
+            "title",
+            pa.Array.from_buffers(pa.string(), 1, pa.array([b"\xff"]).buffers()),
+            "one of its texts is not UTF-8",
+        ),
         ("seen", pa.array([2**62], pa.timestamp("us")), "Python cannot read its time zone, or one of its times"),
         ("seen", pa.array([-(2**62)], pa.timestamp("s")), "Python cannot read its time zone, or one of its times"),
-        ("seen", pa.array([0], pa.timestamp("us", "Mars/Olympus")), "Python cannot read its time zone, or one of its times"),
+        (
+            "seen",
+            pa.array([0], pa.timestamp("us", "Mars/Olympus")),
+            "Python cannot read its time zone, or one of its times",
+        ),
         (
             "seen",
             pa.array([[{"at": 2**62}]], pa.list_(pa.struct([("at", pa.timestamp("us"))]))),
             "Python cannot read",
         ),
-        ("seen", pa.array([2**62], pa.int64()).cast(pa.duration("s")), "Python cannot read its time zone, or one of its times"),
-        ("day", pa.array([2**30], pa.int32()).cast(pa.date32()), "Python cannot read its time zone, or one of its times"),
+        (
+            "seen",
+            pa.array([2**62], pa.int64()).cast(pa.duration("s")),
+            "Python cannot read its time zone, or one of its times",
+        ),
+        (
+            "day",
+            pa.array([2**30], pa.int32()).cast(pa.date32()),
+            "Python cannot read its time zone, or one of its times",
+        ),
         ("label", pa.array([0.5]), "labels must be integers, texts or Booleans; give the column another name"),
         ("labels", pa.array([["1970-01-01"]]).cast(pa.list_(pa.date32())), "labels must be integers, texts or Boo"),
     ],

@@ -205,9 +205,7 @@ def test_what_is_refused(blobs, some):
         (
             lambda: fit_split(Hasher(bits=8), split.where(~has_label(some)), 4)
         ): "106 of 106 rows have no label; leave the",
-        (
-            lambda: fit_split(Hasher(bits=8, method="ridge"), split, 4)
-        ): f"{said}, which only a host method that is fitted",
+        (lambda: fit_split(Hasher(bits=8, method="ridge"), split, 4)): f"{said}, and this training needs one for each",
         (lambda: search(Hasher(**grouped(**SMALL)), split, 4)): f"{said}, which a search needs; leave them out",
     }.items():
         with pytest.raises(ValueError, match=f"^{line}"):

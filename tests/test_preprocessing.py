@@ -115,7 +115,7 @@ def test_a_preprocessing_that_cannot_be_changed_or_looked_up():
         )
         with pytest.raises(ValueError, match=said):
             PixelValues(Backbone(Takes(), processor, "b"))
-    said = r"^image_size is 96, and the preprocessing of backbone 'b', a Framed, cannot make squares of that size"
+    said = r"^image_size is 96; the preprocessing of backbone 'b', a Framed, cannot make squares of that size"
     with pytest.raises(ValueError, match=said):
         resized(Backbone(Takes(), Framed(), "b"), 96)
 
