@@ -338,11 +338,11 @@ def test_studies_have_the_options_that_pages_name():
 WORDS = {
     "README.md": 900, "docs/start.md": 610, "docs/choose.md": 620,
     "docs/deploy.md": 1000, "docs/interop.md": 1200,  # a section, with its code, for each of ten programs
-    "docs/idea.md": 600, "docs/centers.md": 1270, "docs/guidance.md": 1850, "docs/evaluation.md": 1230,
-    "docs/methods.md": 570, "docs/fidelity.md": 1200, "docs/architecture.md": 970, "docs/reliability.md": 1100,
+    "docs/idea.md": 600, "docs/centers.md": 1270, "docs/guidance.md": 1200, "docs/evaluation.md": 1230,
+    "docs/methods.md": 570, "docs/fidelity.md": 1200, "docs/architecture.md": 970, "docs/reliability.md": 1060,
     "docs/numbers.md": 800, "docs/default.md": 900, "docs/new-classes.md": 850, "docs/search.md": 1550,
     "docs/finetuning.md": 800, "docs/reproduce.md": 890, "benchmarks/README.md": 1900,
-    "docs/formats.md": 500, "docs/http.md": 580, "docs/image-data.md": 500, "docs/glossary.md": 670,
+    "docs/formats.md": 500, "docs/http.md": 570, "docs/image-data.md": 500, "docs/glossary.md": 670,
     "docs/pictures.md": 450, "docs/training.md": 420, "CONTRIBUTING.md": 470, "CHANGELOG.md": 800,
 }  # fmt: skip
 """The most words of a page, code and tables too; guides, which are not named, have 300."""
@@ -351,7 +351,7 @@ WORDS = {
 def test_pages_are_short():
     words = {page: len((ROOT / page).read_text(encoding="utf-8").split()) for page in [*PAGES, "CHANGELOG.md"]}
     assert {page: count for page, count in words.items() if count > WORDS.get(page, 300)} == {}
-    assert sum(words.values()) <= 26_650
+    assert sum(words.values()) <= 26_000
     assert words.keys() >= WORDS.keys()
 
 

@@ -1,7 +1,7 @@
 """The guidance beside a pull bit by bit, each with settings of its own: the same settings are tried for every form.
 
     python -m benchmarks.experiments.searched_pulls --data clinc=FILE --data cifar10=FILE --data mosaic=FILE \
-        --data tiny-imagenet=FILE --out FOLDER --page docs/guidance.md
+        --data tiny-imagenet=FILE --out FOLDER
 
 HashNet and DSDH alone, with the pull "bits" and with the guidance, and CSQ, whose own loss is the pull "bits", alone
 and with the guidance: 32 bits, 15 epochs, a cosine schedule, the same class centers. ``--trials`` settings are drawn
