@@ -184,26 +184,22 @@ def tables(lines: pd.DataFrame, first: pd.DataFrame) -> str:
 
 
 def trials(
-    data: dict[str, tuple[Dataset, dict[str, Any]]],
-    pairs: list[tuple[str, str]],
-    bits: list[int],
-    seeds: int,
-    given: Namespace,
+    data: dict[str, tuple[Dataset, dict[str, Any]]], pairs: list[tuple[str, str]], given: Namespace
 ) -> Iterator[tuple[dict[str, Any], Trial]]:
     """Search the weights of pairs of data and method, and yield a trial for each form and seed."""
     tries = []
     for (name, method), form, weight in product(pairs, SEARCHED, WEIGHTS):
         dataset, more = data[name]
         train, held = hold_out(dataset.train.compact()[0], 0.2, 0)
-        own = {"method": method, "form": form, "weight": weight, "bits": bits[0], "seed": 0}
+        own = {"method": method, "form": form, "weight": weight, "bits": given.bits[0], "seed": 0}
         trial = Trial(partial(trained, **own, **more), train, (Others("held out", held, held),))
         tries.append(({"searched": name, **own}, trial))
     found = run(tries, given)
     found = found[found["by"] == "itself"]
     best = found.loc[found.groupby(["searched", "method", "form"])["map"].idxmax()]
     weights = best.set_index(["searched", "method", "form"])["weight"].to_dict()
-    for seed, (name, method), length, form in product(range(seeds), pairs, bits, FORMS):
-        if form in MAIN or (length, seed) == (bits[0], 0):
+    for seed, (name, method), length, form in product(range(given.seeds), pairs, given.bits, FORMS):
+        if form in MAIN or (length, seed) == (given.bits[0], 0):
             dataset, more = data[name]
             weight = 0.0 if form == "alone" else weights[name, method, form if form in SEARCHED else "guidance"]
             own = {"method": method, "bits": length, "form": form, "weight": weight, "seed": seed}
@@ -222,11 +218,10 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--image-methods", nargs="+", default=["csq"])
     given = parser.parse_args(arguments)
     learning = {"backbone": given.backbone, "image_size": given.image_size, "epochs": given.image_epochs}
-    data = {one.name: (load_dataset(one.file), {"epochs": given.epochs}) for one in given.data}
-    pairs = list(product(data, given.methods))
-    data |= {f"{one.name}, images": (load_images(one.file).dataset(), learning) for one in given.images}
-    pairs += product(list(data)[len(given.data) :], given.image_methods)
-    found = run(trials(data, pairs, given.bits, given.seeds, given), given)
+    embeddings = {one.name: (load_dataset(one.file), {"epochs": given.epochs}) for one in given.data}
+    images = {f"{one.name}, images": (load_images(one.file).dataset(), learning) for one in given.images}
+    pairs = [*product(embeddings, given.methods), *product(images, given.image_methods)]
+    found = run(trials(embeddings | images, pairs, given), given)
     lines = cells(found)
     show(tables(lines, cells(found[found["seed"] == 0])), PART, given.page)
     if given.page is not None:
