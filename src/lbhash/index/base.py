@@ -49,6 +49,12 @@ HIGH = 2**62
 """Ids from here on, such as hashes, do not raise the next automatic id, or automatic ids would soon run out."""
 
 
+def origin_of(schema: pa.Schema | None) -> dict[str, Any]:
+    """Return what a schema has at ``ORIGIN``; empty without it."""
+    held = None if schema is None else (schema.metadata or {}).get(ORIGIN)
+    return dict(json.loads(held)) if held else {}
+
+
 @dataclass(frozen=True)
 class State:
     """The state of an index between two changes; ``schema`` (metadata columns) is None before the first codes.
@@ -96,8 +102,7 @@ class State:
 
         Empty if the index was built from codes or in Python.
         """
-        held = (self.schema.metadata or {}).get(ORIGIN) if self.schema is not None else None
-        return dict(json.loads(held)) if held else {}
+        return origin_of(self.schema)
 
     @property
     def identity(self) -> tuple[str, int, str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import json
 from bisect import bisect_left
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -12,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lbhash.index.base import ORIGIN, Columns, State
+from lbhash.index.base import ORIGIN, Columns, State, origin_of
 from lbhash.index.ids import ID, Names, are_texts
 from lbhash.index.where import Condition, Either, Filter, each
 from lbhash.utils.serialization import json_values
@@ -230,7 +229,7 @@ def check_where(where: Filter, schema: pa.Schema | None) -> None:
     for name, *_ in each(where):
         if schema is not None and name not in (ID, *schema.names):
             known = ", ".join(f"{field.name} ({field.type})" for field in schema) or "none"
-            origin = json.loads((schema.metadata or {}).get(ORIGIN, "{}"))
+            origin = origin_of(schema)
             here = {origin.get("label_column"): "label", origin.get("id_column"): ID}
             hint = f", which calls it {here[name]!r}" if name in here else ""
             raise ValueError(f"where names the column {name!r}; the index has {known}{hint}")

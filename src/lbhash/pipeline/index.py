@@ -19,7 +19,7 @@ from lbhash.data.choose import NO_COLUMN
 from lbhash.data.images import ImageSplit, holds_images
 from lbhash.data.origin import ROW, data_fingerprint
 from lbhash.hasher import load_hasher
-from lbhash.index.base import ORIGIN, THUMBNAIL, BaseIndex, Options, State, check_model
+from lbhash.index.base import ORIGIN, THUMBNAIL, BaseIndex, Options, State, check_model, origin_of
 from lbhash.index.factory import build_index, check_build, metadata_of_codes
 from lbhash.index.ids import INTEGER, TakenIdError
 from lbhash.pipeline.columns import column_schema, columns_in
@@ -202,8 +202,7 @@ def _read(codes: str | Path, id_column: str | None, vectors: str, index: BaseInd
         check_model(index, table.model, table.bits, "codes")
         if id_column is None and columns is not None:
             id_column = next((one for one in [index.state.origin.get("id_column")] if one in columns.names), None)
-    which, about = _check_ids(columns, id_column), {} if columns is None else columns.metadata or {}
-    origin = json.loads(about.get(ORIGIN, "{}"))
+    which, origin = _check_ids(columns, id_column), origin_of(columns)
     if which != "id":  # "id": an exported index, which keeps its data's name for the ids
         origin.pop("id_column", None)
     return Read(table, ids_of(table, which), _rows_for(index, _metadata(table, which, (), origin)))
@@ -215,7 +214,7 @@ def _rows_for(index: BaseIndex | None, metadata: pa.Table) -> pa.Table:
         return metadata
     if ROW not in index.state.columns:
         return metadata.drop_columns([ROW])
-    data = json.loads(metadata.schema.metadata[ORIGIN]).get("data")
+    data = origin_of(metadata.schema).get("data")
     if data and data == index.state.origin.get("data"):
         return metadata
     return metadata.set_column(metadata.column_names.index(ROW), ROW, pa.nulls(len(metadata), pa.int64()))
