@@ -98,7 +98,7 @@ def test_other_arrays(tmp_path):
             ValueError,
             "labels of codes has 49 rows and codes has 50; they must be equal",
         ),
-        ({"codes": codes, "rows": np.ones(50)}, ValueError, "codes holds 50 codes; its rows must be as many integers"),
+        ({"codes": codes, "rows": np.ones(50)}, ValueError, "codes holds 50 codes; its rows must be 50 integers"),
         ({"codes": np.array([{}], object)}, ValueError, "which is damaged or not a file of codes"),
     ):
         np.savez(file, **arrays, allow_pickle=True)

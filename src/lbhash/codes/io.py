@@ -192,7 +192,7 @@ def read_codes(
     if table.labels is not None:
         check_same_rows(table.labels, f"labels of {name}", table.codes, name)
     if table.rows.shape != (len(table.codes),) or table.rows.dtype.kind not in "iu":
-        raise ValueError(f"{name} holds {len(table.codes)} codes; its rows must be as many integers")
+        raise ValueError(f"{name} holds {len(table.codes)} codes; its rows must be {len(table.codes)} integers")
     return table
 
 

@@ -90,7 +90,7 @@ class Parts:
             found = self.find(part)
             if found is None:
                 what = f"whose {self.file(part).name} is damaged or of other rows"
-                raise ValueError(f"{said}, {what}; {again}, which makes it again")
+                raise ValueError(f"{said}, {what}; {again}, which replaces it")
             yield found
 
     @contextmanager
