@@ -42,7 +42,7 @@ def test_the_report_is_one_file_of_its_own(demo):
 
 
 def test_it_leaves_a_model_and_an_index_of_the_base(demo):
-    assert {file.name for file in demo.iterdir()} == {"comparison", "index", "model", "report.html"}
+    assert {file.name for file in demo.iterdir()} == {"index", "model", "report.html"}
     hasher, index = Hasher.from_pretrained(demo / "model"), Index.open(demo / "index", mode="a")
     base = new_rows(load_dataset("digits"))
     assert (name_of(hasher), hasher.bits, hasher.head, len(index)) == ("csq", 16, "joined", len(base))
@@ -92,7 +92,7 @@ def test_it_shows_characters_and_says_what_comes_next(tmp_path, capsys):
     said = capsys.readouterr().out
     assert str(tmp_path / "report.html") in said
     commands = [line.strip().split()[:2] for line in said.splitlines() if line.strip().startswith("lbhash ")]
-    assert commands == [["lbhash", word] for word in ("serve", "compare", "train", "index", "search")]
+    assert commands == [["lbhash", word] for word in ("serve", "compare", "compare", "train", "index", "search")]
     assert "--split" not in said  # all rows of a file are the collection
     for name in NAMES:
         assert re.search(rf"^ *{name} +0\.\d", said, re.MULTILINE)
@@ -107,7 +107,7 @@ def test_it_shows_characters_and_says_what_comes_next(tmp_path, capsys):
 
 def test_a_page_escapes_what_it_is_given():
     values = {"columns": ["<b>"], "runs": [("<i>", "c < d", ["a & b"])], "searched": "<i>", "best": "", "confused": []}
-    values |= {"curves": png_url(b"x"), "map": "", "best_unseen": "", "commands": ["x > y"], "searches": []}
+    values |= {"curves": png_url(b"x"), "map": "", "best_unseen": "", "commands": ["x > y", "z"], "searches": []}
     values |= {"weakest": [], "pixels": "0.5"}
     counts = dict.fromkeys(("train", "base", "queries", "bits", "bytes", "numbers", "classes", "votes", "epochs"), 1)
     page = render("lbhash.cli", "demo.html", title="<u>", seed=6, **counts, **values)

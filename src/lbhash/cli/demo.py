@@ -15,7 +15,6 @@ from lbhash.cli.demo_report import Neighborhood, Run, distance_of, neighbor_rows
 from lbhash.cli.tables import print_table
 from lbhash.codes import pack_outputs
 from lbhash.codes.io import CodeTable
-from lbhash.comparison.study import compare_dataset
 from lbhash.data import Dataset, load_dataset
 from lbhash.evaluation.report import evaluate
 from lbhash.hasher import Hasher, encode_split, fit_split, outputs_split
@@ -27,7 +26,6 @@ from lbhash.training.settings import grouped
 from lbhash.trials.questions import Question
 from lbhash.trials.ways import embeddings
 from lbhash.utils.labels import class_array
-from lbhash.utils.system import usable_cores
 from lbhash.utils.terminal import Console
 
 Data = Literal["characters", "digits"]
@@ -86,15 +84,9 @@ def run_demo(out: str | Path, data: Data = "characters", seed: int = 0, epochs: 
     found = search_examples(runs[-1], index, dataset)
     _print_images(console, dataset, found, searched)
 
-    console.print("\nThe same rows, stored in other ways:", soft_wrap=True)
-    how: dict[str, Any] = {"epochs": epochs, "workers": usable_cores(), "progress": True}
-    compared = compare_dataset(dataset, (bits,), seed=seed, **how)
-    compared.save(folder / "comparison")
-    for sentence in compared.sentences():
-        console.print(f"- {sentence}", soft_wrap=True, highlight=False)
-
     given = [str(folder / "index"), "--model", str(folder / "model"), "--data", data]
     serve = f"lbhash serve {shlex.join(given)}"
+    compare = f"lbhash compare {data} --bits {bits} --out {shlex.quote(str(folder / 'comparison'))}"
     own = (
         "lbhash compare FILE.parquet --out comparison",
         "lbhash train FILE.parquet --bits 32 --out model",
@@ -102,12 +94,13 @@ def run_demo(out: str | Path, data: Data = "characters", seed: int = 0, epochs: 
         "lbhash search index --model model --data FILE.parquet --row 0 -k 10",
     )
     report = folder / "report.html"
-    told: dict[str, Any] = {"commands": (serve, *own), "seed": seed, "epochs": epochs, "pixels": pixels}
+    told: dict[str, Any] = {"commands": (serve, compare, *own), "seed": seed, "epochs": epochs, "pixels": pixels}
     write_report(report, TITLES[data], COLUMNS, runs, dataset, found, **told)
-    page = folder / "comparison" / "comparison.html"
-    console.print(f"\nThe report is {report}, and the comparison {page}; open them in a browser.", soft_wrap=True)
+    console.print(f"\nThe report is {report}; open it in a browser.", soft_wrap=True)
     console.print("To search the codes yourself, run this and open http://127.0.0.1:8000:\n", soft_wrap=True)
     console.print(Text(f"  {serve}\n"), soft_wrap=True)
+    console.print("To compare other ways to store these rows, run this, which takes some minutes:\n", soft_wrap=True)
+    console.print(Text(f"  {compare}\n"), soft_wrap=True)
     console.print(
         "Next, on your own embeddings (a Parquet file with the columns embedding and label):\n", soft_wrap=True
     )
