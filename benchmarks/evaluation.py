@@ -21,8 +21,8 @@ import os
 import tempfile
 from pathlib import Path
 
-import numba
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 from lbhash import evaluate
 from lbhash.codes import unpack
@@ -44,11 +44,11 @@ Codes = tuple[np.ndarray, np.ndarray]
 CHILD = """
 import resource, sys, threading, time
 import numpy as np
-import numba
+from threadpoolctl import threadpool_limits
 from lbhash.evaluation.report import evaluate_parts
 from lbhash.utils.system import peak_memory
 folder = sys.argv[1]
-numba.set_num_threads(int(sys.argv[2]))
+threadpool_limits(int(sys.argv[2]))
 queries, query_labels = np.load(folder + "/q.npy"), np.load(folder + "/ql.npy")
 files = [(f"{folder}/b{i}.npy", f"{folder}/bl{i}.npy") for i in range(int(sys.argv[3]))]
 shards = [tuple(np.load(file, mmap_mode="r") for file in pair) for pair in files]
@@ -154,7 +154,7 @@ def main() -> None:
     given = parser.parse_args()
     if (given.queries is None) != (given.base is None):
         parser.error("queries and base go together: give both files, or neither")
-    numba.set_num_threads(given.threads)
+    threadpool_limits(given.threads)
     print(f"{given.threads} threads, the least of {given.rounds} rounds\n")
     if not given.mapped_only:
         against_the_loop(given.rounds, given.queries and (given.queries, given.base))

@@ -21,7 +21,7 @@ import numpy as np
 
 from side_by_side import options, print_head, print_row
 
-NAMES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS")
+NAMES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 
 
 def measured() -> dict[str, tuple[float, float]]:

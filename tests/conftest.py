@@ -5,7 +5,6 @@ import os
 import shutil
 
 # Before anything imports them: on a busy machine two threads wait for each other at every short operation.
-os.environ["NUMBA_NUM_THREADS"] = "1"
 os.environ["OMP_NUM_THREADS"] = "1"
 os.environ["MPLBACKEND"] = "agg"
 os.environ["HF_HUB_OFFLINE"] = "1"

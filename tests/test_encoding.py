@@ -450,7 +450,9 @@ def test_folders_that_are_not_whole(model, data, tmp_path):
     )
     for wrong in (held[1][:100], held[4]):
         files[2].write_bytes(wrong)
-        refused("whose part-00002.parquet is damaged or of other rows; run its 'lbhash encode' again, which replaces it")
+        refused(
+            "whose part-00002.parquet is damaged or of other rows; run its 'lbhash encode' again, which replaces it"
+        )
     files[2].write_bytes(held[2])
     for change, said in (
         ({"model": "0" * 16}, "whose part-00000.parquet is damaged or of other rows"),

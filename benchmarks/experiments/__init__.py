@@ -2,5 +2,4 @@
 
 import os
 
-for _name in ("OMP_NUM_THREADS", "NUMBA_NUM_THREADS"):  # libraries read them when they are loaded
-    os.environ.setdefault(_name, "1")
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # libraries read it when they are loaded

@@ -96,6 +96,14 @@ def excess_confusion(confusion: npt.ArrayLike, classes: int) -> npt.NDArray[np.f
 
 
 @numba.njit(cache=True, nogil=True)
+def _copy(source, target):  # type: ignore[no-untyped-def]
+    """Copy a matrix; ``target[:] = source`` takes six seconds to compile."""
+    for row in range(len(source)):
+        for column in range(source.shape[1]):
+            target[row, column] = source[row, column]
+
+
+@numba.njit(cache=True, nogil=True)
 def _anneal(words, distances, wanted, least, steps, rng):  # type: ignore[no-untyped-def]
     """Move the words and their distances in place, and leave the words at the best that was seen."""
     classes, bits = words.shape
@@ -142,5 +150,5 @@ def _anneal(words, distances, wanted, least, steps, rng):  # type: ignore[no-unt
         energy += change
         if energy < best - 1e-9:
             best = energy
-            best_words[:] = words
-    words[:] = best_words
+            _copy(words, best_words)
+    _copy(best_words, words)

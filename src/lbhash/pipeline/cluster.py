@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout
 from typing import Any, Literal, TypeVar
 
+from threadpoolctl import threadpool_limits
+
 from lbhash.evaluation.parts import Part, Share
 from lbhash.utils.formatting import one_line
 from lbhash.utils.system import check_packages
@@ -52,10 +54,8 @@ def sharing(address: str | None) -> Iterator[tuple[int, Callable[[Sequence[Part]
 
 
 def _call(function: Callable[[Part], T], part: Part) -> T:
-    import numba
-
-    numba.set_num_threads(1)  # one core per task
-    return function(part)
+    with threadpool_limits(1):  # one core per task
+        return function(part)
 
 
 @contextmanager

@@ -16,7 +16,7 @@ from typing import Any
 from lbhash.utils.formatting import one_line
 
 _DONE, _REFUSED, _FAILED = b"+", b"-", b"!"
-_THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
+_THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
 class WorkerError(RuntimeError):

@@ -102,12 +102,12 @@ def read_run(file: Path) -> Any:
 @contextmanager
 def one_thread_each() -> Iterator[None]:
     """Give one thread to each process that starts in the block; libraries read the number when they are loaded."""
-    names = ("NUMBA_NUM_THREADS", "OMP_NUM_THREADS")
-    before = {name: os.environ[name] for name in names if name in os.environ}
-    os.environ.update(dict.fromkeys(names, "1"))
+    before = os.environ.get("OMP_NUM_THREADS")
+    os.environ["OMP_NUM_THREADS"] = "1"
     try:
         yield
     finally:
-        for name in names:
-            os.environ.pop(name, None)
-        os.environ.update(before)
+        if before is None:
+            del os.environ["OMP_NUM_THREADS"]
+        else:
+            os.environ["OMP_NUM_THREADS"] = before

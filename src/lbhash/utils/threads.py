@@ -21,14 +21,23 @@ def in_threads(work: Callable[[T], object], parts: Iterable[T]) -> None:
     ``OMP_NUM_THREADS`` and ``threadpoolctl.threadpool_limits`` set their number.
     """
     parts = list(parts)
-    threads = min(len(parts), max((one["num_threads"] for one in _blas().info()), default=1))
-    with _blas().limit(limits=1):
-        if threads < 2:
-            for part in parts:
-                work(part)
-        else:
-            with ThreadPoolExecutor(threads) as pool:
-                list(pool.map(work, parts))
+    others = min(len(parts), thread_count()) - 1
+    left = iter(parts)  # threads share it: next() of a list's iterator is one step
+
+    def work_off() -> None:
+        for part in left:
+            work(part)
+
+    with _blas().limit(limits=1), ThreadPoolExecutor(max(1, others)) as pool:
+        running = [pool.submit(work_off) for _ in range(others)]
+        work_off()
+        for other in running:
+            other.result()
+
+
+def thread_count() -> int:
+    """Return how many threads NumPy's products may use."""
+    return max((one["num_threads"] for one in _blas().info()), default=1)
 
 
 @cache

@@ -11,7 +11,6 @@ from lbhash.evaluation.metrics import common
 from lbhash.evaluation.metrics.common import Floats, Normalize, Ties
 from lbhash.evaluation.metrics.sums import harmonic, moment, run
 from lbhash.evaluation.ranking import Ranking
-from lbhash.evaluation.ranking.kernels import KERNELS
 from lbhash.utils.validation import check_choice
 
 
@@ -58,23 +57,23 @@ def average_of_grades(hist: Ranking, grades: Any, top_k: int | None, ties: Ties,
     ties = check_choice(ties, "ties", common.TIES)
     normalize = check_choice(normalize, "normalize", common.NORMALIZE)
     result, over_all = np.empty(hist.queries, np.float64), normalize == "all"
-    with KERNELS:
-        _average(hist.total, hist.relevant, grades, top_k, ties == "expected", ties == "best", over_all, result)
+    _average(hist.total, hist.relevant, grades, top_k, ties == "expected", ties == "best", over_all, result)
     return result
 
 
-@numba.njit(parallel=True, nogil=True, cache=True)
+@numba.njit(nogil=True, cache=True)
 def _average(
     total: Any, relevant: Any, grades: Any, top_k: int, expected: bool, best: bool, over_all: bool, result: Any
 ) -> None:
     """Write the expected average of each query, or the best or worst over the orders of ties."""
-    for query in numba.prange(len(total)):
+    for query in range(len(total)):
         every = relevant[query].sum()
         if every == 0:
             result[query] = np.nan
             continue
         summed = before = 0.0
-        after = found = 0
+        after: Any = np.int64(0)  # not the literal 0, a type for which Numba would compile all once more
+        found: Any = after
         done = False
         for group in range(total.shape[1]):
             n, r = total[query, group], relevant[query, group]

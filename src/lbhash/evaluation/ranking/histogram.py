@@ -10,6 +10,7 @@ import copy
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,9 +19,10 @@ import numpy.typing as npt
 from lbhash.codes import PackedCodes, as_words, check_codes, check_width
 from lbhash.codes.distinct import compress, unique_rows
 from lbhash.evaluation.ranking import kernels
-from lbhash.evaluation.ranking.kernels import KERNELS, Words, by_word, split
+from lbhash.evaluation.ranking.kernels import Words, by_word, split, tasks
 from lbhash.utils.arrays import as_array
 from lbhash.utils.labels import Numbers, check_numbers
+from lbhash.utils.threads import in_threads
 from lbhash.utils.validation import check_same_rows
 
 Counts = npt.NDArray[np.int64]
@@ -207,9 +209,8 @@ class RankHistogram(Ranking):
         """Return the counts of all codes, and of those from ``first`` to ``last``, ``int64 [2, queries, bits + 1]``."""
         block, parts = split(len(self.unique), len(words))
         counted = np.zeros((2, parts, len(self.unique), self.bits + 1), np.int64)
-        asked = self._words[self.unique]
-        with KERNELS:
-            kernels.count_runs(asked, by_word(words), weights, first, last, block, counted[0], counted[1])
+        count = partial(kernels.count_runs, self._words[self.unique], by_word(words), weights, first, last)
+        in_threads(partial(count, block, *counted), tasks(len(self.unique), block, parts))
         return counted.sum(axis=1)[:, self.inverse]
 
     def _count_shared(self, codes: PackedCodes, labels: Numbers) -> None:
@@ -217,8 +218,8 @@ class RankHistogram(Ranking):
         counted = np.zeros((parts, self.queries, self.graded.shape[1] + 1, self.bits + 1), np.int64)
         like = np.empty(0, np.uint16 if counted[0, 0].size <= 1 << 16 else np.uint32)
         base, base_labels = by_word(as_words(codes)), by_word(label_words(labels))
-        with KERNELS:
-            kernels.count_shared(self._words, base, label_words(self._labels), base_labels, block, like, counted)
+        count = partial(kernels.count_shared, self._words, base, label_words(self._labels), base_labels)
+        in_threads(partial(count, block, like, counted), tasks(self.queries, block, parts))
         self._add(counted.sum(axis=0))
 
     def _count_given(self, codes: PackedCodes, labels: Any, relevance: Relevance) -> None:
@@ -229,9 +230,7 @@ class RankHistogram(Ranking):
             grades = check_grades(relevance(self._labels[some], labels), len(self.total[some]), len(codes))
             more = max(0, int(grades.max(initial=1)) - self.graded.shape[1])
             self.graded = np.pad(self.graded, ((0, 0), (0, more), (0, 0))) if more else self.graded
-            distances = np.empty(grades.shape, np.uint16)
-            with KERNELS:
-                kernels.all_distances(self._words[some], base, distances)
+            distances = kernels.all_distances(self._words[some], base)
             shape = len(grades), self.graded.shape[1] + 1, self.bits + 1
             places = np.ravel_multi_index((np.arange(len(grades))[:, None], grades, distances), shape)
             self._add(np.bincount(places.ravel(), minlength=math.prod(shape)).reshape(shape), some)

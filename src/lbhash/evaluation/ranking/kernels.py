@@ -3,13 +3,14 @@
 The base comes word by word, ``[words, n]``, so that loops over codes turn into vector instructions. Every index of a
 count is unsigned, which spares Numba's test for negative ones. Neighboring codes often have the same distance, and an
 addition to a count has to wait for the one before it to be stored: hence four histograms that take turns. They count a
-tile at most, so 32 bits are enough. A task is a block of queries on a part of the base. If there are few queries, there
-are several parts, each with its own counts, ``[parts, queries, ...]``.
+tile at most, so 32 bits are enough. A task is a block of queries on a part of the base, and threads share the tasks. If
+there are few queries, there are several parts, each with its own counts, ``[parts, queries, ...]``.
+
+Threads are ours, as Numba's own (``parallel=True``) take twice as long to compile.
 """
 
 from __future__ import annotations
 
-import threading
 from typing import Any
 
 import numba
@@ -17,17 +18,16 @@ import numpy as np
 import numpy.typing as npt
 
 from lbhash.codes.popcount import popcount
+from lbhash.utils.threads import in_threads, thread_count
 
 Words = npt.NDArray[np.uint64]
-
-KERNELS = threading.Lock()
-"""Held while a parallel kernel runs: Numba's fallback thread pool ends the process if two threads enter it at once."""
 
 _TILE_WORDS = 1 << 14  # 128 KiB: a tile of the base stays in L2 while a block of queries passes over it
 _TILE_CODES = 1 << 13  # at least so many codes a tile, or the sums over its histograms would cost as much as they do
 _TILE_SLOTS = 16  # and so many for every slot of a histogram, for the same reason
 _STEP = 2048  # codes whose distances are written down at a time: 4 KiB, which stays in L1
 _BLOCK = 16  # queries a task takes
+_PAIRS = 1 << 20  # fewer are not worth a thread
 _TASKS = 4  # tasks a thread, if there are enough queries or codes
 
 
@@ -38,10 +38,17 @@ def by_word(words: Words) -> Words:
 
 def split(queries: int, rows: int) -> tuple[int, int]:
     """Return how the threads share the work: queries in a block, and parts of the base."""
-    tasks = _TASKS * numba.get_num_threads()
-    block = max(1, min(_BLOCK, queries // tasks))
+    if queries * rows < _PAIRS:
+        return max(1, queries), 1
+    wanted = _TASKS * thread_count()
+    block = max(1, min(_BLOCK, queries // wanted))
     blocks = -(-queries // block)
-    return block, max(1, min(-(-tasks // blocks), rows // _TILE_CODES))
+    return block, max(1, min(-(-wanted // blocks), rows // _TILE_CODES))
+
+
+def tasks(queries: int, block: int, parts: int) -> range:
+    """Return the numbers of the tasks."""
+    return range(parts * -(-queries // block))
 
 
 @numba.njit(nogil=True, cache=True)
@@ -102,11 +109,11 @@ def _add_weighted(query: Any, base: Any, weights: Any, first: int, last: int, co
             turn = np.uint64(0)
 
 
-@numba.njit(parallel=True, nogil=True, cache=True)
+@numba.njit(nogil=True, cache=True)
 def count_runs(
-    queries: Any, base: Any, weights: Any, first: Any, last: Any, block: int, total: Any, relevant: Any
+    queries: Any, base: Any, weights: Any, first: Any, last: Any, block: int, total: Any, relevant: Any, task: int
 ) -> None:
-    """Count by distance if the base codes relevant to query i are ``first[i]`` to ``last[i]``.
+    """Do a task of counting by distance if the base codes relevant to query i are ``first[i]`` to ``last[i]``.
 
     ``weights`` is ``int32 [n]``, how often each base code occurs, or empty if that is once each. ``total`` and
     ``relevant`` are ``int64 [parts, queries, bins]``.
@@ -115,28 +122,29 @@ def count_runs(
     parts, _, bins = total.shape
     blocks = (len(queries) + block - 1) // block
     tile = max(_TILE_WORDS // words, _TILE_CODES, _TILE_SLOTS * bins)
-    for task in numba.prange(parts * blocks):
-        part, own = task // blocks, task % blocks
-        counts = np.zeros(4 * bins, np.int32)
-        places = np.empty(_STEP, np.uint16)
-        end = rows * (part + 1) // parts
-        for low in range(rows * part // parts, end, tile):
-            high = min(low + tile, end)
-            for query in range(own * block, min((own + 1) * block, len(queries))):
-                start = min(max(first[query], low), high)
-                stop = min(max(last[query], low), high)
-                counts[:] = 0
-                if start < stop:
-                    _add_run(queries[query], base, weights, start, stop, places, counts, bins)
-                    _add_sum(counts, bins, relevant[part, query])
-                _add_run(queries[query], base, weights, low, start, places, counts, bins)
-                _add_run(queries[query], base, weights, stop, high, places, counts, bins)
-                _add_sum(counts, bins, total[part, query])
+    part, own = task // blocks, task % blocks
+    counts = np.zeros(4 * bins, np.int32)
+    places = np.empty(_STEP, np.uint16)
+    end = rows * (part + 1) // parts
+    for low in range(rows * part // parts, end, tile):
+        high = min(low + tile, end)
+        for query in range(own * block, min((own + 1) * block, len(queries))):
+            start = min(max(first[query], low), high)
+            stop = min(max(last[query], low), high)
+            counts[:] = 0
+            if start < stop:
+                _add_run(queries[query], base, weights, start, stop, places, counts, bins)
+                _add_sum(counts, bins, relevant[part, query])
+            _add_run(queries[query], base, weights, low, start, places, counts, bins)
+            _add_run(queries[query], base, weights, stop, high, places, counts, bins)
+            _add_sum(counts, bins, total[part, query])
 
 
-@numba.njit(parallel=True, nogil=True, cache=True)
-def count_shared(queries: Any, base: Any, query_labels: Any, labels: Any, block: int, like: Any, counted: Any) -> None:
-    """Count by grade if the grade of a base code is the number of labels that it shares with the query.
+@numba.njit(nogil=True, cache=True)
+def count_shared(
+    queries: Any, base: Any, query_labels: Any, labels: Any, block: int, like: Any, counted: Any, task: int
+) -> None:
+    """Do a task of counting by grade if the grade of a base code is the number of labels that it shares with the query.
 
     ``query_labels`` ``[queries, words]`` and ``labels`` ``[words, n]`` are words of label bits. A place in ``counted``,
     ``int64 [parts, queries, grades, bins]``, must fit into the type of ``like``.
@@ -146,28 +154,27 @@ def count_shared(queries: Any, base: Any, query_labels: Any, labels: Any, block:
     blocks = (len(queries) + block - 1) // block
     slots = levels * bins
     tile = max(_TILE_WORDS // (words + len(labels)), _TILE_CODES, _TILE_SLOTS * slots)
-    for task in numba.prange(parts * blocks):
-        part, own = task // blocks, task % blocks
-        counts = np.zeros(4 * slots, np.int32)
-        places = np.empty(_STEP, like.dtype)
-        end = rows * (part + 1) // parts
-        for low in range(rows * part // parts, end, tile):
-            high = min(low + tile, end)
-            for query in range(own * block, min((own + 1) * block, len(queries))):
-                counts[:] = 0
-                for step in range(low, high, _STEP):
-                    here = places[: min(_STEP, high - step)]
-                    _distances(queries[query], base, step, here)
-                    for word in range(len(labels)):
-                        mine, column = query_labels[query, word], labels[word, step : step + here.size]
-                        for row in range(here.size):
-                            here[row] += bins * popcount(mine & column[row])
-                    _add_places(here, counts, slots)
-                _add_sum(counts, slots, counted[part, query].reshape(slots))
+    part, own = task // blocks, task % blocks
+    counts = np.zeros(4 * slots, np.int32)
+    places = np.empty(_STEP, like.dtype)
+    end = rows * (part + 1) // parts
+    for low in range(rows * part // parts, end, tile):
+        high = min(low + tile, end)
+        for query in range(own * block, min((own + 1) * block, len(queries))):
+            counts[:] = 0
+            for step in range(low, high, _STEP):
+                here = places[: min(_STEP, high - step)]
+                _distances(queries[query], base, step, here)
+                for word in range(len(labels)):
+                    mine, column = query_labels[query, word], labels[word, step : step + here.size]
+                    for row in range(here.size):
+                        here[row] += bins * popcount(mine & column[row])
+                _add_places(here, counts, slots)
+            _add_sum(counts, slots, counted[part, query].reshape(slots))
 
 
-@numba.njit(parallel=True, nogil=True, cache=True)
-def all_distances(queries: Any, base: Any, distances: Any) -> None:
-    """Write every distance: ``uint16 [queries, n]``."""
-    for query in numba.prange(len(queries)):
-        _distances(queries[query], base, 0, distances[query])
+def all_distances(queries: Words, base: Words) -> npt.NDArray[np.uint16]:
+    """Return every distance, ``[queries, n]``, from words ``[queries, words]`` and ``[words, n]``."""
+    found = np.empty((len(queries), base.shape[1]), np.uint16)
+    in_threads(lambda query: _distances(queries[query], base, 0, found[query]), range(len(queries)))
+    return found

@@ -8,7 +8,7 @@ import numpy as np
 
 from lbhash.codes import PackedCodes, as_words
 from lbhash.evaluation.ranking.histogram import Ranking
-from lbhash.evaluation.ranking.kernels import KERNELS, all_distances, by_word
+from lbhash.evaluation.ranking.kernels import all_distances, by_word
 from lbhash.utils.labels import Numbers, shared_labels
 
 _PAIRS = 1 << 22  # pairs of a query and a base code that are ranked at a time
@@ -26,9 +26,7 @@ def stable_rankings(
     step = max(1, _PAIRS // len(base))
     for start in range(0, len(queries), step):
         some = slice(start, start + step)
-        distances = np.empty((len(queries[some]), len(base)), np.uint16)
-        with KERNELS:
-            all_distances(words[some], base_words, distances)
+        distances = all_distances(words[some], base_words)
         grades = shared_labels(query_labels[some], base_labels).astype(np.int64)
         ranked = np.take_along_axis(grades, np.argsort(distances, axis=1, kind="stable"), axis=1)
         levels = np.arange(1, int(ranked.max(initial=1)) + 1)
