@@ -242,6 +242,9 @@ def test_the_page_and_its_headers(client):
     assert client.get("/health").headers["cache-control"] == "no-store"
     for path in ("/redoc", "/static/../create.py", "/static/%2e%2e/create.py", "/static/nothing"):
         assert_refused(client.get(path), 404)
+    for asked in ("bytes=0-3", "bytes=99999999-", "bytes=5-2", "items=0-1"):  # a server may send all of a file
+        for path in ("/", "/static/app.js"):
+            assert client.get(path, headers={"Range": asked}).text == client.get(path).text
 
 
 def test_without_data_and_backbone(digits_service):

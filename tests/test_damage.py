@@ -17,7 +17,7 @@ from lbhash.codes import pack
 from lbhash.codes.io import CodeTable, read_codes, write_codes
 from lbhash.pipeline.encode import encode
 from lbhash.pipeline.encoding.job import EncodingJob
-from lbhash.training.checkpoints import load_checkpoint, write_checkpoint
+from lbhash.training.checkpoints import checkpoint_to_resume, load_checkpoint, write_checkpoint
 from lbhash.utils.checksums import checked, read_npz, with_checksum, write_npz
 from lbhash.utils.parallel import read_run, write_run
 from lbhash.utils.parquet import CHECKED, write_parquet
@@ -166,6 +166,8 @@ def test_a_checkpoint(tmp_path):
     for _ in flipped(file, 3):
         with pytest.raises(ValueError, match=r"^the checkpoint in .* is damaged .*; start again without resume: "):
             load_checkpoint(file)
+    with pytest.raises(ValueError, match=r"start again without resume: it has no state; is it another file"):
+        checkpoint_to_resume(tmp_path, {})  # as from a best.ckpt that was renamed
     torch.save(content, file)  # which has no checksum
     with pytest.raises(ValueError, match=r"start again without resume: its checksum is wrong or missing"):
         load_checkpoint(file)

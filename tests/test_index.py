@@ -261,6 +261,22 @@ def test_no_change_makes_the_folder_of_an_index_that_was_moved(tmp_path):
     assert not (tmp_path / "i").exists()
 
 
+def test_saving_to_its_own_folder_never_drops_the_change_of_another_writer(tmp_path, monkeypatch):
+    index = Index(32)
+    index.add(random_codes(5, 4, 0))
+    index.save(tmp_path / "i")
+    index.save(tmp_path / "i", overwrite=True)
+    Index.open(tmp_path / "i", "a").add(random_codes(3, 4, 1))
+    monkeypatch.chdir(tmp_path)
+    for path in (tmp_path / "i", "i"):
+        with pytest.raises(ValueError, match=r"'.*i', which another writer has changed since this index was opened"):
+            index.save(path, overwrite=True)
+    index.refresh()
+    index.save("i", overwrite=True)
+    index.add(random_codes(1, 4, 2))
+    assert len(Index.open("i")) == 9
+
+
 def test_an_index_is_built_anew_only_where_that_is_asked_for(tmp_path):
     table = CodeTable(random_codes(30, 2, 0), 16, np.arange(30))
     reader = build_index(table, tmp_path / "i")

@@ -245,6 +245,7 @@ def test_an_integer_of_json_is_never_another_one(tmp_path, large):
     apart = '{"n": 0.5}\n{"n": 9007199254740993}'  # the last row, which has no end of line, is read alone
     with pytest.raises(ValueError, match=r"^column 'n' holds fractions, and integers that they would change"):
         read_rows(written(tmp_path / "rows.jsonl", apart), "n")
+    assert read_rows(written(tmp_path / "rows.jsonl", "\n".join([*rows, ""])), "all") == [[1]] * 3
     ours = '{"n": 123456789012345680000}\n{"n": 1e300}\n{"n": 0.5}'  # the first as JavaScript writes a fraction
     assert read_rows(written(tmp_path / "rows.jsonl", ours), "n") == [123456789012345680000.0, 1e300, 0.5]
 

@@ -116,7 +116,7 @@ class Report:
     r_precision: float
     """Mean precision of as many places as the query has relevant base codes."""
     mean_misrank: float
-    """Mean number of irrelevant base codes before a relevant one, the paper's m."""
+    """Mean number of irrelevant base codes before a relevant one, the paper's m; never over queries without one."""
     ndcg: float
     """Mean NDCG@k, k being ``top_k``, with the gain 2^grade − 1."""
     acg: float

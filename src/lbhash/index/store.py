@@ -413,20 +413,25 @@ class Index(BaseIndex):
     def save(self, path: str | Path, *, overwrite: bool = False) -> None:
         """Write the index to a folder, as one segment. Readers of an overwritten index keep its old files.
 
-        After saving an index in memory, its later changes are written to the folder.
+        After saving an index in memory, its later changes are written to the folder. Its own folder is refused
+        (``ValueError``) if another writer has changed it since.
         """
         folder = Path(path)
         check_free(folder, overwrite)
         make_folder(folder)
         with locked(folder):
             check_free(folder, overwrite)
+            own = self.path is not None and folder.resolve() == self.path.resolve()
+            if own and (folder / NAME).exists() and self.outdated():
+                what = "which another writer has changed since this index was opened; open it again"
+                raise ValueError(f"path is {str(folder)!r}, {what}")
             generation = last_generation(folder) + 1
             state = self.state
             segments = self._compacted(tuple(replace(segment, entry={}) for segment in state.segments))
             state = replace(state, build=secrets.token_hex(8), generation=generation, segments=segments)
             self._write(folder, state)
             sweep(folder)
-        if self.path in (None, folder):
+        if self.path is None or own:
             self.attach(folder)
 
     def _segment(self, codes: PackedCodes, names: Ids, table: pa.Table | None, vectors: npt.NDArray | None) -> Segment:

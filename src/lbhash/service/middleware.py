@@ -95,8 +95,10 @@ class Security:
         async def receive_whole() -> Message:
             return whole.pop() if whole else await receive()
 
-        # Answer HEAD as GET (the server drops the body); FastAPI's routes would refuse it.
-        read = {**scope, "method": "GET"} if scope["method"] == "HEAD" else scope
+        # Answer HEAD as GET (the server drops the body); FastAPI's routes would refuse it. Send files whole: Starlette
+        # refuses a range with no line, or not as JSON.
+        method = "GET" if scope["method"] == "HEAD" else scope["method"]
+        read = {**scope, "method": method, "headers": [one for one in scope["headers"] if one[0] != b"range"]}
         try:
             await self.app(read, receive_whole, send_with_headers)
         finally:

@@ -97,7 +97,7 @@ class RunCheckpoints:
         if self.folder is not None:
             if training.place.several:
                 dist.barrier()  # wait for the first process to write them
-            held = load_checkpoint(self.folder / BEST)
+            held = load_checkpoint(self.folder / BEST, "weights")
             if held["epoch"] != state.epoch or held[_SETTINGS] != self.settings:
                 raise ValueError(
                     f"{BEST} in {str(self.folder.parent)!r} is not of epoch {state.epoch}, the best one of this run; "
@@ -131,7 +131,7 @@ def checkpoint_to_resume(folder: Path | None, settings: dict[str, Any]) -> dict[
         raise ValueError("resume needs a directory that holds the checkpoint")
     if not has_checkpoint(folder):
         return None
-    held = load_checkpoint(_last(folder))
+    held = load_checkpoint(_last(folder), "state")
     known = held[_SETTINGS]
     for key in settings:
         if known.get(key) != settings[key]:
@@ -150,13 +150,14 @@ def write_checkpoint(path: Path, content: dict[str, Any]) -> None:
         add_checksum(temporary)
 
 
-def load_checkpoint(path: Path) -> dict[str, Any]:
-    """Return a checkpoint's content, never unpickled; ``ValueError`` if unreadable or its checksum is wrong."""
+def load_checkpoint(path: Path, needed: str = _SETTINGS) -> dict[str, Any]:
+    """Return a checkpoint's content, never unpickled; ``ValueError`` if unreadable, damaged or without ``needed``."""
     said = f"the checkpoint in {str(path.parent.parent)!r} is damaged or none of lbhash; start again without resume"
     with refusing(said, Exception):  # a damaged file makes PyTorch raise almost anything
         check_file(path, own=True)
         held = torch.load(path, weights_only=True, map_location="cpu")
-        _ = held[_SETTINGS]
+        if not {needed, _SETTINGS} <= held.keys():
+            raise ValueError(f"it has no {needed}; is it another file of that folder?")
         return held
 
 

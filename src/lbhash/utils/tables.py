@@ -467,7 +467,7 @@ def _json(file: Path, said: str) -> Source:
         raise ValueError(f"{said}, which has no row")
 
     def read(columns: Sequence[str], types: Mapping[str, Any]) -> Iterator[pa.RecordBatch]:
-        for table in _json_tables(opened):
+        for table in _json_tables(opened, columns):
             absent = [one for one in columns if one not in table.column_names]
             for one in absent:
                 table = table.append_column(one, pa.nulls(len(table)))
@@ -494,8 +494,8 @@ def _json_list(opened: Callable[[], Any], said: str) -> Source:
     return _of_table(pa.table(columns))
 
 
-def _json_tables(opened: Callable[[], Any]) -> Iterator[pa.Table]:
-    """Yield JSON lines in tables, each with its own types."""
+def _json_tables(opened: Callable[[], Any], exact: Sequence[str] = ()) -> Iterator[pa.Table]:
+    """Yield JSON lines in tables, each with its own types; columns in ``exact`` must keep their integers."""
     start, rest = 0, b""
     with opened() as stream:
         while block := stream.read(BLOCK):
@@ -504,13 +504,13 @@ def _json_tables(opened: Callable[[], Any]) -> Iterator[pa.Table]:
             if len(rest) > BLOCK:
                 raise ValueError(f"a row is longer than {BLOCK:,} bytes")
             if lines.strip():
-                yield (table := _json_table(lines, start))
+                yield (table := _json_table(lines, start, exact))
                 start += len(table)
     if rest.strip():
-        yield _json_table(rest, start)
+        yield _json_table(rest, start, exact)
 
 
-def _json_table(lines: bytes, start: int) -> pa.Table:
+def _json_table(lines: bytes, start: int, exact: Sequence[str]) -> pa.Table:
     import pyarrow.json as pj
 
     _check_depth(lines, start)
@@ -521,7 +521,7 @@ def _json_table(lines: bytes, start: int) -> pa.Table:
             table = pj.read_json(pa.BufferReader(lines), reading_of, pj.ParseOptions(explicit_schema=pa.schema(dates)))
     except pa.ArrowInvalid as error:
         raise ValueError(re.sub(r"in row (\d+)", lambda row: f"in row {start + int(row[1])}", str(error))) from None
-    _check_integers(table, lines, start)
+    _check_integers(table.select([name for name in table.column_names if name in exact]), lines, start)
     return table
 
 
