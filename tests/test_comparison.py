@@ -297,7 +297,7 @@ def test_what_metadata_take_is_told_from_real_rows(tmp_path, rows, monkeypatch):
 
 
 def test_the_command(tmp_path, rows, monkeypatch):
-    monkeypatch.setattr("lbhash.cli.commands.compare.usable_cores", lambda: 1)
+    monkeypatch.setattr("lbhash.utils.system.usable_cores", lambda: 1)
     file = tmp_path / "x.npz"
     np.savez(file, embeddings=rows[0][:600], labels=rows[1][:600])
     given = ["compare", str(file), "--bits", "8", "--epochs", "1", "--out", str(tmp_path / "out")]
