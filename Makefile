@@ -1,7 +1,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: install demo test test-all lint docs dist benchmark clean
+.PHONY: install demo test test-end-to-end test-all lint docs dist benchmark clean
 
 install: .venv/.installed
 
@@ -24,6 +24,10 @@ demo: .venv/.demo
 
 test: install lint
 	$(BIN)/python -m pytest -n logical --dist loadfile
+
+# Whole programs, studies, browsers and other systems, which are too long for every day.
+test-end-to-end: install
+	$(BIN)/python -m pytest -n logical --dist loadfile -m 'end_to_end and not slow'
 
 test-all: install lint
 	$(BIN)/python -m pytest -n logical --dist loadfile -m '' --hypothesis-profile=default

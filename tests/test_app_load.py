@@ -18,7 +18,7 @@ from lbhash.index import DamagedIndexError, Index
 from lbhash.index.factory import build_index
 from lbhash.service import Settings, create_app, engine
 
-pytestmark = pytest.mark.usefixtures("quiet")
+pytestmark = [pytest.mark.usefixtures("quiet"), pytest.mark.end_to_end]
 BITS = 16
 WRONG = "index is damaged: the checksum of 00000001.0.codes.npy is wrong"
 

@@ -19,6 +19,8 @@ from lbhash.index import Index
 from lbhash.index.factory import build_index
 from lbhash.service import Settings
 
+pytestmark = pytest.mark.end_to_end
+
 
 @pytest.fixture(scope="module")
 def address(digits_service, serving):

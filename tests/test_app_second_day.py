@@ -23,7 +23,7 @@ from lbhash.pipeline import index as indexes
 from lbhash.service import Settings, create_app
 
 pytest.importorskip("transformers")
-pytestmark = pytest.mark.usefixtures("quiet")
+pytestmark = [pytest.mark.usefixtures("quiet"), pytest.mark.end_to_end]
 
 FIRST, SECOND = 24, 6
 

@@ -27,6 +27,8 @@ from lbhash.service import create_app
 from lbhash.service.monitor import REQUESTS, JsonLines, Sparing
 from lbhash.service.server import allowed_hosts, is_loopback, tls_options
 
+pytestmark = pytest.mark.end_to_end
+
 TOKEN = "s3cret-to-read"
 
 

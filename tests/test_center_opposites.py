@@ -70,6 +70,7 @@ def measured(centers):
     return min(distances), distances.count(centers.shape[1])
 
 
+@pytest.mark.end_to_end
 @pytest.mark.parametrize("kind", [*BEFORE, "best-ratio"])
 def test_no_word_has_its_negative_and_no_distance_falls(kind):
     before = np.ravel(BEFORE["best" if kind == "best-ratio" else kind])

@@ -66,6 +66,7 @@ def inside(made, unchanged):
 # --------------------------------------------------------------------------------------------------- once and several
 
 
+@pytest.mark.end_to_end
 @pytest.mark.parametrize("words", COMMANDS)
 def test_an_option_of_one_value_is_given_once(words, refuse):
     command = COMMANDS[words]

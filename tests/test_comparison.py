@@ -24,6 +24,8 @@ from lbhash.data import Dataset
 from lbhash.data.split import EmbeddingSplit
 from lbhash.trials import ways
 
+pytestmark = pytest.mark.end_to_end
+
 NAMES = {"embeddings", "signs", "csq", "csq, joined", "csq, unseen 0.5", "itq", "wccn-itq", "sne"}
 NAMES |= {f"a classifier's answer, {count}" for count in ("1 class", "2 classes", "3 classes")}
 NAMES |= {"FAISS OPQ", "FAISS SQ8", "FAISS SQ4", "FAISS IVF,SQ8", "PCA, signs", "sentence-transformers' bits"}
@@ -298,6 +300,7 @@ def test_what_metadata_take_is_told_from_real_rows(tmp_path, rows, monkeypatch):
 
 def test_the_command(tmp_path, rows, monkeypatch):
     monkeypatch.setattr("lbhash.utils.system.usable_cores", lambda: 1)
+    monkeypatch.setattr(study, "SPLITS", 1)
     file = tmp_path / "x.npz"
     np.savez(file, embeddings=rows[0][:600], labels=rows[1][:600])
     given = ["compare", str(file), "--bits", "8", "--epochs", "1", "--out", str(tmp_path / "out")]

@@ -32,6 +32,8 @@ from markdown_it import MarkdownIt
 
 from lbhash.service.app import create_app
 
+pytestmark = pytest.mark.end_to_end
+
 ROOT = Path(__file__).parents[1]
 PAGES = ["README.md", "CONTRIBUTING.md", "benchmarks/README.md"]
 PAGES += [str(page.relative_to(ROOT)) for page in sorted((ROOT / "docs").rglob("*.md"))]

@@ -27,6 +27,8 @@ from lbhash.pipeline.encoding.ray import PartEncoder
 from lbhash.pipeline.evaluate import evaluate_files
 from lbhash.utils.parts import PART_ROWS, Parts
 
+pytestmark = pytest.mark.end_to_end
+
 ROWS, DIM = 400, 12
 IMAGES, LOST = 500, 333  # of which one is damaged
 MEMORY = 100 * 2**20  # of an object store

@@ -19,6 +19,8 @@ from lbhash.centers.distance import minimum_distance
 from lbhash.centers.targets import centers_fingerprint
 from lbhash.utils.parallel import read_run, run_missing, write_run
 
+pytestmark = pytest.mark.end_to_end
+
 
 def execute(number: int, factor: int) -> dict[str, int]:
     return {"product": number * factor, "process": os.getpid()}

@@ -6,6 +6,7 @@ import csv
 from itertools import product
 
 import numpy as np
+import pytest
 from benchmarks.experiments import arrangement_bound
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -13,8 +14,10 @@ from hypothesis import strategies as st
 from lbhash.centers import class_centers
 from lbhash.centers.distance import minimum_distance
 
+pytestmark = pytest.mark.end_to_end
 
-@settings(deadline=None, max_examples=20)
+
+@settings(deadline=None, max_examples=8)
 @given(st.integers(0, 10**6), st.integers(0, 2))
 def test_no_words_are_below_the_bound(seed, least):
     rng = np.random.default_rng(seed)

@@ -8,6 +8,8 @@ from lbhash.losses import Task
 from lbhash.losses.dsdh import DSDH
 from lbhash.losses.hashnet import HashNet
 
+pytestmark = pytest.mark.end_to_end
+
 
 def task():
     labels = torch.arange(40) % 4

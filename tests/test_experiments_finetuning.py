@@ -10,6 +10,8 @@ from benchmarks.experiments import finetuning
 
 from image_tools import write_backbone, write_stripes
 
+pytestmark = pytest.mark.end_to_end
+
 pytest.importorskip("transformers")
 
 

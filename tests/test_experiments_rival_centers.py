@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from lbhash.centers import class_centers
 from lbhash.centers.distance import minimum_distance, pairwise_distances
 
-pytestmark = pytest.mark.usefixtures("one_thread")
+pytestmark = [pytest.mark.usefixtures("one_thread"), pytest.mark.end_to_end]
 
 
 def test_distances_are_those_that_the_authors_print():

@@ -12,6 +12,8 @@ import pytest
 from tests.faults import __main__ as faults
 from tests.faults.attack import ATTACKS, Attack, Run, attack
 
+pytestmark = pytest.mark.end_to_end
+
 ROOT = Path(__file__).parent.parent
 
 

@@ -14,6 +14,8 @@ from tests.faults import http_load, http_requests, http_service
 from tests.faults.attack import Run
 from tests.faults.http_service import Answer, Service, judge, request
 
+pytestmark = pytest.mark.end_to_end
+
 ROOT = Path(__file__).parent.parent
 
 BAD = """

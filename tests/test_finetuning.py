@@ -27,6 +27,8 @@ from lbhash.training.images import Augmentation, ImageModel
 from lbhash.training.settings import Settings, grouped
 from training_tools import Stop
 
+pytestmark = pytest.mark.end_to_end
+
 pytest.importorskip("transformers")
 
 GENTLE = Augmentation(crop=(0.8, 1), flip=0, brightness=0.1, contrast=0.1, saturation=0)

@@ -22,6 +22,8 @@ from lbhash.data.images import load_images
 from lbhash.models.backbone import Backbone
 from lbhash.utils.checksums import checked, with_checksum
 
+pytestmark = pytest.mark.end_to_end
+
 pytest.importorskip("transformers")
 
 TRAIN = ["train", "--bits", 16, "--hidden", 0, "--epochs", 2, "--lr", 0.01, "--batch-size", 16]

@@ -26,6 +26,8 @@ from schemathesis.specs.openapi.checks import (
 
 from lbhash.service.schemas import REFUSALS
 
+pytestmark = pytest.mark.end_to_end
+
 CHECKS = [not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance]
 PAGE = Path(__file__).parents[1] / "docs" / "http.md"
 BLOCKS = re.findall(r"^```(sh|python)\n(.*?)^```$", PAGE.read_text(), re.DOTALL | re.MULTILINE)

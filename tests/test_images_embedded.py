@@ -23,6 +23,8 @@ from lbhash.hasher import encode_split
 from lbhash.index import Index
 from lbhash.pipeline.embeddings import embed_dataset
 
+pytestmark = pytest.mark.end_to_end
+
 pytest.importorskip("transformers")
 
 SHADES = ((220, 30, 30), (30, 220, 30), (30, 30, 220))

@@ -7,6 +7,8 @@ import pytest
 
 import lbhash
 
+pytestmark = pytest.mark.end_to_end
+
 HEAVY = ("PIL", "datasets", "faiss", "fastapi", "jinja2", "matplotlib", "numba", "numpy", "onnx")
 HEAVY += ("onnxruntime", "onnxscript", "optuna", "pandas", "pyarrow", "pymilvus", "ray", "scipy", "seaborn", "sklearn")
 HEAVY += ("sqlalchemy", "torch", "transformers")

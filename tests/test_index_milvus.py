@@ -27,6 +27,8 @@ from lbhash.index.milvus import connection as connection_module
 from lbhash.index.milvus.address import parse_address
 from lbhash.index.milvus.fields import check_schema, to_rows
 
+pytestmark = pytest.mark.end_to_end
+
 needs_lite = pytest.mark.skipif(
     any(importlib.util.find_spec(name) is None for name in ("pymilvus", "milvus_lite", "pkg_resources")),
     reason="needs pymilvus and Milvus Lite (pip install 'lbhash[milvus]')",

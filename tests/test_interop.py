@@ -24,6 +24,8 @@ from lbhash.codes import convert, hamming_distances, pack, unpack
 from lbhash.index import Index
 from lbhash.index.export import FORMATS, export_index
 
+pytestmark = pytest.mark.end_to_end
+
 PAGE = (Path(__file__).parents[1] / "docs" / "interop.md").read_text(encoding="utf-8")
 TITLES = ["a'b", 'tab\tand "quotes"', "line\nand \\N and \\.", None, "", "ümlaut; DROP TABLE codes; --", "{1,2}"]
 

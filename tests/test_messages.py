@@ -24,6 +24,8 @@ from lbhash.index import Index
 from lbhash.index.factory import build_index
 from lbhash.training.settings import arguments, grouped
 
+pytestmark = pytest.mark.end_to_end
+
 SMALL = {"bits": 8, "epochs": 1, "hidden": 0}
 RNG = np.random.default_rng(0)
 X, Y = RNG.normal(size=(60, 8)).astype(np.float32), np.arange(60) % 3

@@ -15,6 +15,8 @@ from sklearn.base import clone
 from image_tools import write_small_resnet
 from lbhash import Hasher, TrainingArguments, evaluate
 
+pytestmark = pytest.mark.end_to_end
+
 CELLS = {
     "fit": """
 import numpy as np

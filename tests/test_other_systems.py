@@ -3,6 +3,10 @@
 import subprocess
 import sys
 
+import pytest
+
+pytestmark = pytest.mark.end_to_end
+
 PROGRAM = """
 import contextlib, io, os, sys
 from pathlib import Path

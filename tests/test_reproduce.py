@@ -41,7 +41,7 @@ from lbhash.trials.intervals import Interval
 from lbhash.utils import parallel
 from reproduce_tools import check_files, check_written
 
-pytestmark = pytest.mark.usefixtures("one_thread")
+pytestmark = [pytest.mark.usefixtures("one_thread"), pytest.mark.end_to_end]
 
 BRIEF = Schedule(epochs=1)
 

@@ -14,7 +14,7 @@ from lbhash.reproduce.runs.experiment_settings import command_line
 from lbhash.reproduce.runs.sources import Source
 from reproduce_tools import split_blobs
 
-pytestmark = pytest.mark.usefixtures("one_thread")
+pytestmark = [pytest.mark.usefixtures("one_thread"), pytest.mark.end_to_end]
 
 
 @pytest.fixture(scope="module")

@@ -25,7 +25,7 @@ from lbhash.trials.intervals import Interval
 from lbhash.utils.parallel import read_run
 from reproduce_tools import check_files, split_blobs
 
-pytestmark = pytest.mark.usefixtures("one_thread")
+pytestmark = [pytest.mark.usefixtures("one_thread"), pytest.mark.end_to_end]
 
 TITLES = ["HashNet", "DBDH", "DSDH", "DCH", "GreedyHash", "CSQ"]
 

@@ -17,6 +17,8 @@ from lbhash.data.origin import data_fingerprint
 from lbhash.index.export import export_index
 from lbhash.utils.vectors import Vectors
 
+pytestmark = pytest.mark.end_to_end
+
 NAMES = ("sku", "title", "category", "price", "in_stock", "since")
 SHOP = [
     ("A-1", "cup", "cups", "1.5", "yes", "2026-11-01"),

@@ -11,6 +11,8 @@ from lbhash import Hasher, TrainingArguments, evaluate
 from lbhash.data import load_dataset
 from lbhash.hasher import encode_split, fit_split
 
+pytestmark = pytest.mark.end_to_end
+
 SHARED = Path(__file__).parents[2] / "shared" / "data"
 
 

@@ -20,6 +20,8 @@ from lbhash import Hasher, Index
 from lbhash.utils.files import write_csv
 from lbhash.utils.serialization import json_values
 
+pytestmark = pytest.mark.end_to_end
+
 LARGE = 2**62
 
 

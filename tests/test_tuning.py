@@ -33,6 +33,8 @@ from lbhash.tuning.found import as_dict, best_trial, score_of, state_of
 from lbhash.tuning.space import checked_space, default_space, from_entry, read_space, starting_point, with_params
 from lbhash.tuning.tuner import search
 
+pytestmark = pytest.mark.end_to_end
+
 SMALL = {
     "lr": FloatDistribution(1e-4, 1e-1, log=True),
     "hidden": CategoricalDistribution((0, 6)),

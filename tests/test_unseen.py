@@ -21,6 +21,8 @@ from lbhash.trials.questions import Question
 from lbhash.trials.stored import Stored
 from test_cli import assert_refused
 
+pytestmark = pytest.mark.end_to_end
+
 
 def table(classes=6, each=(30, 15, 4), dim=12, seed=0):
     """Return train, base and query of blobs that overlap."""
