@@ -23,7 +23,7 @@ demo: .venv/.demo
 	$(BIN)/lbhash demo
 
 test: install lint
-	$(BIN)/python -m pytest -n logical --dist loadfile
+	$(BIN)/python -m pytest -n logical --dist loadfile -m 'not slow and not end_to_end'
 
 # Whole programs, studies, browsers and other systems, which are too long for every day.
 test-end-to-end: install

@@ -16,6 +16,8 @@ from lbhash.service.admission import Bodies
 from lbhash.service.connections import make_server
 from lbhash.service.errors import ServiceError
 
+pytestmark = pytest.mark.end_to_end
+
 GET = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"
 POST = b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"
 

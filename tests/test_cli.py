@@ -27,6 +27,8 @@ from lbhash.training.coders import CODERS
 from lbhash.training.loop import Training
 from lbhash.utils.files import write_text
 
+pytestmark = pytest.mark.end_to_end
+
 TINY = ("--bits", "12", "--hidden", "16", "--epochs", "2")
 
 

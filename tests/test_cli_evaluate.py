@@ -7,6 +7,8 @@ from lbhash import evaluate
 from lbhash.codes import pack
 from test_cli import assert_refused
 
+pytestmark = pytest.mark.end_to_end
+
 
 @pytest.fixture(scope="module")
 def codes(tmp_path_factory):

@@ -23,6 +23,8 @@ from lbhash.index import Index
 from lbhash.index.factory import build_index
 from lbhash.index.rerank import DISTANCE_WEIGHT
 
+pytestmark = pytest.mark.end_to_end
+
 
 @pytest.fixture(scope="module")
 def work(tmp_path_factory):

@@ -163,6 +163,7 @@ def test_saved_and_loaded(tmp_path, kind):
     assert "uint8 [n, 2]" in card
 
 
+@pytest.mark.end_to_end
 @pytest.mark.parametrize("kind", ["posterior", "neighborhood"])
 def test_exported_branches_have_the_same_outputs(tmp_path, kind):
     pytest.importorskip("onnxscript")

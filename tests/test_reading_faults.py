@@ -451,6 +451,7 @@ def test_a_text_of_parquet_that_all_rows_share(tmp_path):
     refused_in_a_process(file, "column 'label' has a label of 500,000 bytes")
 
 
+@pytest.mark.end_to_end
 @pytest.mark.parametrize("name", ["rows.arrow", "rows.feather"])
 def test_texts_of_arrow_that_expand(tmp_path, name):
     table = pa.table({"label": ["x" * 5_000] * 100_000, "x0": [0.5] * 100_000, "x1": [0.5] * 100_000})
@@ -475,6 +476,7 @@ def test_a_dictionary_of_arrow(tmp_path):
     assert in_a_process(tmp_path / "rows.feather") == "read"
 
 
+@pytest.mark.end_to_end
 def test_long_texts_of_a_packed_file(tmp_path):
     with gzip.open(tmp_path / "rows.csv.gz", "wb", 1) as opened:
         opened.write(b"label,x0,x1\n")
@@ -483,6 +485,7 @@ def test_long_texts_of_a_packed_file(tmp_path):
     assert in_a_process(tmp_path / "rows.csv.gz") == "read"
 
 
+@pytest.mark.end_to_end
 @pytest.mark.parametrize("name", ["rows.csv.gz", "rows.jsonl.gz"])
 def test_a_row_without_end(tmp_path, name):
     with gzip.open(tmp_path / name, "wb", 1) as opened:
@@ -492,6 +495,7 @@ def test_a_row_without_end(tmp_path, name):
     refused_in_a_process(tmp_path / name, "longer than")
 
 
+@pytest.mark.end_to_end
 @pytest.mark.parametrize("rows", [20_000, 2_000_000])
 def test_a_quote_that_is_not_closed(tmp_path, rows):
     body = "".join(f"{row % 7},0.5,1.5\n" for row in range(rows))
