@@ -91,13 +91,13 @@ def test_means_over_data_sets():
     assert methods_table.means(lines)["half"].isna().all()
 
 
-def test_a_comparison_goes_on_and_prints_both_tables(page_with, tmp_path, capsys):
+def test_a_comparison_goes_on_and_prints_its_table(page_with, tmp_path, capsys):
     page, out = page_with("page.md", "like-for-like", "searched-pulls"), tmp_path / "trials"
     given = ["--data", "digits", "--out", str(out), "--methods", "csq", "--bits", "8", "--epochs", "1"]
     given += ["--seeds", "2", "--page", str(page)]
     like_for_like.main(given)
     printed = capsys.readouterr().out
-    assert "| digits | with centers |" in printed
+    assert "| pull bits | paper | with centers |" in printed
     assert printed in page.read_text()
     assert page.with_suffix(".png").read_bytes().startswith(b"\x89PNG")
     assert len(list(out.iterdir())) == 10  # five forms, two seeds

@@ -10,7 +10,7 @@ data's own queries.
 A cell's lift is the mean over seeds and queries of the guided form's average precision less the other's. Its interval
 is that of a nested bootstrap: seeds and queries are drawn with replacement, and both forms keep the same draws. The
 p-values of all cells that compare with the same pull are corrected by Holm's method. ``--page`` names a page whose part
-"like-for-like" becomes both tables, with a picture of the means and the cells as CSV beside it. A cell that this CSV
+"like-for-like" becomes the table, with a picture of the means and the cells as CSV beside it. A cell that this CSV
 has is not run again: take its line out where its settings have changed. Without ``--data`` nothing is run, and the part
 and the picture are made from the CSV.
 """
@@ -113,17 +113,6 @@ def forms(made: pd.DataFrame) -> pd.DataFrame:
     return pd.concat([others, guided.assign(form=FORMS[-1], map=guided["guided"])])
 
 
-def means(made: pd.DataFrame) -> str:
-    """Return the mAP of every form on every set of data, means over methods and lengths with the recipe "paper"."""
-    own, by = forms(made), ["data", "methods"]
-    table = own.groupby([*by, "form"], sort=False)["map"].mean().map("{:.1f}".format).unstack().reindex(columns=FORMS)
-    lifts = own[own["form"] == "pull bits"].groupby(by, sort=False)["lift"]
-    table["guidance less pull bits, by cell"] = (
-        lifts.min().map("{:+.1f}".format) + " to " + lifts.max().map("{:+.1f}".format)
-    )
-    return markdown(table.fillna("–").reset_index())
-
-
 def draw(made: pd.DataFrame) -> sns.FacetGrid:
     """Draw the mAP of every method and form, with the recipe "paper", means over the lengths."""
     own = forms(made).groupby(["data", "method", "form"], sort=False, as_index=False)["map"].mean()
@@ -144,7 +133,7 @@ def wanted(given: argparse.Namespace) -> pd.DataFrame:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Train what is missing, and print both tables."""
+    """Train what is missing, and print the table."""
     parser = options(__doc__, PART, data=[], bits=(16, 32, 64), epochs=15, seeds=3)
     parser.add_argument("--methods", nargs="+", choices=METHODS, default=METHODS)
     parser.add_argument("--over", nargs="+", choices=OVER, default=OVER)
@@ -155,7 +144,7 @@ def main(arguments: list[str] | None = None) -> None:
         found = run(trials(cells, {source.name: source for source in given.data}), given)
         lines = in_order(pd.concat([lines, compared(cells, found)]))
     made = corrected(lines)
-    show(f"{means(made)}\n\n{summary(made)}", PART, given.page)
+    show(summary(made), PART, given.page)
     if given.page:
         write_csv(lines, given.page.with_suffix(".csv"))
         save(draw(made), given.page.with_suffix(".png"))

@@ -180,7 +180,7 @@ def tables(lines: pd.DataFrame, first: pd.DataFrame) -> str:
         if set(FORMS) <= set(scores)
     ]
     shown = [pd.DataFrame(main), pd.DataFrame(parts).rename(columns={"guidance": "guidance (blocks of 8)"})]
-    return "\n\n".join(markdown(one.astype(str)) for one in shown)
+    return "\n\n".join(markdown(one.astype(str)) for one in shown if len(one))
 
 
 def trials(
@@ -199,7 +199,7 @@ def trials(
     best = found.loc[found.groupby(["searched", "method", "form"])["map"].idxmax()]
     weights = best.set_index(["searched", "method", "form"])["weight"].to_dict()
     for seed, (name, method), length, form in product(range(given.seeds), pairs, given.bits, FORMS):
-        if form in MAIN or (length, seed) == (given.bits[0], 0):
+        if form in MAIN or ((length, seed) == (given.bits[0], 0) and not given.no_parts):
             dataset, more = data[name]
             weight = 0.0 if form == "alone" else weights[name, method, form if form in SEARCHED else "guidance"]
             own = {"method": method, "bits": length, "form": form, "weight": weight, "seed": seed}
@@ -214,6 +214,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--backbone", help="a folder of a vision model of transformers, for images")
     parser.add_argument("--image-size", type=int, default=64)
     parser.add_argument("--image-epochs", type=int, default=8)
+    parser.add_argument("--no-parts", action="store_true", help="leave the second table out")
     parser.add_argument("--methods", nargs="+", default=["csq", "hashnet"])
     parser.add_argument("--image-methods", nargs="+", default=["csq"])
     given = parser.parse_args(arguments)
