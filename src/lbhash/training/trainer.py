@@ -160,12 +160,12 @@ def _identity(
 ) -> dict[str, Any]:
     """Return the values that a checkpoint must match to be resumed; rows are read only if checkpoints are written."""
     identity = {
-        **asdict(schedule),
         **{name: getattr(given, name) for name in ("seed", "precision", "monitor", "patience")},
         "processes": world,
         **settings,
         "rows": len(rows),
         "validation rows": 0 if validation is None else len(validation),
+        **asdict(schedule),  # after the rows, of which a batch has at most all
     }
     if with_rows:
         identity["fingerprint of the rows"] = rows.fingerprint()
