@@ -276,6 +276,8 @@ def test_the_numbers_of_the_page_have_the_names_of_classes():
     found = json.loads(summarize(Evidence(codes, labels, 8, codes[:3], ["cat", "dog", "dog"])))
     assert [(row["label"], row["nearest"]) for row in found["classes"]] == [("cat", "dog"), ("dog", "cat")]
     assert [(row["label"], row["taken_for"]) for row in found["confused"]] == [("dog", "cat")]
+    (row,) = json.loads(summarize(Evidence(codes, [["x"]] * 20, 8)))["classes"]  # lists of one class
+    assert (row["label"], row["codes"], row["nearest"]) == ("x", 20, None)
 
 
 def test_search_and_service_read_a_file_by_the_columns_of_the_training(vectors, succeed, json_of, tmp_path):
@@ -387,6 +389,19 @@ def test_text_that_is_no_table(tmp_path):
         (tmp_path / name).write_bytes(content)
         with pytest.raises(ValueError, match=said):
             load_table(tmp_path / name)
+
+
+@pytest.mark.parametrize("name", ["rows.parquet", "rows.arrow"])
+def test_metadata_may_be_views_of_texts_and_bytes(tmp_path, name):
+    held = {"tags": [["red", None], [], ["new"]], "raw": [b"a", None, b"b"]}
+    table = pa.table(held, pa.schema([("tags", pa.large_list(pa.string_view())), ("raw", pa.binary_view())]))
+    if name == "rows.parquet":
+        pq.write_table(table, tmp_path / name)
+    else:
+        with pa.ipc.new_file(tmp_path / name, table.schema) as opened:
+            opened.write_table(table)
+    taken = open_columns(tmp_path / name, list(held)).take(np.array([2, 0]))
+    assert taken.to_pydict() == {key: [values[2], values[0]] for key, values in held.items()}
 
 
 @pytest.mark.parametrize("kind", ["pandas", "polars", "arrow", "lists"])

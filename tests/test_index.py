@@ -517,6 +517,29 @@ def test_metadata_of_data_frames():
         assert index.search(codes[:1], 2, where="price < 2").ids.tolist() == [["b"]]
 
 
+@pytest.mark.parametrize(
+    ("kind", "values"),
+    [
+        (pa.string_view(), ["red", None]),
+        (pa.binary_view(), [b"red", None]),
+        (pa.list_(pa.string_view()), [["red", None], []]),
+        (pa.large_list(pa.binary_view()), [[b"red"], None]),
+        (pa.list_(pa.string_view(), 1), [["red"], ["old"]]),
+        (pa.struct([("color", pa.list_(pa.string_view()))]), [{"color": ["red"]}, {"color": None}]),
+    ],
+    ids=str,
+)
+def test_views_of_texts_and_bytes_can_be_taken_merged_and_exported(kind, values, tmp_path):
+    column = pa.array(values, kind)  # as Polars hands over its columns; Arrow takes no rows of them
+    index = Index(8)
+    index.add(np.array([[1], [2]], np.uint8), [7, 3], {"color": column})
+    index.add(np.array([[1], [2]], np.uint8), metadata=pa.table({"color": column}))
+    index.remove([9])
+    index.compact()
+    assert index.metadata_of([7, 3, 8])["color"].to_pylist() == [*values, values[0]]
+    assert export_index(index, tmp_path / "codes.parquet")["codes"] == 3
+
+
 def test_upsert_replaces_what_is_there(tmp_path):
     index = Index(8)
     index.save(tmp_path / "i")

@@ -15,6 +15,7 @@ import pytest
 from lbhash import Hasher, Index, TrainingArguments
 from lbhash.data.origin import data_fingerprint
 from lbhash.index.export import export_index
+from lbhash.pipeline import index as indexes
 from lbhash.utils.vectors import Vectors
 
 pytestmark = pytest.mark.end_to_end
@@ -70,6 +71,20 @@ def test_an_index_knows_its_columns(shop, json_of, succeed):
     assert "the rows have no label, category, price, in_stock, since; the index gets null" in said
     (less,) = Index.open(shop.index).get(["B"]).to_pylist()
     assert (less["title"], less["label"], less["price"]) == ("3", None, None)
+
+
+def test_what_another_program_adds_meanwhile_is_not_counted(shop, json_of, monkeypatch):
+    encode = indexes._read_or_encode
+
+    def slowly(*given):
+        read = encode(*given)
+        Index.open(shop.index, mode="a").add(np.zeros((50, 2), np.uint8), [f"other {at}" for at in range(50)])
+        return read
+
+    monkeypatch.setattr(indexes, "_read_or_encode", slowly)
+    both = [(sku, "pan", "cups", "1", "yes", "2026-11-05") for sku in ("007", "008")]
+    done = json_of("index", "add", shop.index, *shop("two.csv", both), "--upsert")
+    assert (done["added"], done["replaced"], done["codes"]) == (1, 1, 55)
 
 
 def test_a_filter_by_the_name_in_the_file_says_what_the_index_calls_it(shop):

@@ -383,6 +383,10 @@ class BaseIndex(ABC, metaclass=_Guessed):
     @abstractmethod
     def _add(self, rows: Rows, *, upsert: bool = False) -> Names: ...
 
+    def refresh(self) -> bool:
+        """Read the index again if another program changed it, and return whether it did."""
+        return False  # as it is never out of date
+
     def _check_writable(self) -> None:
         """Raise ``ValueError`` if the index was opened for reading."""
 

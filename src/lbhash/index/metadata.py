@@ -31,6 +31,8 @@ def as_table(metadata: Columns | None, names: Names, state: State) -> pa.Table:
     return, or does not fit the index.
     """
     table = _as_given(metadata, names)
+    plain = [field.with_type(plain_type(field.type)) for field in table.schema]  # Arrow cannot take rows of all views
+    table = table.cast(pa.schema(plain, table.schema.metadata))
     for name in table.column_names:
         if name in RESERVED or table.column_names.count(name) > 1:
             why = "which is the index's own" if name in RESERVED else "twice"
@@ -61,12 +63,7 @@ def _as_given(metadata: Columns | None, names: Names) -> pa.Table:
         with refusing("metadata must hold values of one type in each column", *_UNFIT):
             return pa.Table.from_pandas(metadata, preserve_index=False)
     if hasattr(metadata, "__arrow_c_stream__"):  # a table of Arrow, or a data frame of polars
-        table = pa.table(metadata)
-        views = (pa.types.is_string_view(field.type) for field in table.schema)  # Arrow's take fails on these
-        fields = [
-            field.with_type(pa.string()) if view else field for field, view in zip(table.schema, views, strict=True)
-        ]
-        return table.cast(pa.schema(fields, table.schema.metadata))
+        return pa.table(metadata)
     columns = {}
     what = "a dict of columns, a table of Arrow, or a data frame"
     check_type({} if metadata is None else metadata, "metadata", Mapping, what)
@@ -130,9 +127,22 @@ def convertible(given: pa.DataType, held: pa.DataType) -> bool:
 
 
 def values_type(kind: pa.DataType) -> pa.DataType:
-    """Return the type of the values; for a dictionary type, that of its values. Views of texts are texts."""
-    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
-    return pa.string() if pa.types.is_string_view(kind) else kind
+    """Return the type of the values, without views; for a dictionary type, that of its values."""
+    return plain_type(kind.value_type if pa.types.is_dictionary(kind) else kind)
+
+
+def plain_type(kind: pa.DataType) -> pa.DataType:
+    """Return a type with texts and bytes in place of views of them, also inside lists and structures."""
+    if pa.types.is_string_view(kind) or pa.types.is_binary_view(kind):
+        return pa.string() if pa.types.is_string_view(kind) else pa.binary()
+    if pa.types.is_struct(kind):
+        return pa.struct([field.with_type(plain_type(field.type)) for field in kind])
+    if not is_list(kind):
+        return kind
+    field = kind.value_field.with_type(plain_type(kind.value_type))
+    if pa.types.is_fixed_size_list(kind):
+        return pa.list_(field, kind.list_size)
+    return pa.large_list(field) if pa.types.is_large_list(kind) else pa.list_(field)
 
 
 def _casts(column: pa.ChunkedArray, kind: pa.DataType) -> bool:

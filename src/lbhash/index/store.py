@@ -219,7 +219,7 @@ class Index(BaseIndex):
         return self.path is not None and identity_of(read_manifest(self.path)) != self.state.identity
 
     def refresh(self) -> bool:
-        """Read the folder again if it changed, and return whether it did."""
+        """Read the folder again if another program changed it, and return whether it did."""
         with self._writer:
             if self.path is None or not self.outdated():
                 return False

@@ -16,7 +16,7 @@ from lbhash.data.loading import DATASETS
 from lbhash.data.readers import is_one_table
 from lbhash.data.streamed import ParquetRows
 from lbhash.index.base import THUMBNAIL
-from lbhash.index.metadata import converted, convertible
+from lbhash.index.metadata import converted, convertible, plain_type, values_type
 from lbhash.utils.columns import can_be_labels, read_columns, with_dates
 from lbhash.utils.files import existing_file
 from lbhash.utils.formatting import some_names
@@ -187,10 +187,8 @@ class TableColumns:
             for name, field in wanted.items():
                 converted(self._rows[name], field)
             kinds = dict(zip(chosen, self._rows.schema.types, strict=True))
-            kinds = {name: kind.value_type if pa.types.is_dictionary(kind) else kind for name, kind in kinds.items()}
-        self.schema = pa.schema(
-            [(name, pa.string() if pa.types.is_string_view(kind) else kind) for name, kind in kinds.items()]
-        )
+            kinds = {name: values_type(kind) for name, kind in kinds.items()}
+        self.schema = pa.schema([(name, plain_type(kind)) for name, kind in kinds.items()])
 
     def __len__(self) -> int:
         return len(self._rows)

@@ -91,12 +91,14 @@ def add(
     Returns the numbers of ``added`` and, with ``upsert``, ``replaced`` codes.
     """
     read = _read_or_encode(codes, data, id_column, index.vectors, index, progress)
-    before, count, columns = len(index), len(read.table.codes), read.metadata.column_names
+    count, columns = len(read.table.codes), read.metadata.column_names
     rows, others = read.ids is read.table.rows, ROW not in columns or read.metadata[ROW].null_count
     if upsert and (read.ids is None or (rows and others)):
         new = "row numbers of other data" if rows else "new ones"
         raise ValueError(f"upsert is given, but the ids are {new}, which replace nothing; name a column of ids")
     change: Any = index.upsert if upsert else index.add
+    index.refresh()  # others may have changed it while rows were embedded
+    before = len(index)
     try:
         change(read.table.codes, read.ids, read.metadata, vectors=read.vectors)
     except TakenIdError as error:

@@ -53,6 +53,8 @@ def _of_classes(evidence: Evidence, labels: Any) -> dict[str, Any]:
     names, members = np.arange(labels.shape[-1]), labels
     if labels.ndim == 1:
         names, members = np.unique(labels, return_inverse=True)
+    elif labels.shape[1] == 1:
+        members = np.pad(labels, ((0, 0), (0, 1)))  # a single column would be class numbers
     found = bound(evidence.codes, members, bits=evidence.bits)
     inter = found.inter_matrix().astype(float)
     np.fill_diagonal(inter, np.inf)
