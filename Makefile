@@ -1,7 +1,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: install demo test test-end-to-end test-all lint docs dist benchmark clean
+.PHONY: install demo test tests-of-every-day test-end-to-end test-all lint docs dist benchmark clean
 
 install: .venv/.installed
 
@@ -22,7 +22,11 @@ install: .venv/.installed
 demo: .venv/.demo
 	$(BIN)/lbhash demo
 
-test: install lint
+# Types are checked while the tests run.
+test: install
+	$(MAKE) -j 2 lint tests-of-every-day
+
+tests-of-every-day: install
 	$(BIN)/python -m pytest -n logical --dist loadfile -m 'not slow and not end_to_end'
 
 # Whole programs, studies, browsers and other systems, which are too long for every day.
