@@ -391,6 +391,23 @@ def test_text_that_is_no_table(tmp_path):
             load_table(tmp_path / name)
 
 
+@pytest.mark.parametrize("compression", ["uncompressed", "lz4", "zstd"])
+def test_an_arrow_file_is_read_by_its_footer(tmp_path, compression):
+    """Polars writes files that do not begin with a schema, as streams do."""
+    import polars
+
+    rows = {"embedding": [[1.0, 2.0], [3.0, 4.0]] * 10, "label": ["b", "a"] * 10}
+    polars.DataFrame(rows).write_ipc(tmp_path / "rows.arrow", compression=compression)
+    table = load_table(tmp_path / "rows.arrow")
+    assert table.embeddings.tolist() == rows["embedding"]
+    assert table.labels.tolist() == [1, 0] * 10
+    whole = (tmp_path / "rows.arrow").read_bytes()
+    for damaged in (whole[:-30], whole[:-30] + b"\xff" * 20 + whole[-10:], whole[:8] + whole[-10:]):
+        (tmp_path / "rows.arrow").write_bytes(damaged)
+        with pytest.raises(ValueError, match=r"which is damaged or no \.arrow file"):
+            load_table(tmp_path / "rows.arrow")
+
+
 @pytest.mark.parametrize("name", ["rows.parquet", "rows.arrow"])
 def test_metadata_may_be_views_of_texts_and_bytes(tmp_path, name):
     held = {"tags": [["red", None], [], ["new"]], "raw": [b"a", None, b"b"]}

@@ -214,48 +214,69 @@ def _parquet(file: Path) -> Source:
 
 def _ipc(file: Path, said: str) -> Source:
     whole = pa.memory_map(str(file)).read_buffer()
-    stream = whole.slice(8) if bytes(whole[:6]) == b"ARROW1" else whole  # a file is a stream between two marks
+    is_file = bytes(whole[:6]) == b"ARROW1"  # with a list of its batches at the end; else they come one after the other
+
+    def opened(**options: Any) -> Any:
+        return (pa.ipc.open_file if is_file else pa.ipc.open_stream)(whole, **options)
 
     def read(columns: Sequence[str], types: Mapping[str, Any]) -> Iterator[pa.RecordBatch]:
-        for message in pa.ipc.MessageReader.open_stream(stream):
+        for message in _listed(whole) if is_file else pa.ipc.MessageReader.open_stream(whole):
             if message.type in ("record batch", "dictionary"):
                 check_memory(_unpacked(message), f"{said}, of which a batch")
         chosen = [schema.get_field_index(one) for one in columns]
-        options = pa.ipc.IpcReadOptions(included_fields=chosen, use_threads=False)
-        for batch in pa.ipc.open_stream(stream, options=options):
+        reader = opened(options=pa.ipc.IpcReadOptions(included_fields=chosen, use_threads=False))
+        for batch in map(reader.get_batch, range(reader.num_record_batches)) if is_file else reader:
             found = batch.select(list(columns))
             found.validate(full=True)
             yield from (found.slice(start, ROWS) for start in range(0, len(found), ROWS))
 
-    schema = pa.ipc.open_stream(stream).schema
+    schema = opened().schema
     return Source(schema, read)
 
 
-def _unpacked(message: Any) -> int:
-    """Return the bytes that an Arrow message takes in memory; each packed buffer begins with its unpacked size.
+class _Flat:
+    """The FlatBuffers tables in the metadata of Arrow, https://arrow.apache.org/docs/format/Columnar.html."""
 
-    Source: https://arrow.apache.org/docs/format/Columnar.html; the metadata are FlatBuffers tables.
-    """
-    meta, body = message.metadata.to_pybytes(), message.body
+    def __init__(self, data: bytes) -> None:
+        self.data = data
 
-    def get(form: str, at: int) -> int:
-        return struct.unpack_from(f"<{form}", meta, at)[0]
+    def get(self, form: str, at: int) -> int:
+        """Return a number."""
+        return struct.unpack_from(f"<{form}", self.data, at)[0]
 
-    def field(table: int, number: int) -> int:
+    def field(self, table: int, number: int) -> int:
         """Return where a field of a table is, or 0."""
-        known = table - get("i", table)
-        inside = 4 + 2 * number < get("H", known)
-        return table + get("H", known + 4 + 2 * number) if inside and get("H", known + 4 + 2 * number) else 0
+        known = table - self.get("i", table)
+        inside = 4 + 2 * number < self.get("H", known)
+        place = self.get("H", known + 4 + 2 * number) if inside else 0
+        return table + place if place else 0
 
-    def target(at: int) -> int:
-        return at + get("I", at)
+    def target(self, at: int) -> int:
+        """Return the place that an offset points to."""
+        return at + self.get("I", at)
 
-    batch = target(field(target(0), 2))  # of Message: header
+
+def _listed(whole: Any) -> Iterator[Any]:
+    """Yield the messages that the footer of an Arrow file lists: its dictionaries and batches."""
+    (size,) = struct.unpack("<i", bytes(whole[-10:-6]))
+    footer = _Flat(bytes(whole[whole.size - 10 - size : whole.size - 10]))
+    for number in (2, 3):  # of Footer: dictionaries, recordBatches
+        if place := footer.field(footer.target(0), number):
+            blocks = footer.target(place)
+            for at in range(blocks + 4, blocks + 4 + 24 * footer.get("I", blocks), 24):
+                start, length = footer.get("q", at), footer.get("i", at + 8) + footer.get("q", at + 16)
+                yield pa.ipc.read_message(whole.slice(start, length))
+
+
+def _unpacked(message: Any) -> int:
+    """Return the bytes that an Arrow message takes in memory; each packed buffer begins with its unpacked size."""
+    meta, body = _Flat(message.metadata.to_pybytes()), message.body
+    batch = meta.target(meta.field(meta.target(0), 2))  # of Message: header
     if message.type == "dictionary":
-        batch = target(field(batch, 1))  # of DictionaryBatch: data
-    packed, buffers, total = field(batch, 3), target(field(batch, 2)), 0  # of RecordBatch: compression, buffers
-    for number in range(get("I", buffers)):
-        start, length = (get("q", buffers + 4 + 16 * number + at) for at in (0, 8))
+        batch = meta.target(meta.field(batch, 1))  # of DictionaryBatch: data
+    packed, buffers, total = meta.field(batch, 3), meta.target(meta.field(batch, 2)), 0  # of RecordBatch
+    for number in range(meta.get("I", buffers)):
+        start, length = (meta.get("q", buffers + 4 + 16 * number + at) for at in (0, 8))
         stated = struct.unpack_from("<q", body, start)[0] if packed and length else -1
         total += length if stated == -1 else stated
     return total
