@@ -23,7 +23,7 @@ from pathlib import Path
 from tests.faults.attack import ATTACKS, OUTCOMES, Run
 
 # One thread each: children are forked from a warm parent, and a fork takes no thread pool with it.
-for _name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS"):
+for _name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
     os.environ[_name] = "1"
 
 BEGIN, END = "<!-- faults: begin -->", "<!-- faults: end -->"

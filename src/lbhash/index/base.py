@@ -257,6 +257,10 @@ class BaseIndex(ABC, metaclass=_Guessed):
         self._check_writable()
         return self._add(Rows(self.check(codes), check_ids(ids), metadata, vectors), upsert=True)
 
+    def refresh(self) -> bool:
+        """Read the index again if another program changed it, and return whether it did."""
+        return False  # a server's index is always the newest
+
     def remove(self, ids: npt.ArrayLike) -> int:
         """Remove all codes with these ids, or none if an id is unknown, and return their number."""
         self._check_writable()
@@ -382,10 +386,6 @@ class BaseIndex(ABC, metaclass=_Guessed):
 
     @abstractmethod
     def _add(self, rows: Rows, *, upsert: bool = False) -> Names: ...
-
-    def refresh(self) -> bool:
-        """Read the index again if another program changed it, and return whether it did."""
-        return False  # as it is never out of date
 
     def _check_writable(self) -> None:
         """Raise ``ValueError`` if the index was opened for reading."""

@@ -111,8 +111,8 @@ class TextEncoder:
         modules = [(type(one).__name__, getattr(one, "pooling_mode", None)) for one in self.model]
         prompts = {name: prompt for name, prompt in self.model.prompts.items() if prompt}
         facts = {"modules": modules, "prompts": prompts, "most": self.model.max_seq_length}
-        if network := getattr(self.model[0], "model", None):
-            facts["network"] = without_notes(network.config.to_diff_dict())
+        if config := getattr(getattr(self.model[0], "model", None), "config", None):
+            facts["network"] = without_notes(config.to_diff_dict())
         return fingerprint_of(self.model, facts | {"tokenizer": _tokens_of(self.model.tokenizer)})
 
 

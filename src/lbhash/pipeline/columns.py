@@ -173,7 +173,7 @@ class TableColumns:
                     said = f"metadata {name!r} holds {kind}; the index has {field.type} there"
                     raise ValueError(f"{said}: mend it, or build the index again")
             self._rows = ParquetRows(source.files, chosen, batch_rows=2048, texts=True)
-            kinds = {name: source.schema.field(name).type for name in chosen}
+            kinds = {name: plain_type(source.schema.field(name).type) for name in chosen}
         else:
             texts = [name for name, field in wanted.items() if source.decimal and pa.types.is_string(field.type)]
             with reading("data", data):
@@ -186,9 +186,8 @@ class TableColumns:
             self._rows = pa.table(held)
             for name, field in wanted.items():
                 converted(self._rows[name], field)
-            kinds = dict(zip(chosen, self._rows.schema.types, strict=True))
-            kinds = {name: values_type(kind) for name, kind in kinds.items()}
-        self.schema = pa.schema([(name, plain_type(kind)) for name, kind in kinds.items()])
+            kinds = {field.name: values_type(field.type) for field in self._rows.schema}
+        self.schema = pa.schema(kinds)
 
     def __len__(self) -> int:
         return len(self._rows)

@@ -33,10 +33,10 @@ def summarize(evidence: Evidence) -> bytes:
     """Return the fields of ``lbhash.service.schemas.Summary`` as JSON; takes seconds."""
     labels = read_labels(evidence.labels)
     if evidence.query_labels is None:
-        summary = _of_classes(evidence, labels.numbers)
+        summary = _of_classes(evidence, labels)
     else:
         asked, labels = in_one_order({"the data": read_labels(evidence.query_labels), "the index": labels})
-        summary = _of_classes(evidence, labels.numbers)
+        summary = _of_classes(evidence, labels)
         figures, by_class = _of_queries(evidence, asked, labels)
         summary |= figures
         for row in summary["classes"]:
@@ -46,16 +46,11 @@ def summarize(evidence: Evidence) -> bytes:
     return json.dumps(summary, allow_nan=False).encode()
 
 
-def _of_classes(evidence: Evidence, labels: Any) -> dict[str, Any]:
-    """Return the distances of the lower bound, for each class and for all."""
+def _of_classes(evidence: Evidence, labels: Labels) -> dict[str, Any]:
+    """Return the distances of the lower bound, for each class, by its number, and for all."""
     from lbhash.evaluation.lower_bound import bound
 
-    names, members = np.arange(labels.shape[-1]), labels
-    if labels.ndim == 1:
-        names, members = np.unique(labels, return_inverse=True)
-    elif labels.shape[1] == 1:
-        members = np.pad(labels, ((0, 0), (0, 1)))  # a single column would be class numbers
-    found = bound(evidence.codes, members, bits=evidence.bits)
+    found = bound(evidence.codes, Labels(labels.numbers, range(len(labels.classes))), bits=evidence.bits)
     inter = found.inter_matrix().astype(float)
     np.fill_diagonal(inter, np.inf)
     alone = len(inter) < 2
@@ -63,12 +58,12 @@ def _of_classes(evidence: Evidence, labels: Any) -> dict[str, Any]:
     counts = found.intra_counts[present]
     nobody = [None] * len(present)
     columns = {
-        "label": names[present].tolist(),
+        "label": present.tolist(),
         "codes": counts.sum(axis=1).tolist(),
         "intra": found.intra_per_class[present].astype(float).tolist(),
         "intra_mean": (counts @ np.arange(evidence.bits + 1) / counts.sum(axis=1)).tolist(),
         "inter": nobody if alone else inter.min(axis=1).tolist(),
-        "nearest": nobody if alone else names[present[inter.argmin(axis=1)]].tolist(),
+        "nearest": nobody if alone else present[inter.argmin(axis=1)].tolist(),
     }
     classes = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
     numbers = {name: getattr(found, name) for name in ("inter", "intra", "ratio")}

@@ -210,7 +210,7 @@ class RankHistogram(Ranking):
         block, parts = split(len(self.unique), len(words))
         counted = np.zeros((2, parts, len(self.unique), self.bits + 1), np.int64)
         count = partial(kernels.count_runs, self._words[self.unique], by_word(words), weights, first, last)
-        in_threads(partial(count, block, *counted), tasks(len(self.unique), block, parts))
+        in_threads(partial(count, *counted), tasks(len(self.unique), len(words), block, parts))
         return counted.sum(axis=1)[:, self.inverse]
 
     def _count_shared(self, codes: PackedCodes, labels: Numbers) -> None:
@@ -219,7 +219,7 @@ class RankHistogram(Ranking):
         like = np.empty(0, np.uint16 if counted[0, 0].size <= 1 << 16 else np.uint32)
         base, base_labels = by_word(as_words(codes)), by_word(label_words(labels))
         count = partial(kernels.count_shared, self._words, base, label_words(self._labels), base_labels)
-        in_threads(partial(count, block, like, counted), tasks(self.queries, block, parts))
+        in_threads(partial(count, like, counted), tasks(self.queries, len(codes), block, parts))
         self._add(counted.sum(axis=0))
 
     def _count_given(self, codes: PackedCodes, labels: Any, relevance: Relevance) -> None:

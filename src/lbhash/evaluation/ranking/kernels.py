@@ -6,12 +6,13 @@ addition to a count has to wait for the one before it to be stored: hence four h
 tile at most, so 32 bits are enough. A task is a block of queries on a part of the base, and threads share the tasks. If
 there are few queries, there are several parts, each with its own counts, ``[parts, queries, ...]``.
 
-Threads are ours, as Numba's own (``parallel=True``) take twice as long to compile.
+Threads are ours, as code for Numba's own (``parallel=True``) takes longer to compile.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, TypeAlias
 
 import numba
 import numpy as np
@@ -21,6 +22,7 @@ from lbhash.codes.popcount import popcount
 from lbhash.utils.threads import in_threads, thread_count
 
 Words = npt.NDArray[np.uint64]
+Task: TypeAlias = tuple[int, int, int, int, int]
 
 _TILE_WORDS = 1 << 14  # 128 KiB: a tile of the base stays in L2 while a block of queries passes over it
 _TILE_CODES = 1 << 13  # at least so many codes a tile, or the sums over its histograms would cost as much as they do
@@ -46,9 +48,11 @@ def split(queries: int, rows: int) -> tuple[int, int]:
     return block, max(1, min(-(-wanted // blocks), rows // _TILE_CODES))
 
 
-def tasks(queries: int, block: int, parts: int) -> range:
-    """Return the numbers of the tasks."""
-    return range(parts * -(-queries // block))
+def tasks(queries: int, rows: int, block: int, parts: int = 1) -> Iterator[Task]:
+    """Yield the tasks of ``split``: a part of the base, the first and last of its queries, and of its rows."""
+    for part in range(parts):
+        for start in range(0, queries, block):
+            yield part, start, min(start + block, queries), rows * part // parts, rows * (part + 1) // parts
 
 
 @numba.njit(nogil=True, cache=True)
@@ -111,24 +115,21 @@ def _add_weighted(query: Any, base: Any, weights: Any, first: int, last: int, co
 
 @numba.njit(nogil=True, cache=True)
 def count_runs(
-    queries: Any, base: Any, weights: Any, first: Any, last: Any, block: int, total: Any, relevant: Any, task: int
+    queries: Any, base: Any, weights: Any, first: Any, last: Any, total: Any, relevant: Any, task: Task
 ) -> None:
     """Do a task of counting by distance if the base codes relevant to query i are ``first[i]`` to ``last[i]``.
 
     ``weights`` is ``int32 [n]``, how often each base code occurs, or empty if that is once each. ``total`` and
     ``relevant`` are ``int64 [parts, queries, bins]``.
     """
-    words, rows = base.shape
-    parts, _, bins = total.shape
-    blocks = (len(queries) + block - 1) // block
-    tile = max(_TILE_WORDS // words, _TILE_CODES, _TILE_SLOTS * bins)
-    part, own = task // blocks, task % blocks
+    part, from_query, to_query, from_row, to_row = task
+    bins = total.shape[2]
+    tile = max(_TILE_WORDS // len(base), _TILE_CODES, _TILE_SLOTS * bins)
     counts = np.zeros(4 * bins, np.int32)
     places = np.empty(_STEP, np.uint16)
-    end = rows * (part + 1) // parts
-    for low in range(rows * part // parts, end, tile):
-        high = min(low + tile, end)
-        for query in range(own * block, min((own + 1) * block, len(queries))):
+    for low in range(from_row, to_row, tile):
+        high = min(low + tile, to_row)
+        for query in range(from_query, to_query):
             start = min(max(first[query], low), high)
             stop = min(max(last[query], low), high)
             counts[:] = 0
@@ -141,26 +142,21 @@ def count_runs(
 
 
 @numba.njit(nogil=True, cache=True)
-def count_shared(
-    queries: Any, base: Any, query_labels: Any, labels: Any, block: int, like: Any, counted: Any, task: int
-) -> None:
+def count_shared(queries: Any, base: Any, query_labels: Any, labels: Any, like: Any, counted: Any, task: Task) -> None:
     """Do a task of counting by grade if the grade of a base code is the number of labels that it shares with the query.
 
     ``query_labels`` ``[queries, words]`` and ``labels`` ``[words, n]`` are words of label bits. A place in ``counted``,
     ``int64 [parts, queries, grades, bins]``, must fit into the type of ``like``.
     """
-    words, rows = base.shape
-    parts, _, levels, bins = counted.shape
-    blocks = (len(queries) + block - 1) // block
+    part, from_query, to_query, from_row, to_row = task
+    _, _, levels, bins = counted.shape
     slots = levels * bins
-    tile = max(_TILE_WORDS // (words + len(labels)), _TILE_CODES, _TILE_SLOTS * slots)
-    part, own = task // blocks, task % blocks
+    tile = max(_TILE_WORDS // (len(base) + len(labels)), _TILE_CODES, _TILE_SLOTS * slots)
     counts = np.zeros(4 * slots, np.int32)
     places = np.empty(_STEP, like.dtype)
-    end = rows * (part + 1) // parts
-    for low in range(rows * part // parts, end, tile):
-        high = min(low + tile, end)
-        for query in range(own * block, min((own + 1) * block, len(queries))):
+    for low in range(from_row, to_row, tile):
+        high = min(low + tile, to_row)
+        for query in range(from_query, to_query):
             counts[:] = 0
             for step in range(low, high, _STEP):
                 here = places[: min(_STEP, high - step)]

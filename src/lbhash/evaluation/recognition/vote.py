@@ -16,7 +16,7 @@ from lbhash.codes.real import Asked, check_outputs, outputs_bits
 from lbhash.evaluation.parts import Classes, Part, Share, in_turn
 from lbhash.evaluation.ranking import check_lengths, distance_counts
 from lbhash.evaluation.ranking.histogram import Counts
-from lbhash.evaluation.ranking.kernels import split
+from lbhash.evaluation.ranking.kernels import Task, split, tasks
 from lbhash.evaluation.ranking.real import Distinct, distinct_rows
 from lbhash.utils.labels import class_array, one_label_each
 from lbhash.utils.threads import in_threads
@@ -111,8 +111,8 @@ def _count_votes(asked: Words, limits: Counts, classes: Classes, part: Part) -> 
         pivots, reach = np.zeros((groups, words.shape[1]), np.uint64), np.zeros(groups, np.int64)
         _describe_groups(words, pivots, reach)
         block, _ = split(len(asked), len(words))
-        vote = partial(_vote, asked, words, weights, members, pivots, reach, limits, votes, block)
-        in_threads(vote, range(0, len(asked), block))
+        vote = partial(_vote, asked, words, weights, members, pivots, reach, limits, votes)
+        in_threads(vote, tasks(len(asked), len(words), block))
     return votes
 
 
@@ -136,23 +136,14 @@ def _describe_groups(words: Any, pivots: Any, reach: Any) -> None:
 
 @numba.njit(nogil=True, cache=True)
 def _vote(
-    queries: Any,
-    base: Any,
-    weights: Any,
-    members: Any,
-    pivots: Any,
-    reach: Any,
-    limits: Any,
-    votes: Any,
-    block: int,
-    start: int,
+    queries: Any, base: Any, weights: Any, members: Any, pivots: Any, reach: Any, limits: Any, votes: Any, task: Task
 ) -> None:
     """Add ``tied`` votes for a code nearer than the radius, and ``left`` for one at it; ``tied`` of these are one vote.
 
-    No code of a group is nearer than the group's pivot is, less its reach (the triangle inequality). Queries are
-    ``block`` from ``start`` on.
+    No code of a group is nearer than the group's pivot is, less its reach (the triangle inequality).
     """
-    for query in range(start, min(start + block, len(queries))):
+    _, from_query, to_query, _, _ = task
+    for query in range(from_query, to_query):
         mine, radius, tied, left = queries[query], limits[0, query], limits[1, query], limits[2, query]
         for group in range(len(pivots)):
             if _distance(mine, pivots[group]) - reach[group] > radius:
