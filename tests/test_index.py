@@ -467,6 +467,13 @@ def test_filters_on_columns_that_arrow_does_not_compare_as_they_are(tmp_path):
             pa.array([2**30], pa.int32()).cast(pa.date32()),
             "Python cannot read its time zone, or one of its times",
         ),
+        ("of", pa.array([{}], pa.struct([])), "which many formats cannot hold; convert it, perhaps to text"),
+        ("of", pa.RunEndEncodedArray.from_arrays([1], ["a"]), "which many formats cannot hold"),
+        (
+            "of",
+            pa.ListArray.from_arrays([0, 1], pa.UnionArray.from_sparse(pa.array([0], pa.int8()), [pa.array(["a"])])),
+            "which many formats cannot hold",
+        ),
         ("label", pa.array([0.5]), "labels must be integers, texts or Booleans; give the column another name"),
         ("labels", pa.array([["1970-01-01"]]).cast(pa.list_(pa.date32())), "labels must be integers, texts or Boo"),
     ],

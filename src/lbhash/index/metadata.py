@@ -195,6 +195,7 @@ def _check_readable(name: str, column: pa.Array | pa.ChunkedArray) -> None:
     """Raise ``ValueError`` if a column holds a value that no search can return, or labels have a wrong type."""
     import pyarrow.compute as pc
 
+    check_common(name, column.type)
     said, leaves = f"metadata {name!r} holds {column.type}", _leaves(column.type)
     (label, *rest), types = leaves, pa.types
     known = (types.is_integer, types.is_string, types.is_large_string, types.is_boolean, types.is_null)
@@ -207,7 +208,7 @@ def _check_readable(name: str, column: pa.Array | pa.ChunkedArray) -> None:
     if any(types.is_temporal(kind) for kind in leaves):
         whole = types.is_nested(column.type) or types.is_dictionary(column.type) or types.is_duration(column.type)
         try:  # nanoseconds need pandas, unless there are none
-            if whole or types.is_interval(column.type) or getattr(column.type, "unit", "") == "ns":
+            if whole or getattr(column.type, "unit", "") == "ns":
                 column.to_pylist()
             else:
                 pc.min_max(column).as_py()
@@ -215,11 +216,20 @@ def _check_readable(name: str, column: pa.Array | pa.ChunkedArray) -> None:
             raise ValueError(f"{said}; Python cannot read its time zone, or one of its times") from None
 
 
+def check_common(name: str, kind: pa.DataType) -> None:
+    """Raise ``ValueError`` if Parquet, or another format of an export, cannot hold a type of Arrow's."""
+    types = pa.types
+    rare = types.is_union, types.is_interval, types.is_run_end_encoded, types.is_struct  # a leaf is an empty structure
+    if any(fits(leaf) for fits in rare for leaf in _leaves(kind)):
+        raise ValueError(f"metadata {name!r} holds {kind}, which many formats cannot hold; convert it, perhaps to text")
+
+
 def _leaves(kind: pa.DataType) -> list[pa.DataType]:
-    """Return the types of a column's values; for lists and structures, the types inside."""
+    """Return the types of a column's values; for lists, maps and structures, the types inside."""
     if pa.types.is_dictionary(kind):
         return _leaves(kind.value_type)
-    inside = [_leaves(kind.field(place).type) for place in range(kind.num_fields)]
+    whole = pa.types.is_union(kind) or pa.types.is_run_end_encoded(kind)
+    inside = [] if whole else [_leaves(kind.field(place).type) for place in range(kind.num_fields)]
     return [leaf for leaves in inside for leaf in leaves] if inside else [kind]
 
 

@@ -16,7 +16,7 @@ from lbhash.data.loading import DATASETS
 from lbhash.data.readers import is_one_table
 from lbhash.data.streamed import ParquetRows
 from lbhash.index.base import THUMBNAIL
-from lbhash.index.metadata import converted, convertible, plain_type, values_type
+from lbhash.index.metadata import check_common, converted, convertible, plain_type, values_type
 from lbhash.utils.columns import can_be_labels, read_columns, with_dates
 from lbhash.utils.files import existing_file
 from lbhash.utils.formatting import some_names
@@ -157,7 +157,7 @@ class TableColumns:
 
     Repeated texts are held once until rows are taken. Dates in CSV (2026-11-30, 2026-11-30 18:24:05) are read as dates.
     ``like`` has the columns of an index to convert to: its text columns keep CSV's characters, such as 007, and a
-    ``ValueError`` names a value that cannot be converted.
+    ``ValueError`` names a value that cannot be converted, or a column of a type that files of codes cannot hold.
     """
 
     def __init__(self, data: Path, names: Sequence[str], like: Sequence[pa.Field] = ()) -> None:
@@ -187,6 +187,8 @@ class TableColumns:
             for name, field in wanted.items():
                 converted(self._rows[name], field)
             kinds = {field.name: values_type(field.type) for field in self._rows.schema}
+        for name, kind in kinds.items():
+            check_common(name, kind)
         self.schema = pa.schema(kinds)
 
     def __len__(self) -> int:

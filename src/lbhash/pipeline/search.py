@@ -31,7 +31,6 @@ from lbhash.utils.labels import label_value
 from lbhash.utils.parquet import write_parquet
 from lbhash.utils.parts import MANIFEST
 from lbhash.utils.serialization import json_values
-from lbhash.utils.validation import refusing
 
 _ROWS = re.compile(r"(\d+)(?:-(\d+))?|(\d*):(\d*)|all", re.ASCII)
 
@@ -270,5 +269,4 @@ def _write_neighbors(out: str | Path, index: BaseIndex, answers: Sequence[Mappin
     if Path(out).suffix == ".csv":
         write_csv(out, [columns, *zip(*map(json_values, columns.values()), strict=True)])
         return
-    with refusing(f"out is {str(out)!r}, and Parquet cannot hold a column; give a .csv", pa.ArrowException):
-        write_parquet(out, pa.table(columns))
+    write_parquet(out, pa.table(columns))
