@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import os
+import pickle
 import tracemalloc
 
 import faiss
@@ -481,6 +483,12 @@ def test_filters_on_columns_that_arrow_does_not_compare_as_they_are(tmp_path):
 def test_what_a_search_could_not_return_is_refused(name, values, said):
     with pytest.raises(ValueError, match=rf"^metadata '{name}' holds .*{said}"):
         Index(8).add(np.zeros((1, 1), np.uint8), metadata={name: values})
+
+
+@pytest.mark.parametrize("how", [pickle.dumps, copy.copy, copy.deepcopy])
+def test_pickle_and_copy_say_what_to_do(how):
+    with pytest.raises(TypeError, match=r"^an index cannot be pickled or copied; save it"):
+        how(Index(8))
 
 
 def test_an_id_that_is_given_twice():

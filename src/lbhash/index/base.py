@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, get_args
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TypeAlias, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -219,6 +219,9 @@ class BaseIndex(ABC, metaclass=_Guessed):
     @abstractmethod
     def __len__(self) -> int:
         """Return the number of codes."""
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("an index cannot be pickled or copied; save it, and open it elsewhere by Index.open(path)")
 
     def add(
         self,
