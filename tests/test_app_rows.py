@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import io
+import os
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -172,3 +173,22 @@ def test_data_that_cannot_be(tmp_path, digits_service, write_parquet):
     assert type(open_rows(narrow)) is Rows
     with pytest.raises(ValueError, match="embeddings have 7 numbers; the model takes 64"):
         create_app(Settings(digits_service.model, digits_service.index, narrow))
+
+
+@pytest.mark.parametrize("suffix", [".npy", ".parquet"])
+def test_data_that_shrink_while_they_are_served(tmp_path, digits_service, images, suffix):
+    file = tmp_path / f"d{suffix}"
+    if suffix == ".npy":
+        np.save(file, np.random.default_rng(0).normal(size=(90, 64)).astype(np.float32))
+    else:
+        write(file, images)
+    settings = Settings(digits_service.model, digits_service.index, file)
+    with TestClient(create_app(settings), base_url=HOME) as client:
+
+        def ask(row):
+            return search(client, row=row) if suffix == ".npy" else client.get(f"/page/rows/{row}/image")
+
+        assert ask(0).status_code == 200
+        os.truncate(file, 200)
+        assert_refused(ask(44), 503, "which changed while it was read")
+        assert client.get("/health").status_code == 200

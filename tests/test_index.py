@@ -602,3 +602,15 @@ def test_what_a_search_returns():
     assert found.hamming.tolist() == [[0, 2]]
     assert repr(found) == "SearchResult(2 nearest of 1 query: distances, ids, hamming)"
     assert repr(index) == "Index(flat, 8 bits, 2 codes; model not known; in memory)"
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs pipes")
+def test_a_pipe_in_place_of_a_file_is_damage(tmp_path):
+    index = Index(8)
+    index.add(np.zeros((1, 1), np.uint8))
+    index.save(tmp_path / "i")
+    (file,) = (tmp_path / "i").glob("*codes.npy")
+    file.unlink()
+    os.mkfifo(file)
+    with pytest.raises(ValueError, match=r"index is damaged: .*codes.npy is not a file"):
+        Index.open(tmp_path / "i").verify()

@@ -1,4 +1,6 @@
 import json
+import os
+import signal
 import zipfile
 
 import numpy as np
@@ -16,6 +18,7 @@ from lbhash.evaluation import bound
 from lbhash.utils import memory
 from lbhash.utils.labels import read_labels
 from lbhash.utils.memory import check_memory, gibibytes, shortage
+from lbhash.utils.parallel import in_processes
 
 
 @pytest.fixture
@@ -109,7 +112,7 @@ def test_npy_that_is_larger_than_memory(little, tmp_path):
     np.save(file, np.zeros((9 << 20, 1), np.uint8))
     refused(lambda: read_codes(file), f"codes is {str(file)!r}, which would take 9.0 MiB")
     refused(lambda: read_table(write_zeros(tmp_path / "x.parquet", 2, 2), file), "labels is")
-    assert len(read_table(file)) == 9 << 20  # which is memory-mapped
+    assert len(read_table(file)) == 9 << 20  # which are read on access
 
 
 def test_npz_that_expands(little, tmp_path):
@@ -163,3 +166,17 @@ def test_no_memory_is_a_line(error, monkeypatch, command):
     assert said.startswith("lbhash: error: there is not enough memory")
     assert said.count("\n") == 1
     assert shortage(RuntimeError("a bug")) is None
+
+
+def kill_itself(_):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_a_process_that_is_killed_is_a_line(monkeypatch, command):
+    def fail():
+        list(in_processes({"one": (0,)}, kill_itself, 1))
+
+    monkeypatch.setattr("lbhash.cli.tables.method_rows", fail)
+    status, out, said = command("methods", "--json")
+    line = "a process of this command was killed, perhaps because memory ran out; run the command again"
+    assert (status, out, said) == (2, "", f"lbhash: error: {line}\n")

@@ -24,6 +24,7 @@ import pytest
 from lbhash.codes.io import CodeTable, read_codes, write_codes
 from lbhash.data import load_table
 from lbhash.data.readers import read_table
+from lbhash.data.streamed import NpyRows
 from lbhash.pipeline.columns import column_schema, open_columns
 from lbhash.tuning.space import read_space
 from lbhash.utils.columns import read_columns, read_label_file
@@ -754,3 +755,69 @@ def test_the_same_twelve_rows_from_every_frame(kind):
     np.testing.assert_array_equal(table.embeddings.astype(np.float32), vectors)
     assert labels_of(table) == kinds
     assert list(table.class_names) == sorted(set(kinds) - {None})
+
+
+def test_a_footer_that_hides_rows(tmp_path):
+    """Pyarrow reads a chunk whose stated length is 0 as one without rows, and says nothing."""
+    codes = [bytes([row // 256, row % 256]) for row in range(4000)]
+    table = pa.table({"code": pa.array(codes, pa.binary(2))})
+    pq.write_table(table, tmp_path / "c.parquet", row_group_size=1000, use_dictionary=False, compression="none")
+    whole = (tmp_path / "c.parquet").read_bytes()
+    size = pq.read_metadata(tmp_path / "c.parquet").row_group(0).column(0).total_compressed_size
+    stated = bytes([2 * size & 127 | 128, 2 * size >> 7])  # a zigzag varint of Thrift
+    footer = len(whole) - 8 - int.from_bytes(whole[-8:-4], "little")
+    at = whole.index(stated, whole.index(stated, footer) + 2)  # after total_uncompressed_size
+    (tmp_path / "c.parquet").write_bytes(whole[:at] + b"\x80\x00" + whole[at + 2 :])
+    assert pq.read_metadata(tmp_path / "c.parquet").num_rows == 4000
+    with pytest.raises(ValueError, match=r"says that it has 4,000 rows, and only 3,000 can be read"):
+        read_codes(tmp_path / "c.parquet")
+    with pytest.raises(ValueError, match=r"says that it has 4,000 rows, and only 3,000 can be read"):
+        read_columns(open_table(tmp_path / "c.parquet"), ["code"])
+
+
+@pytest.mark.parametrize("suffix", [".parquet", ".arrow", ".csv", ".npy", ".jsonl"])
+@pytest.mark.parametrize("change", ["shorter", "same length"])
+def test_a_file_that_changes_while_it_is_read(tmp_path, suffix, change):
+    file = tmp_path / f"d{suffix}"
+    if suffix == ".npy":
+        np.save(file, np.zeros((3, 2), np.float32))
+    elif suffix == ".csv":
+        written(file, "e0,e1\n" + "0.5,1\n" * 3)
+    else:
+        put(file)
+    source, whole = open_table(file), file.read_bytes()
+    content = whole[:-3] if change == "shorter" else whole[:-1] + b"\n"
+    file.write_bytes(content)
+    os.utime(file, ns=(0, 0))  # a change within one tick of the clock cannot be seen
+    with pytest.raises(ValueError, match=rf"data is '{file}', which (changed while it was read; try again|is damaged)"):
+        source.array("embedding") if suffix == ".npy" else read_columns(source, source.schema.names)
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.float16, np.uint8, ">f8"])
+def test_rows_of_an_npy_file_are_those_of_the_array(tmp_path, kind):
+    rng = np.random.default_rng(0)
+    array = (100 * rng.random((50, 3))).astype(kind)
+    np.save(tmp_path / "d.npy", array)
+    rows = NpyRows(tmp_path / "d.npy", "data")
+    assert (rows.shape, rows.dtype, len(rows), rows.in_order) == (array.shape, array.dtype, 50, True)
+    lists = [np.arange(10, 30), np.array([4, 5, 6, 2, 2, 49]), rng.permutation(50)]
+    for chosen in [slice(None), slice(3, 40, 7), slice(5, 5), *lists]:
+        np.testing.assert_array_equal(rows[chosen], array[chosen])
+    np.testing.assert_array_equal(rows[np.int64(7)], array[7])
+    os.truncate(tmp_path / "d.npy", 140)
+    with pytest.raises(ValueError, match="which changed while it was read"):
+        rows[40:]
+    np.save(tmp_path / "d.npy", np.asfortranarray(array))
+    table = load_table(tmp_path / "d.npy", stream=True)
+    np.testing.assert_array_equal(table.embeddings[:], array)
+
+
+def test_arrow_streams_and_files_of_every_compression(tmp_path):
+    table = pa.table({"text": pa.array(["a", "b", "a"] * 99).dictionary_encode(), "n": range(297)})
+    for pack in (None, "zstd", "lz4"):
+        for new in (pa.ipc.new_file, pa.ipc.new_stream):
+            options = pa.ipc.IpcWriteOptions(compression=pack)
+            with new(tmp_path / "t.arrow", table.schema, options=options) as writer:
+                writer.write_table(table, max_chunksize=100)
+            batches = open_table(tmp_path / "t.arrow").read(["text", "n"], {})
+            assert pa.Table.from_batches(batches).to_pydict() == table.to_pydict()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -29,6 +30,9 @@ from lbhash.cli.usage import usage_line
 from lbhash.utils.memory import shortage
 from lbhash.utils.system import TRAINING
 from lbhash.utils.terminal import guard_streams
+
+_KILLED = re.compile("process pool was terminated abruptly|DataLoader worker")
+"""Of concurrent.futures and of PyTorch."""
 
 
 class Commands(TyperGroup):
@@ -174,6 +178,8 @@ def _line_for(error: Exception) -> str | None:
         return " ".join(str(error).split())
     if (line := shortage(error)) is not None:
         return line
+    if isinstance(error, RuntimeError) and _KILLED.search(str(error)):
+        return "a process of this command was killed, perhaps because memory ran out; run the command again"
     if isinstance(error, OSError) and error.strerror:
         return error.strerror if error.filename is None else f"{error.strerror}: {error.filename}"
     return None

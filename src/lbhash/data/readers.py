@@ -12,14 +12,14 @@ import numpy.typing as npt
 
 from lbhash.data.choose import EMBEDDINGS, NO_COLUMN, Asked, Chosen, choose, facts_of, first_of
 from lbhash.data.dataset import SPLITS
-from lbhash.data.streamed import StreamedEmbeddings
+from lbhash.data.streamed import NpyRows, StreamedEmbeddings
 from lbhash.data.table import EmbeddingTable
 from lbhash.data.texts import EmbeddedTexts, TextEmbedder
 from lbhash.data.vectors import Growing
 from lbhash.utils.arrays import as_matrix, check_unmasked, held
 from lbhash.utils.files import fetched
 from lbhash.utils.labels import has_label, read_labels
-from lbhash.utils.memory import check_parquet
+from lbhash.utils.memory import check_parquet, crowds
 from lbhash.utils.reading import reading
 from lbhash.utils.table_files import SUFFIXES, is_frame, is_label_table, suffix_of, table_files
 from lbhash.utils.validation import check_choice
@@ -57,8 +57,8 @@ def read_table(
             beside ``NAME.npy``, if any; or the address of such a file for ``fsspec``.
         labels: an ``.npy``, or a table with a label column, used instead of the file's labels.
         name: name of the argument, for messages.
-        stream: read the embeddings of a Parquet file on access. The caller must then check that they are finite
-            (``check_embeddings``).
+        stream: read the embeddings of a Parquet or ``.npy`` file on access. The caller must then check that they are
+            finite (``check_embeddings``).
         embedding_column: the column or array of embeddings. If None, the first of ``EMBEDDINGS`` that exists, or else
             the only column of lists of numbers, or else the columns of one word and a number each.
         label_column: the column of labels, in the table ``labels`` if given; ``none`` ignores labels. If None, the
@@ -142,7 +142,10 @@ def _read_file(path: str | Path, name: str, asked: Asked, *, stream: bool) -> Em
         raise ValueError(f"{said}, which holds no texts; an encoder takes a table with a column of them")
     source = open_table(path, name)
     if source.array is not None and suffix == ".npy":
-        return EmbeddingTable(as_matrix(source.array("embedding"), name), None, source.title)
+        rows: Any = NpyRows(Path(path), name)
+        if not rows.in_order or not (stream or crowds(Path(path).stat().st_size)):
+            rows = as_matrix(source.array("embedding"), name)
+        return EmbeddingTable(rows, None, source.title)
     chosen = choose(source, asked, said)
     if source.array is not None:
         arrays = [source.array(one) for one in chosen.columns]

@@ -1,8 +1,9 @@
-"""Read Parquet files on access, with the memory of a few rows, however large their row groups are."""
+"""Read Parquet and ``.npy`` files on access, with the memory of a few rows."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,9 +11,11 @@ import numpy as np
 import numpy.typing as npt
 
 from lbhash.data.vectors import numbers_of
+from lbhash.utils.files import Unchanged
 from lbhash.utils.formatting import one_line
 from lbhash.utils.memory import check_memory, group_bytes
 from lbhash.utils.parquet import open_parquet
+from lbhash.utils.reading import reading
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -24,13 +27,15 @@ class ParquetRows:
     Rows in ascending order cost one pass over the files, and row groups without any of them are skipped. For a row
     before the current batch, its row group is read again from the start. Memory holds one batch and one page of the
     file; a page is a megabyte, or 1,024 rows, which pyarrow writes at once. All batches get the column types of the
-    first. With ``texts``, texts are dictionaries, so that a repeated text is held once.
+    first. With ``texts``, texts are dictionaries, so that a repeated text is held once. A file that has changed is
+    refused.
     """
 
     def __init__(self, files: Sequence[Path], columns: Sequence[str], batch_rows: int, texts: bool = False) -> None:
         import pyarrow.parquet as pq
 
         self.files, self.columns, self.batch_rows, self.texts = list(files), list(columns), batch_rows, texts
+        self._unchanged = {file: Unchanged(file, f"data is {str(file)!r}") for file in self.files}
         self._groups: list[tuple[Path, int]] = []
         counts = [0]  # rows of a group
         for file in self.files:
@@ -69,18 +74,19 @@ class ParquetRows:
         import pyarrow as pa
 
         group = self._group_of(row)
-        try:
-            if group != self._group or row < self._first:
-                self._open(group)
-            while row >= self._first + len(self._batch):
-                self._first += len(self._batch)
-                self._batch = self._alike(next(self._batches).select(self.columns))
-        except (pa.ArrowException, OSError, StopIteration) as error:
-            self._group = -1
-            file, number = self._groups[group]
-            ended = isinstance(error, StopIteration)
-            fault = "has fewer rows than the file says" if ended else f"is damaged: {one_line(error)}"
-            raise ValueError(f"row group {number} of {file.name} {fault}") from None
+        file, number = self._groups[group]
+        with self._unchanged[file]:
+            try:
+                if group != self._group or row < self._first:
+                    self._open(group)
+                while row >= self._first + len(self._batch):
+                    self._first += len(self._batch)
+                    self._batch = self._alike(next(self._batches).select(self.columns))
+            except (pa.ArrowException, OSError, StopIteration) as error:
+                self._group = -1
+                ended = isinstance(error, StopIteration)
+                fault = "has fewer rows than the file says" if ended else f"is damaged: {one_line(error)}"
+                raise ValueError(f"row group {number} of {file.name} {fault}") from None
         return self._first, self._batch
 
     def file_of(self, row: int) -> Path:
@@ -150,3 +156,36 @@ class StreamedEmbeddings:
     def _read(self, rows: npt.NDArray[np.int64]) -> npt.NDArray | None:
         column = self._rows.take(rows)[self._column].combine_chunks()
         return numbers_of(column, rows, self.shape[1] or None, self._said)
+
+
+class NpyRows:
+    """The rows of an ``.npy`` file ``[n, dim]``, as an array that is read on access; a file that changes is refused.
+
+    It is not mapped: truncating a mapped file ends the process.
+    """
+
+    ndim = 2
+
+    def __init__(self, file: Path, name: str) -> None:
+        self.file, said = file, f"{name} is {str(file)!r}"
+        with reading(name, file, foreign=True):
+            stored = np.lib.format.open_memmap(file, mode="r")  # for its form; no number is read
+        self.shape, self.dtype, self._start = stored.shape, stored.dtype, stored.offset
+        self.in_order = stored.ndim == 2 and stored.flags.c_contiguous
+        self._unchanged = Unchanged(file, said)
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __getitem__(self, rows: Any) -> npt.NDArray:
+        """Return one row ``[dim]`` (an integer), or some ``[m, dim]`` (a slice or an array)."""
+        if isinstance(rows, (int, np.integer)):
+            return self[np.array([rows])][0]
+        rows = np.arange(*rows.indices(len(self))) if isinstance(rows, slice) else np.asarray(rows)
+        found = np.empty((len(rows), self.shape[1]), self.dtype)
+        starts = np.flatnonzero(np.diff(rows, prepend=-2) != 1).tolist()  # of runs of rows, each read at once
+        with self._unchanged, self.file.open("rb") as opened:
+            for start, end in pairwise([*starts, len(rows)]):
+                opened.seek(self._start + int(rows[start]) * found.strides[0])
+                opened.readinto(found[start:end].data)
+        return found

@@ -136,7 +136,7 @@ class Table(ABC, Generic[SplitT]):
 
 @dataclass(frozen=True, repr=False)
 class EmbeddingTable(Table[EmbeddingSplit]):
-    """Rows of embeddings ``[n, dim]``: in memory, memory-mapped, or ``lbhash.data.streamed.StreamedEmbeddings``.
+    """Rows of embeddings ``[n, dim]``: in memory, or read on access (``lbhash.data.streamed``).
 
     They are used as float32, which keeps seven digits: center float64 values that vary by less beforehand.
     """

@@ -72,10 +72,9 @@ class Stored:
     def __init__(self, folder: Path, entry: Entry) -> None:
         self.path, self.size = folder / entry["file"], entry["bytes"]
         self._sums = [entry["xxh3"][at : at + 16] for at in range(0, len(entry["xxh3"]), 16)]
-        try:
-            self._opened = self.path.open("rb", buffering=0)
-        except IsADirectoryError:
-            raise DamagedIndexError(f"{self.path.name} is a folder") from None
+        if self.path.exists() and not self.path.is_file():
+            raise DamagedIndexError(f"{self.path.name} is not a file")  # a pipe would be waited for
+        self._opened = self.path.open("rb", buffering=0)
         self.close = weakref.finalize(self, self._opened.close)
         self._lock = Lock()
         self._intact: set[int] = set()

@@ -35,7 +35,7 @@ from lbhash.models.encoder import Encoder, load_encoder
 from lbhash.service import schemas
 from lbhash.service.columns import exact_columns
 from lbhash.service.decoding import Decoder
-from lbhash.service.errors import ServiceError, blame_request, refusal
+from lbhash.service.errors import ServiceError, blame_data, blame_request, refusal
 from lbhash.service.rows import GrayRows, ImageRows, Rows, Usual, open_rows
 from lbhash.service.settings import (
     CANDIDATES,
@@ -419,7 +419,8 @@ class Engine:
         """Return a row of the data as a query."""
         rows = self._rows_with(row)
         if rows.embeddings is not None:
-            embedding = rows.embeddings[row]
+            with blame_data():
+                embedding = rows.embeddings[row]
             if not np.isfinite(embedding).all():
                 raise ServiceError(422, f"row is {row}, whose embedding is not finite, and so has no code")
         elif (file := rows.image(row)) is not None:

@@ -37,6 +37,15 @@ def blame_request(place: str = "") -> Iterator[None]:
         raise refusal(error, place) from None
 
 
+@contextmanager
+def blame_data() -> Iterator[None]:
+    """Turn a ``ValueError`` of reading the data into a ``ServiceError``: a file has changed, or is damaged."""
+    try:
+        yield
+    except ValueError as error:
+        raise ServiceError(503, one_line(error)) from None
+
+
 def refusal(error: Exception, place: str = "") -> ServiceError:
     """Return the answer to a request whose values caused an error (``blame_request``)."""
     if isinstance(error, TakenIdError):

@@ -23,6 +23,7 @@ from lbhash.data.images.parquet import ParquetImages
 from lbhash.data.table import EmbeddingTable
 from lbhash.data.texts import EmbeddedTexts
 from lbhash.models.encoder import Encoder
+from lbhash.service.errors import blame_data
 from lbhash.utils.labels import label_value
 
 SAMPLE = 1000  # rows for estimating a model's usual outputs
@@ -115,7 +116,7 @@ class ImageRows(Rows):
         if isinstance(store, FileImages):
             return _inside(store.folder, store.files[row])
         if isinstance(store, ParquetImages):
-            with self._lock:
+            with self._lock, blame_data():
                 data, path = store.bytes_and_path(row)
             return _inside(store.files[0].parent, path) if data is None and path else data
         file = io.BytesIO()
@@ -151,7 +152,8 @@ def open_rows(data: str | Path, **reading: Any) -> Rows:
     if beside is None and holds_images(data):
         images = load_images(data)
         return ImageRows(images.store, images)
-    table = load_table(data, damaged="skip", **reading)
+    in_place = Path(data).suffix == ".npy"  # its rows are quickly found; other files are read into memory
+    table = load_table(data, damaged="skip", stream=in_place, **reading)
     if isinstance(table.embeddings, EmbeddedTexts):
         return TextRows(table, table.embeddings)
     return ImageRows(ParquetImages([Path(data)], "image", table.name), table) if "image" in columns else Rows(table)

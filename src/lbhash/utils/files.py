@@ -301,6 +301,33 @@ def exclusive(folder: str | os.PathLike[str], name: str, busy: str, patience: fl
         lock.release()
 
 
+class Unchanged:
+    """A block in which a file must not change: neither its size nor its time of change.
+
+    Args:
+        file: the file as it is now; the block may begin later.
+        said: what the file is, for the ``ValueError`` of a change, which replaces any other error of the block.
+    """
+
+    def __init__(self, file: Path, said: str) -> None:
+        self._file, self._said = file, said
+        self._before = self._now()
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if (kind is None or issubclass(kind, Exception)) and self._now() != self._before:
+            raise ValueError(f"{self._said}, which changed while it was read; try again when it is complete") from None
+
+    def _now(self) -> tuple[int, int] | None:
+        try:
+            facts = self._file.stat()
+        except OSError:
+            return None
+        return facts.st_size, facts.st_mtime_ns
+
+
 def read_npy(path: str | os.PathLike[str], name: str) -> Any:
     """Return the array of an ``.npy`` file; ``ValueError`` if it is missing, damaged, too large or a pickle."""
     import numpy as np

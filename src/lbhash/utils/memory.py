@@ -42,6 +42,12 @@ def check_memory(size: int, what: str, remedy: str = "") -> None:
         raise ValueError(f"{line}; {remedy}" if remedy else line)
 
 
+def crowds(size: int) -> bool:
+    """Return whether something takes more than half of the available bytes."""
+    free = available_memory()
+    return free is not None and 2 * size > free
+
+
 def check_parquet(file: Path, what: str, columns: Collection[str] | None = None) -> None:
     """Raise ``ValueError`` if some columns of a Parquet file, or all, take more memory than is available."""
     import pyarrow.parquet as pq

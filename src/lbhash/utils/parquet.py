@@ -49,7 +49,15 @@ def read_parquet(path: Path) -> pa.Table:
     check_file(path)
     schema = pq.read_schema(path)
     with open_parquet(path, [one.name for one in schema if not pa.types.is_nested(one.type)]) as opened:
-        return with_texts(opened.read(), schema)
+        table = opened.read()
+        check_rows(len(table), opened.metadata.num_rows)
+        return with_texts(table, schema)
+
+
+def check_rows(found: int, stated: int) -> None:
+    """Raise ``ValueError`` if a file stated another number of rows; pyarrow ends without an error where pages end."""
+    if found != stated:
+        raise ValueError(f"it says that it has {stated:,} rows, and only {found:,} can be read")
 
 
 def with_texts(table: pa.Table, schema: pa.Schema) -> pa.Table:

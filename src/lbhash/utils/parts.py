@@ -72,8 +72,9 @@ class Parts:
         with suppress(pa.ArrowException, OSError, ValueError, KeyError, TypeError):
             table = read_parquet(file)
             facts = json.loads(table.schema.metadata[_KEY])
-            if facts["mark"] == fingerprint(self.facts, str(part)):
-                return table, [Damage(*damage) for damage in facts["damaged"]]
+            damaged = [Damage(*damage) for damage in facts["damaged"]]
+            if facts["mark"] == fingerprint(self.facts, str(part)) and len(table) + len(damaged) == len(part):
+                return table, damaged
         return None
 
     def read(self, name: str) -> Iterator[tuple[pa.Table, list[Damage]]]:

@@ -25,10 +25,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lbhash.utils.files import existing_file
+from lbhash.utils.files import Unchanged, existing_file
 from lbhash.utils.formatting import some_names
 from lbhash.utils.memory import check_memory, check_npz
-from lbhash.utils.parquet import open_parquet
+from lbhash.utils.parquet import check_rows, open_parquet
 from lbhash.utils.reading import reading
 from lbhash.utils.table_files import ARROWS, SUFFIXES, TABLES, is_frame, suffix_of, table_files
 from lbhash.utils.validation import refusing
@@ -174,11 +174,18 @@ def _file(file: Path, name: str) -> Source:
         else:
             source = _json(file, said)
 
+    unchanged = Unchanged(file, said)
+
     def read(columns: Sequence[str], types: Mapping[str, Any]) -> Iterator[pa.RecordBatch]:
-        with reading(name, file):
+        with reading(name, file), unchanged:
             yield from source.read(columns, types)
 
-    return replace(source, read=read, title=file.name)
+    def array(key: str) -> npt.NDArray[Any]:
+        assert source.array is not None
+        with unchanged:
+            return source.array(key)
+
+    return replace(source, read=read, title=file.name, array=array if source.array else None)
 
 
 def _of_table(table: pa.Table) -> Source:
@@ -204,25 +211,27 @@ def _parquet(file: Path) -> Source:
                     yield batch
                     done += len(batch)
         except pa.ArrowNotImplementedError:  # in lists of texts, only some pages are dictionaries
+            before, done = done, 0
             with open_parquet(file, [one for one in columns if one not in nested]) as opened:
                 for batch in opened.iter_batches(_FEW, columns=list(columns), use_threads=False):
-                    yield batch.slice(min(max(0, done), len(batch)))
-                    done -= len(batch)
+                    yield batch.slice(min(max(0, before - done), len(batch)))
+                    done += len(batch)
+        check_rows(done, rows)
 
     return Source(schema, read, rows=rows, files=(file,))
 
 
 def _ipc(file: Path, said: str) -> Source:
-    whole = pa.memory_map(str(file)).read_buffer()
-    is_file = bytes(whole[:6]) == b"ARROW1"  # with a list of its batches at the end; else they come one after the other
+    with file.open("rb") as start:
+        is_file = start.read(6) == b"ARROW1"  # with a list of its batches at the end; else they come one by one
 
-    def opened(**options: Any) -> Any:
-        return (pa.ipc.open_file if is_file else pa.ipc.open_stream)(whole, **options)
+    def opened(**options: Any) -> Any:  # not mapped: truncating a mapped file ends the process
+        return (pa.ipc.open_file if is_file else pa.ipc.open_stream)(pa.OSFile(str(file)), **options)
 
     def read(columns: Sequence[str], types: Mapping[str, Any]) -> Iterator[pa.RecordBatch]:
-        for message in _listed(whole) if is_file else pa.ipc.MessageReader.open_stream(whole):
-            if message.type in ("record batch", "dictionary"):
-                check_memory(_unpacked(message), f"{said}, of which a batch")
+        with pa.OSFile(str(file)) as source:
+            for size in _unpacked_sizes(source, is_file):
+                check_memory(size, f"{said}, of which a batch")
         chosen = [schema.get_field_index(one) for one in columns]
         reader = opened(options=pa.ipc.IpcReadOptions(included_fields=chosen, use_threads=False))
         for batch in map(reader.get_batch, range(reader.num_record_batches)) if is_file else reader:
@@ -256,30 +265,49 @@ class _Flat:
         return at + self.get("I", at)
 
 
-def _listed(whole: Any) -> Iterator[Any]:
-    """Yield the messages that the footer of an Arrow file lists: its dictionaries and batches."""
-    (size,) = struct.unpack("<i", bytes(whole[-10:-6]))
-    footer = _Flat(bytes(whole[whole.size - 10 - size : whole.size - 10]))
+def _unpacked_sizes(source: Any, is_file: bool) -> Iterator[int]:
+    """Yield the bytes that each dictionary and batch of an Arrow file takes; packed buffers begin with their size."""
+    for meta, body in map(partial(_message, source), _listed(source)) if is_file else _in_turn(source):
+        kind, header = meta.get("B", meta.field(meta.target(0), 1)), meta.target(meta.field(meta.target(0), 2))
+        if kind in (2, 3):  # DictionaryBatch, whose batch is its field 1, or RecordBatch
+            batch = header if kind == 3 else meta.target(meta.field(header, 1))
+            packed, buffers, total = meta.field(batch, 3), meta.target(meta.field(batch, 2)), 0
+            for at in range(buffers + 4, buffers + 4 + 16 * meta.get("I", buffers), 16):
+                start, length = meta.get("q", at), meta.get("q", at + 8)
+                stated = struct.unpack("<q", source.read_at(8, body + start))[0] if packed and length else -1
+                total += length if stated == -1 else stated
+            yield total
+
+
+def _listed(source: Any) -> Iterator[int]:
+    """Yield where the messages are that the footer of an Arrow file lists: its dictionaries and batches."""
+    end = source.size() - 10
+    (size,) = struct.unpack("<i", source.read_at(4, end))
+    footer = _Flat(source.read_at(size, end - size))
     for number in (2, 3):  # of Footer: dictionaries, recordBatches
         if place := footer.field(footer.target(0), number):
             blocks = footer.target(place)
             for at in range(blocks + 4, blocks + 4 + 24 * footer.get("I", blocks), 24):
-                start, length = footer.get("q", at), footer.get("i", at + 8) + footer.get("q", at + 16)
-                yield pa.ipc.read_message(whole.slice(start, length))
+                yield footer.get("q", at)
 
 
-def _unpacked(message: Any) -> int:
-    """Return the bytes that an Arrow message takes in memory; each packed buffer begins with its unpacked size."""
-    meta, body = _Flat(message.metadata.to_pybytes()), message.body
-    batch = meta.target(meta.field(meta.target(0), 2))  # of Message: header
-    if message.type == "dictionary":
-        batch = meta.target(meta.field(batch, 1))  # of DictionaryBatch: data
-    packed, buffers, total = meta.field(batch, 3), meta.target(meta.field(batch, 2)), 0  # of RecordBatch
-    for number in range(meta.get("I", buffers)):
-        start, length = (meta.get("q", buffers + 4 + 16 * number + at) for at in (0, 8))
-        stated = struct.unpack_from("<q", body, start)[0] if packed and length else -1
-        total += length if stated == -1 else stated
-    return total
+def _in_turn(source: Any) -> Iterator[tuple[_Flat, int]]:
+    """Yield ``_message`` for each message of an Arrow stream, which a length of 0, or the end of the file, ends."""
+    at = 0
+    while len(head := source.read_at(8, at)) == 8 and head[4:] != bytes(4):
+        meta, body = _message(source, at)
+        yield meta, body
+        length = meta.field(meta.target(0), 3)  # of Message: bodyLength
+        at = body + (max(0, meta.get("q", length)) if length else 0)
+
+
+def _message(source: Any, at: int) -> tuple[_Flat, int]:
+    """Return the metadata of the Arrow message at a place, and the place of its body."""
+    mark, size = struct.unpack("<Ii", source.read_at(8, at))
+    start = at + 8
+    if mark != 0xFFFFFFFF:  # before Arrow 0.15
+        size, start = mark, at + 4
+    return _Flat(source.read_at(min(size, source.size()), start)), start + size
 
 
 # ----------------------------------------------------------------------------------------------------- arrays
@@ -287,8 +315,6 @@ def _unpacked(message: Any) -> int:
 
 def _arrays(file: Path, name: str) -> Source:
     if suffix_of(file) == ".npy":
-        with reading(name, file, foreign=True):
-            held: npt.NDArray[Any] = np.lib.format.open_memmap(file, mode="r")
         names = ["embedding"]
     else:
         with reading(name, file, foreign=True), np.load(file, allow_pickle=False) as opened:
@@ -296,7 +322,9 @@ def _arrays(file: Path, name: str) -> Source:
 
     def array(key: str) -> npt.NDArray[Any]:
         if suffix_of(file) == ".npy":
-            return held
+            check_memory(file.stat().st_size, f"{name} is {str(file)!r}, which")
+            with reading(name, file, foreign=True), file.open("rb") as stored:
+                return np.lib.format.read_array(stored, allow_pickle=False)
         check_npz(file, f"{name} is {str(file)!r}, which", [key])
         part = f"array {key!r} of {name}"
         with reading(name, file, foreign=True, what=part), np.load(file, allow_pickle=False) as opened:
