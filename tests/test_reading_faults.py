@@ -26,6 +26,7 @@ from lbhash.data import load_table
 from lbhash.data.readers import read_table
 from lbhash.data.streamed import NpyRows
 from lbhash.pipeline.columns import column_schema, open_columns
+from lbhash.trials.trial import kept_folder
 from lbhash.tuning.space import read_space
 from lbhash.utils.columns import read_columns, read_label_file
 from lbhash.utils.parquet import write_parquet
@@ -821,3 +822,31 @@ def test_arrow_streams_and_files_of_every_compression(tmp_path):
                 writer.write_table(table, max_chunksize=100)
             batches = open_table(tmp_path / "t.arrow").read(["text", "n"], {})
             assert pa.Table.from_batches(batches).to_pydict() == table.to_pydict()
+
+
+@pytest.mark.parametrize(
+    ("cells", "labels"),
+    [
+        (['["a", "b"]', '["b"]', "", "[]"], [["a", "b"], ["b"], [], []]),
+        (["['a', 'b']", "['b']", " ['a'] ", "[]"], [["a", "b"], ["b"], ["a"], []]),  # as pandas writes lists
+        (["[1, 2]", "[1]", "[2, 1]", ""], [[1, 2], [1], [1, 2], []]),
+        (["[UNK]", "[PAD]", "[UNK]", ""], ["[UNK]", "[PAD]", "[UNK]", None]),
+    ],
+)
+def test_lists_of_labels_in_csv(tmp_path, cells, labels):
+    vectors = np.arange(8.0).reshape(4, 2)
+    frame = pandas.DataFrame({"e0": vectors[:, 0], "e1": vectors[:, 1], "labels": cells})
+    frame.to_csv(tmp_path / "d.csv", index=False)
+    table = read_table(tmp_path / "d.csv")
+    if isinstance(labels[0], list):
+        names = np.array(table.class_names)
+        assert [names[row.astype(bool)].tolist() for row in table.labels] == labels
+    else:
+        assert labels_of(table) == labels
+
+
+def test_a_comparison_is_not_put_beside_a_model_or_an_index(tmp_path):
+    (tmp_path / "index.json").write_text("{}")
+    with pytest.raises(ValueError, match=r"which holds a model or an index; name another folder$"):
+        kept_folder(tmp_path, {}, "comparison")
+    assert [one.name for one in tmp_path.iterdir()] == ["index.json"]

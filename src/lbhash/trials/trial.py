@@ -90,11 +90,13 @@ def run_trials(
 
 
 def kept_folder(out: Path, about: Mapping[str, Any], what: str) -> Path:
-    """Return the folder ``out/runs`` of kept trials; raise ``ValueError`` if it belongs to another ``what``.
+    """Return the folder ``out/runs`` of kept trials; raise ``ValueError`` if ``out`` holds another ``what``.
 
     ``about`` identifies the trials; the folder's ``about.json`` holds it.
     """
     check_folder(out, "out")
+    if any((out / name).exists() for name in ("config.json", "index.json")):
+        raise ValueError(f"out is {str(out)!r}, which holds a model or an index; name another folder")
     folder, file = out / "runs", out / "runs" / "about.json"
     about = json.loads(json.dumps(about, default=str))
     if file.exists() and (before := read_run(file)) != about:

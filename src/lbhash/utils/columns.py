@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -150,7 +151,22 @@ class Columns:
     def __getitem__(self, name: str) -> pa.ChunkedArray:
         column = joined(self._chunks[name], f"column {name!r}")
         mark = self.source.decimal
-        return typed(column, mark) if mark and pa.types.is_dictionary(column.type) else column
+        if not mark or not pa.types.is_dictionary(column.type):
+            return column
+        return (as_lists(column) if name == self.label else None) or typed(column, mark)
+
+
+def as_lists(column: pa.ChunkedArray) -> pa.ChunkedArray | None:
+    """Return a CSV column of lists of labels, written as in JSON or in Python; None if a cell is no such list."""
+    coded = column.combine_chunks()
+    held = [one.strip() for one in coded.dictionary.to_pylist()]
+    if not any(held) or any(one and one[0] + one[-1] != "[]" for one in held):
+        return None
+    try:
+        lists = pa.array([ast.literal_eval(one or "[]") for one in [*held, ""]])
+    except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError, pa.ArrowException):  # names, such as [UNK]
+        return None
+    return pa.chunked_array([lists.take(coded.indices.fill_null(len(held)))])  # no cell: no label
 
 
 def typed(column: pa.ChunkedArray, decimal: str) -> pa.ChunkedArray:
