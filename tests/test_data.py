@@ -409,7 +409,6 @@ def test_numbers_keep_their_type_and_become_float32_a_chunk_at_a_time(folder, wr
         np.testing.assert_array_equal(table.labels, Y)
         chunks = list(table.split().chunks(size=16))
         assert [(len(chunk), chunk.dtype) for chunk in chunks] == [(rows, np.float32) for rows in (16, 16, 16, 12)]
-        assert isinstance(table.embeddings, np.memmap) == (suffix == ".npy")
 
 
 @FORMS

@@ -322,7 +322,7 @@ def test_folders_in_the_place_of_files(whole, tmp_path):
             folder = shutil.copytree(source, tmp_path / source.parent.name / file.name)
             (folder / file.name).unlink()
             (folder / file.name).mkdir()
-            with pytest.raises(DamagedIndexError, match=f"^index is damaged: {file.name} is a folder$"):
+            with pytest.raises(DamagedIndexError, match=f"^index is damaged: {file.name} is not a file$"):
                 Index.open(folder, mode="a")
 
 

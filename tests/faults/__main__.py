@@ -51,6 +51,7 @@ def table(results: dict[str, dict]) -> str:
 
 
 GROUPS = {
+    "changed": "files that change while they are read",
     "disk": "full and read-only disks",
     "filters": "filters over all types",
     "flip": "damaged files",
