@@ -343,3 +343,30 @@ def test_blocks_are_checked_when_they_are_read(tmp_path, monkeypatch):
     for touched in ([2048], [3, 2047]):
         with pytest.raises(DamagedIndexError, match=wrong):
             array.rows(np.array(touched))
+
+
+def test_a_change_is_refused_or_stored_however_few_files_may_be_open(tmp_path):
+    resource = pytest.importorskip("resource")
+    index, codes = Index(16), np.arange(8, dtype=np.uint8).reshape(4, 2)
+    index.add(codes, metadata={"word": ["a", "b", "c", "d"]})
+    index.save(tmp_path / "i")
+    before, outcomes = resource.getrlimit(resource.RLIMIT_NOFILE), []
+    for more in range(14):
+        index = Index.open(tmp_path / "i", mode="a")
+        generation, count = index.generation, len(index)
+        free = os.open(tmp_path, os.O_RDONLY)
+        os.close(free)
+        try:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (free + more, before[1]))
+            index.add(codes[:1], metadata={"word": ["e"]})
+            stored = True
+        except OSError:
+            stored = False
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, before)
+        again = Index.open(tmp_path / "i")
+        assert (again.generation, len(again)) == (generation + stored, count + stored), more
+        assert (index.generation, len(index)) == (again.generation, len(again)), more
+        again.verify()
+        outcomes.append(stored)
+    assert set(outcomes) == {False, True}

@@ -94,13 +94,17 @@ def files_of(segment: dict[str, Any]) -> list[Entry]:
 
 
 def sweep(folder: Path) -> None:
-    """Remove all data files that the manifest does not list: old generations and leftovers of killed writers."""
-    segments = read_manifest(folder)["segments"] if (folder / NAME).exists() else []
-    named = {file["file"] for segment in segments for file in files_of(segment)}
-    for file in folder.iterdir():
-        if _DATA_FILE.fullmatch(file.name) and file.name not in named:
-            with suppress(OSError):  # Windows cannot remove open files; the next writer tries again
-                file.unlink()
+    """Remove all data files that the manifest does not list: old generations and leftovers of killed writers.
+
+    What cannot be removed, such as open files on Windows, is left to the next writer.
+    """
+    with suppress(OSError, ValueError):
+        segments = read_manifest(folder)["segments"] if (folder / NAME).exists() else []
+        named = {file["file"] for segment in segments for file in files_of(segment)}
+        for file in folder.iterdir():
+            if _DATA_FILE.fullmatch(file.name) and file.name not in named:
+                with suppress(OSError):
+                    file.unlink()
 
 
 def checksum(manifest: dict[str, Any]) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from threading import RLock
@@ -429,10 +429,9 @@ class Index(BaseIndex):
             state = self.state
             segments = self._compacted(tuple(replace(segment, entry={}) for segment in state.segments))
             state = replace(state, build=secrets.token_hex(8), generation=generation, segments=segments)
-            self._write(folder, state)
-            sweep(folder)
+            state = self._write(folder, state)
         if self.path is None or own:
-            self.attach(folder)
+            self._state, self.path = state, folder
 
     def _segment(self, codes: PackedCodes, names: Ids, table: pa.Table | None, vectors: npt.NDArray | None) -> Segment:
         """Return a segment of these rows, ordered by id, with its structure."""
@@ -496,15 +495,12 @@ class Index(BaseIndex):
         if self.path is None:
             self._state = state
             return
-        entries, checksum = self._write(self.path, state)
-        segments = self._opened(self.path, entries, state.kept, state.schema, self.state.segments)
-        self._state = replace(state, segments=segments, checksum=checksum)
-        sweep(self.path)
+        self._state = self._write(self.path, state, self.state.segments)
 
-    def _write(self, folder: Path, state: SegmentState) -> tuple[list[dict[str, Any]], str]:
-        """Write new segments, then the manifest; return the segments' entries and the manifest's checksum.
+    def _write(self, folder: Path, state: SegmentState, known: Sequence[Segment] = ()) -> SegmentState:
+        """Write new segments, then the manifest; return the state with the segments opened there.
 
-        The files of a failed attempt are removed.
+        Nothing fails after the manifest has its place. The files of a failed attempt are removed, and so are old ones.
         """
         stem = f"{state.generation:08d}."
         try:
@@ -518,11 +514,10 @@ class Index(BaseIndex):
                 "kept": state.kept,
                 "segments": entries,
             }
-            return entries, write_manifest(folder, manifest)
-        except BaseException:
-            with suppress(OSError, ValueError):
-                sweep(folder)
-            raise
+            segments = self._opened(folder, entries, state.kept, state.schema, known)
+            return replace(state, segments=segments, checksum=write_manifest(folder, manifest))
+        finally:
+            sweep(folder)
 
 
 def check_free(folder: Path, overwrite: bool) -> None:

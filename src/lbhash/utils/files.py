@@ -54,8 +54,8 @@ def replacing(path: str | os.PathLike[str], *errors: type[Exception]) -> Iterato
             yield temporary
             give_usual_rights(temporary)
             sync(temporary)
-            temporary.replace(target)
-            sync(target.parent)
+            with syncing(target.parent):
+                temporary.replace(target)
         finally:
             temporary.unlink(missing_ok=True)
             if handle is not None:
@@ -137,15 +137,25 @@ def sync(path: Path) -> None:
 
     Folders on Windows and on some network file systems are skipped, because they offer no such wait.
     """
+    with syncing(path):
+        pass
+
+
+@contextmanager
+def syncing(path: Path) -> Iterator[None]:
+    """``sync`` at the end of the block; what can be missing for it, such as a file handle, is asked for before."""
     folder = path.is_dir()
     if folder and os.name != "posix":
+        yield
         return
     handle = os.open(path, os.O_RDONLY if os.name == "posix" else os.O_RDWR)
     try:
-        os.fsync(handle)
-    except OSError as error:
-        if not folder or error.errno not in (errno.EINVAL, errno.ENOTSUP):
-            raise
+        yield
+        try:
+            os.fsync(handle)
+        except OSError as error:
+            if not folder or error.errno not in (errno.EINVAL, errno.ENOTSUP):
+                raise
     finally:
         os.close(handle)
 
