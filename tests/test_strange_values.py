@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
 import os
 import pty
@@ -19,6 +20,7 @@ import pytest
 from lbhash import Hasher, Index
 from lbhash.utils.files import write_csv
 from lbhash.utils.serialization import json_values
+from lbhash.utils.terminal import guard_streams
 
 pytestmark = pytest.mark.end_to_end
 
@@ -189,3 +191,13 @@ def test_no_cell_of_csv_is_run_by_a_spreadsheet(evil, succeed, tmp_path):
     assert names == ["'-name"]
     as_they_are = ["-1", "+.5e-3", "-1.5", "a=b", "", "", "\\udcff"]
     assert cells == ["'=a", "'+a", "'-a", "'@a", "'\ta", "'\na", "'-1+a", *as_they_are]
+
+
+def test_streams_that_are_closed_or_know_few_characters(monkeypatch):
+    written = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", None)  # as after >&-
+    monkeypatch.setattr(sys, "stderr", io.TextIOWrapper(written, "ascii"))
+    guard_streams()
+    print("lost", flush=True)
+    print("1–2", file=sys.stderr, flush=True)
+    assert written.getvalue() == b"1\\u20132\n"

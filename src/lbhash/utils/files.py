@@ -201,7 +201,7 @@ def cache_folder() -> Path:
     """Return the folder of cached files: ``$LBHASH_CACHE``, or the user's cache folder on this platform."""
     chosen = os.environ.get("LBHASH_CACHE")
     if chosen:
-        return Path(chosen).expanduser()
+        return Path(os.path.expanduser(chosen))  # unlike Path's own, it takes the name of an unknown user
     import platformdirs
 
     return Path(platformdirs.user_cache_dir("lbhash", appauthor=False))

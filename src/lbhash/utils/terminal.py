@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
+from pathlib import Path
 from typing import Any
 
 from rich import console
@@ -50,7 +52,16 @@ class _Stream:
 
 
 def guard_streams() -> None:
-    """Escape control characters on standard output and standard error, except those that this program writes itself."""
+    """Escape control characters on standard output and standard error, except those that this program writes itself.
+
+    Characters that the encoding lacks are escaped, too. What is printed to a closed stream is lost.
+    """
     for name in ("stdout", "stderr"):
-        if not isinstance(stream := getattr(sys, name), _Stream):
-            setattr(sys, name, _Stream(stream))
+        stream = getattr(sys, name)
+        if isinstance(stream, _Stream):
+            continue
+        if stream is None:  # it was closed before Python began
+            stream = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")
+        setattr(sys, name, _Stream(stream))
