@@ -167,12 +167,11 @@ class NpyRows:
     ndim = 2
 
     def __init__(self, file: Path, name: str) -> None:
-        self.file, said = file, f"{name} is {str(file)!r}"
+        self.file, self._unchanged = file, Unchanged(file, f"{name} is {str(file)!r}")
         with reading(name, file, foreign=True):
             stored = np.lib.format.open_memmap(file, mode="r")  # for its form; no number is read
         self.shape, self.dtype, self._start = stored.shape, stored.dtype, stored.offset
         self.in_order = stored.ndim == 2 and stored.flags.c_contiguous
-        self._unchanged = Unchanged(file, said)
 
     def __len__(self) -> int:
         return self.shape[0]

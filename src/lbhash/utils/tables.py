@@ -162,6 +162,7 @@ def _file(file: Path, name: str) -> Source:
     kind, said = suffix_of(file), f"{name} is {str(file)!r}"
     if kind not in SUFFIXES:
         raise ValueError(f"{said}; it must end in {', '.join(SUFFIXES)}")
+    unchanged = Unchanged(file, said)
     with reading(name, file):
         if kind == ".parquet":
             source = _parquet(file)
@@ -173,8 +174,6 @@ def _file(file: Path, name: str) -> Source:
             source = _csv(file, said)
         else:
             source = _json(file, said)
-
-    unchanged = Unchanged(file, said)
 
     def read(columns: Sequence[str], types: Mapping[str, Any]) -> Iterator[pa.RecordBatch]:
         with reading(name, file), unchanged:
