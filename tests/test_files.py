@@ -21,7 +21,7 @@ from lbhash.pipeline.encode import encode
 from lbhash.pipeline.encoding.job import EncodingJob
 from lbhash.pipeline.train import train_files
 from lbhash.training.checkpoints import write_checkpoint
-from lbhash.utils.files import exclusive, replacing, write_json, write_text
+from lbhash.utils.files import cache_folder, exclusive, replacing, write_json, write_text
 from lbhash.utils.parts import Parts
 
 
@@ -218,3 +218,8 @@ def test_a_full_disk_is_said_with_the_name_of_the_file(tmp_path):
     assert here.recv() == ["c.npz", "c.parquet", "c.ckpt", "c.json", "model", "part-00000.parquet"]
     process.join()
     assert not [file for file in tmp_path.rglob("*") if file.is_file()]
+
+
+def test_a_cache_folder_below_an_unknown_user(monkeypatch):
+    monkeypatch.setenv("LBHASH_CACHE", "~nobody at all/x")
+    assert cache_folder() == Path("~nobody at all/x")

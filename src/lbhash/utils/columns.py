@@ -153,7 +153,8 @@ class Columns:
         mark = self.source.decimal
         if not mark or not pa.types.is_dictionary(column.type):
             return column
-        return (as_lists(column) if name == self.label else None) or typed(column, mark)
+        lists = as_lists(column) if name == self.label else None
+        return typed(column, mark) if lists is None else lists
 
 
 def as_lists(column: pa.ChunkedArray) -> pa.ChunkedArray | None:

@@ -25,7 +25,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lbhash.utils.files import Unchanged, existing_file
+from lbhash.utils.files import Unchanged, existing_file, read_npy
 from lbhash.utils.formatting import some_names
 from lbhash.utils.memory import check_memory, check_npz
 from lbhash.utils.parquet import check_rows, open_parquet
@@ -321,9 +321,7 @@ def _arrays(file: Path, name: str) -> Source:
 
     def array(key: str) -> npt.NDArray[Any]:
         if suffix_of(file) == ".npy":
-            check_memory(file.stat().st_size, f"{name} is {str(file)!r}, which")
-            with reading(name, file, foreign=True), file.open("rb") as stored:
-                return np.lib.format.read_array(stored, allow_pickle=False)
+            return read_npy(file, name)
         check_npz(file, f"{name} is {str(file)!r}, which", [key])
         part = f"array {key!r} of {name}"
         with reading(name, file, foreign=True, what=part), np.load(file, allow_pickle=False) as opened:
