@@ -21,8 +21,9 @@ from lbhash.pipeline.encode import encode
 from lbhash.pipeline.encoding.job import EncodingJob
 from lbhash.pipeline.train import train_files
 from lbhash.training.checkpoints import write_checkpoint
-from lbhash.utils.files import cache_folder, exclusive, replacing, write_json, write_text
+from lbhash.utils.files import exclusive, replacing, write_json, write_text
 from lbhash.utils.parts import Parts
+from lbhash.utils.paths import cache_folder
 
 
 def test_a_file_is_whole_or_not_there(tmp_path):

@@ -28,7 +28,8 @@ from lbhash.trials.questions import Question, Values
 from lbhash.trials.stored import Stored
 from lbhash.trials.trial import Trial, run_trials
 from lbhash.trials.ways import Store, codes, count_classes
-from lbhash.utils.files import existing_file, replacing, write_text
+from lbhash.utils.files import replacing, write_text
+from lbhash.utils.paths import existing_file
 
 sns.set_theme(style="whitegrid", palette="colorblind")
 

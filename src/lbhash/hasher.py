@@ -35,9 +35,9 @@ from lbhash.training.settings import (
     side_by_side,
 )
 from lbhash.utils.arrays import held
-from lbhash.utils.files import check_folder
 from lbhash.utils.labels import class_array, has_label, read_labels, rows_with_label
 from lbhash.utils.names import Guessed, refusing_others, telling, unknown_name
+from lbhash.utils.paths import check_folder
 from lbhash.utils.system import TRAINING, check_packages
 from lbhash.utils.validation import check_choice, check_filled, check_int, check_same_rows, refusing
 

@@ -13,8 +13,8 @@ from typing import Any
 import numpy.typing as npt
 
 from lbhash.utils.checksums import read_npz, write_npz
-from lbhash.utils.files import cache_folder
 from lbhash.utils.fingerprint import fingerprint
+from lbhash.utils.paths import cache_folder
 
 
 def load(kind: str, classes: int, bits: int) -> dict[str, npt.NDArray]:

@@ -20,12 +20,12 @@ import pyarrow as pa
 from lbhash.codes import PackedCodes, as_packed, check_bits, code_bytes
 from lbhash.utils.checksums import read_npz, write_npz
 from lbhash.utils.columns import read_label_file
-from lbhash.utils.files import check_path, existing_file, read_npy
 from lbhash.utils.formatting import one_line
 from lbhash.utils.labels import Labels, class_array, own_classes, read_labels
 from lbhash.utils.memory import check_npz, check_parquet
 from lbhash.utils.parquet import read_parquet, write_parquet
 from lbhash.utils.parts import open_parts
+from lbhash.utils.paths import check_path, existing_file, read_npy
 from lbhash.utils.reading import reading
 from lbhash.utils.serialization import other_format
 from lbhash.utils.validation import check_same_rows, check_type, refusing

@@ -16,9 +16,9 @@ from lbhash.data.images.hub import HUB_DATASETS
 from lbhash.data.readers import is_one_table, read_table
 from lbhash.data.split import EmbeddingSplit
 from lbhash.data.table import EmbeddingTable, check_protocol
-from lbhash.utils.files import check_path
 from lbhash.utils.labels import Labels, in_one_order
 from lbhash.utils.names import unknown_name
+from lbhash.utils.paths import check_path
 from lbhash.utils.system import package_folder
 from lbhash.utils.table_files import SUFFIXES, is_frame
 from lbhash.utils.validation import did_you_mean

@@ -14,7 +14,7 @@ from xxhash import xxh3_128
 
 from lbhash.data.images import FileImages, holds_images, is_hub_dataset, load_images
 from lbhash.data.loading import DATASETS, is_split_folder
-from lbhash.utils.files import fetched
+from lbhash.utils.fetched import fetched
 from lbhash.utils.fingerprint import fingerprint, sampled
 
 ROW = "row"

@@ -17,7 +17,7 @@ from lbhash.data.table import EmbeddingTable
 from lbhash.data.texts import EmbeddedTexts, TextEmbedder
 from lbhash.data.vectors import Growing
 from lbhash.utils.arrays import as_matrix, check_unmasked, held
-from lbhash.utils.files import fetched
+from lbhash.utils.fetched import fetched
 from lbhash.utils.labels import has_label, read_labels
 from lbhash.utils.memory import check_parquet, crowds
 from lbhash.utils.reading import reading

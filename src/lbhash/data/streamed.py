@@ -11,10 +11,10 @@ import numpy as np
 import numpy.typing as npt
 
 from lbhash.data.vectors import numbers_of
-from lbhash.utils.files import Unchanged
 from lbhash.utils.formatting import one_line
 from lbhash.utils.memory import check_memory, group_bytes
 from lbhash.utils.parquet import open_parquet
+from lbhash.utils.paths import Unchanged
 from lbhash.utils.reading import reading
 
 if TYPE_CHECKING:

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lbhash.evaluation.report import Report
-from lbhash.utils.files import check_folder, replacing, write_csv
+from lbhash.utils.files import replacing, write_csv
+from lbhash.utils.paths import check_folder
 from lbhash.utils.plotting import new_figure, palette
 
 if TYPE_CHECKING:

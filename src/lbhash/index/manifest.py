@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from lbhash.index.files import BLOCK, Entry
-from lbhash.utils.files import folder_with, sync, write_text
+from lbhash.utils.files import sync, write_text
+from lbhash.utils.paths import folder_with
 from lbhash.utils.serialization import read_versioned
 
 NAME = "index.json"

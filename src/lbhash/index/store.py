@@ -34,7 +34,8 @@ from lbhash.index.results import Neighbors, SearchResult, Within
 from lbhash.index.segment import Segment, Structure, read_removed, without_removed
 from lbhash.index.where import Filter
 from lbhash.utils.arrays import as_numbers, check_finite
-from lbhash.utils.files import check_folder, check_path, exclusive, make_folder
+from lbhash.utils.files import exclusive, make_folder
+from lbhash.utils.paths import check_folder, check_path
 from lbhash.utils.validation import check_choice, check_type
 
 MERGE = 8

@@ -18,8 +18,8 @@ import numpy.typing as npt
 
 from lbhash.data.images.decoding import as_image
 from lbhash.data.images.loading import preprocess
-from lbhash.utils.files import folder_with
 from lbhash.utils.fingerprint import fingerprint
+from lbhash.utils.paths import folder_with
 from lbhash.utils.system import check_packages
 from lbhash.utils.validation import check_int, refusing
 

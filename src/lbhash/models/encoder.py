@@ -22,8 +22,9 @@ from safetensors.numpy import load_file, save_file
 from lbhash.codes import PackedCodes, code_bytes, pack_outputs
 from lbhash.models.folder import check_model_folder
 from lbhash.utils.checksums import checked, with_checksum
-from lbhash.utils.files import check_path, check_replaceable, make_folder, naming, replacing
+from lbhash.utils.files import check_replaceable, make_folder, naming, replacing
 from lbhash.utils.fingerprint import fingerprint
+from lbhash.utils.paths import check_path
 from lbhash.utils.serialization import plain, read_versioned
 from lbhash.utils.threads import in_threads
 from lbhash.utils.validation import check_int, check_type, refusing

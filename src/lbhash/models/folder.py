@@ -6,7 +6,7 @@ import json
 from contextlib import suppress
 from pathlib import Path
 
-from lbhash.utils.files import folder_with
+from lbhash.utils.paths import folder_with
 
 FOLDER = "backbone"  # in a model folder; of the backbone that was fine-tuned with the model
 PICKLES = {".bin", ".ckpt", ".joblib", ".pickle", ".pkl", ".pt", ".pth"}

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from lbhash.data.texts import SORTED
 from lbhash.models.backbone import HUB_ID, device_of, fingerprint_of, hub_folder, loading, unloadable, without_notes
 from lbhash.models.texts_onnx import OnnxModel, can_run, find_onnx
-from lbhash.utils.files import folder_with
+from lbhash.utils.paths import folder_with
 from lbhash.utils.progress import counted
 from lbhash.utils.system import check_packages, has_gpu, is_installed
 from lbhash.utils.validation import check_int

@@ -18,9 +18,9 @@ from lbhash.data.streamed import ParquetRows
 from lbhash.index.base import THUMBNAIL
 from lbhash.index.metadata import check_common, converted, convertible, plain_type, values_type
 from lbhash.utils.columns import can_be_labels, read_columns, with_dates
-from lbhash.utils.files import existing_file
 from lbhash.utils.formatting import some_names
 from lbhash.utils.parquet import with_texts
+from lbhash.utils.paths import existing_file
 from lbhash.utils.reading import reading
 from lbhash.utils.table_files import TABLES, suffix_of
 from lbhash.utils.tables import check_once, open_table

@@ -19,9 +19,9 @@ from lbhash.data.split import EmbeddingSplit
 from lbhash.data.table import EmbeddingTable
 from lbhash.data.texts import EmbeddedTexts
 from lbhash.pipeline.batches import Batch, embedding_batches, image_batches, joined
-from lbhash.utils.files import cache_folder
 from lbhash.utils.memory import check_memory
 from lbhash.utils.parts import PART_ROWS, Damage
+from lbhash.utils.paths import cache_folder
 from lbhash.utils.progress import counted
 from lbhash.utils.vectors import Vectors, key_of
 

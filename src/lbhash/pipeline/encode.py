@@ -12,8 +12,9 @@ from lbhash.codes.io import check_suffix, write_codes
 from lbhash.pipeline.cluster import Engine, check_engine
 from lbhash.pipeline.encoding.factory import open_source
 from lbhash.pipeline.encoding.job import EncodingJob
-from lbhash.utils.files import check_folder, check_new, check_replaceable
+from lbhash.utils.files import check_new, check_replaceable
 from lbhash.utils.parts import PART_ROWS, Parts
+from lbhash.utils.paths import check_folder
 from lbhash.utils.progress import counted
 
 

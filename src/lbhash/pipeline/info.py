@@ -9,9 +9,9 @@ from lbhash.index import Index
 from lbhash.index.manifest import NAME
 from lbhash.index.store import OPENED_BY
 from lbhash.models.encoder import load_encoder
-from lbhash.utils.files import check_path
 from lbhash.utils.formatting import some_names
 from lbhash.utils.parts import MANIFEST
+from lbhash.utils.paths import check_path
 
 
 def info(path: str) -> dict[str, Any]:

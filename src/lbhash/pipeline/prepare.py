@@ -22,8 +22,9 @@ from lbhash.data.images.imagenet import read_imagenet
 from lbhash.data.images.list_files import read_image_lists
 from lbhash.data.images.nuswide import read_nuswide
 from lbhash.utils.checksums import add_checksum
-from lbhash.utils.files import check_new, folder_with, replacing
+from lbhash.utils.files import check_new, replacing
 from lbhash.utils.labels import own_classes
+from lbhash.utils.paths import folder_with
 from lbhash.utils.progress import counted
 from lbhash.utils.validation import check_choice
 

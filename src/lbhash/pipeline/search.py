@@ -25,7 +25,8 @@ from lbhash.index.base import BaseIndex, check_model, describe_neighbors
 from lbhash.index.factory import metadata_of_codes
 from lbhash.index.results import By, Neighbors
 from lbhash.pipeline.index import ids_of
-from lbhash.utils.files import fetched, write_csv
+from lbhash.utils.fetched import fetched
+from lbhash.utils.files import write_csv
 from lbhash.utils.formatting import some_names
 from lbhash.utils.labels import label_value
 from lbhash.utils.parquet import write_parquet

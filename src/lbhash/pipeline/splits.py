@@ -10,7 +10,7 @@ from lbhash.data import Dataset, load_dataset
 from lbhash.data.images import holds_images
 from lbhash.pipeline.columns import label_columns
 from lbhash.pipeline.embeddings import ImageOptions, TextOptions, embed_dataset, embed_texts
-from lbhash.utils.files import fetched
+from lbhash.utils.fetched import fetched
 from lbhash.utils.formatting import some_names
 
 if TYPE_CHECKING:

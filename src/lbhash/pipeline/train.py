@@ -22,8 +22,9 @@ from lbhash.pipeline.embeddings import ImageOptions, TextOptions
 from lbhash.pipeline.figures import figures_of
 from lbhash.pipeline.splits import open_embedded
 from lbhash.training.settings import grouped, side_by_side
-from lbhash.utils.files import check_folder, write_json
+from lbhash.utils.files import write_json
 from lbhash.utils.labels import class_array
+from lbhash.utils.paths import check_folder
 from lbhash.utils.system import peak_memory, usable_cores
 from lbhash.utils.table_files import is_label_table
 from lbhash.utils.validation import check_int

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lbhash.reproduce.runs import Settings, UnsuitableData, command_line
-from lbhash.utils.files import check_folder
+from lbhash.utils.paths import check_folder
 from lbhash.utils.validation import did_you_mean
 
 if TYPE_CHECKING:

@@ -16,8 +16,8 @@ from lbhash.trials.questions import NEAREST, Question, Values
 from lbhash.trials.stages import after_stages
 from lbhash.trials.stored import Stored, Way
 from lbhash.trials.ways import Fit
-from lbhash.utils.files import check_folder
 from lbhash.utils.parallel import read_run, run_missing, write_run
+from lbhash.utils.paths import check_folder
 
 
 @dataclass(frozen=True)

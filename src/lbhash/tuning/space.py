@@ -19,7 +19,7 @@ from lbhash.losses.registry import PULLS, build_objective, find_method, method_n
 from lbhash.models.hash_model import HashModel
 from lbhash.training.defaults import completed, pull_of
 from lbhash.training.settings import param_name, side_by_side
-from lbhash.utils.files import existing_file
+from lbhash.utils.paths import existing_file
 from lbhash.utils.system import check_packages
 from lbhash.utils.validation import check_float
 

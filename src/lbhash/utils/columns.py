@@ -12,8 +12,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lbhash.utils.files import read_npy
 from lbhash.utils.formatting import some_names
+from lbhash.utils.paths import read_npy
 from lbhash.utils.reading import reading
 from lbhash.utils.table_files import suffix_of
 from lbhash.utils.tables import MISSING, Source, check_once, open_table

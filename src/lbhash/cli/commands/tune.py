@@ -69,7 +69,7 @@ def tune(
     from lbhash.tuning.found import as_dict
     from lbhash.tuning.space import import_optuna, read_space
     from lbhash.tuning.tuner import search
-    from lbhash.utils.files import check_folder
+    from lbhash.utils.paths import check_folder
     from lbhash.utils.validation import check_int
 
     import_optuna()

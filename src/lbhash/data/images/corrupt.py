@@ -13,7 +13,8 @@ import numpy.typing as npt
 
 from lbhash.data.images.loading import ImageReader, in_workers
 from lbhash.utils.checksums import checked, with_checksum
-from lbhash.utils.files import cache_folder, write_json
+from lbhash.utils.files import write_json
+from lbhash.utils.paths import cache_folder
 from lbhash.utils.progress import counted
 from lbhash.utils.validation import check_int
 

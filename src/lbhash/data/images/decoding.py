@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lbhash.utils.files import no_file
 from lbhash.utils.formatting import one_line
+from lbhash.utils.paths import no_file
 
 if TYPE_CHECKING:
     from PIL import Image

@@ -10,8 +10,9 @@ from typing import NamedTuple
 from lbhash.data.images.parquet import read_parquet_images
 from lbhash.data.images.table import ImageTable
 from lbhash.utils.checksums import add_checksum, check_file
-from lbhash.utils.files import cache_folder, make_folder, replacing
+from lbhash.utils.files import make_folder, replacing
 from lbhash.utils.formatting import one_line
+from lbhash.utils.paths import cache_folder
 from lbhash.utils.system import check_packages
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from lbhash.data.images.folders import folders_in, tell_left_out, walk
 from lbhash.data.images.stores import FileImages
 from lbhash.data.images.table import ImageTable
-from lbhash.utils.files import existing_file
+from lbhash.utils.paths import existing_file
 
 
 def read_imagenet(folder: Path, class_list: Path | None = None) -> ImageTable:

@@ -10,8 +10,8 @@ import numpy as np
 
 from lbhash.data.images.stores import FileImages
 from lbhash.data.images.table import ImageTable
-from lbhash.utils.files import existing_file
 from lbhash.utils.labels import read_labels
+from lbhash.utils.paths import existing_file
 
 LISTS = {"train": "train.txt", "base": "database.txt", "query": "test.txt"}
 _LINE = re.compile(r"(.*?\S)\s+(\d+(?:\s+\d+)*)\s*")

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from lbhash.data.images.list_files import numbered_lines
 from lbhash.data.images.stores import FileImages
 from lbhash.data.images.table import ImageTable
-from lbhash.utils.files import existing_file
+from lbhash.utils.paths import existing_file
 
 LABELS = Path("Groundtruth") / "AllLabels"
 LIST = Path("ImageList") / "Imagelist.txt"

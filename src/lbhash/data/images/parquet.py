@@ -14,9 +14,9 @@ from lbhash.data.images.decoding import read_file
 from lbhash.data.images.stores import FileImages, ImageStore, SpooledImages, file_facts
 from lbhash.data.images.table import ImageTable
 from lbhash.data.streamed import ParquetRows
-from lbhash.utils.files import existing_file
 from lbhash.utils.fingerprint import fingerprint, sampled
 from lbhash.utils.memory import check_parquet
+from lbhash.utils.paths import existing_file
 from lbhash.utils.reading import reading
 from lbhash.utils.table_files import parquet_files
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from lbhash.pipeline.embeddings import ImageOptions, TextOptions
-from lbhash.utils.files import fetched
+from lbhash.utils.fetched import fetched
 from lbhash.utils.validation import check_int
 
 if TYPE_CHECKING:

@@ -12,10 +12,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lbhash.utils.files import Unchanged, existing_file, read_npy
 from lbhash.utils.formatting import some_names
 from lbhash.utils.memory import check_npz
 from lbhash.utils.parquet import check_rows, open_parquet
+from lbhash.utils.paths import Unchanged, existing_file, read_npy
 from lbhash.utils.reading import reading
 from lbhash.utils.table_files import ARROWS, SUFFIXES, TABLES, is_frame, suffix_of, table_files
 from lbhash.utils.tables.arrow_files import open_arrow
