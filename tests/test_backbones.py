@@ -235,6 +235,16 @@ def test_damaged_weights(tmp_path):
     refused(tmp_path, r"which could not be loaded: ")
 
 
+@pytest.mark.parametrize(
+    "change", [{"num_attention_heads": 0}, {"hidden_size": 0}, {"hidden_size": "x"}, {"layer_norm_eps": "a"}, None]
+)
+def test_damaged_configurations(tmp_path, change):
+    save(tiny("vit"), tmp_path)
+    file = tmp_path / "config.json"
+    file.write_text("[" * 100_000 if change is None else json.dumps(json.loads(file.read_text()) | change))
+    refused(tmp_path, r"^backbone is '[^\n]*', which could not be loaded: [^\n]+$")
+
+
 def test_a_model_of_text(tmp_path):
     t = transformers
     small = {

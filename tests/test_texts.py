@@ -237,6 +237,25 @@ def test_an_encoder_that_changed(here, encoder, command, succeed):
         assert TextEncoder(load_by_torch(here / name, name, "cpu"), name).fingerprint() != encoder.fingerprint()
 
 
+@pytest.mark.parametrize(
+    ("file", "content"),
+    [
+        ("modules.json", [{"idx": 0, "name": "0", "path": "", "type": "sentence_transformers.models.Normalize"}]),
+        ("sentence_bert_config.json", {"max_seq_length": -3, "do_lower_case": False}),
+        ("sentence_bert_config.json", {"max_seq_length": "x", "do_lower_case": False}),
+        ("config.json", {"num_attention_heads": 0}),
+        ("config.json", {"hidden_size": "x"}),
+    ],
+)
+def test_a_damaged_encoder_is_refused_when_loaded(tmp_path, file, content):
+    folder = shutil.copytree(FOLDER, tmp_path / "model", copy_function=os.symlink)
+    (folder / file).unlink()
+    usual = json.loads((FOLDER / file).read_text()) if file == "config.json" else {}
+    (folder / file).write_text(json.dumps(usual | content if usual else content))
+    with pytest.raises(ValueError, match=r"^encoder is '[^\n]*model', which could not be loaded: [^\n]+$"):
+        TextEncoder.from_pretrained(folder)
+
+
 def test_a_model_of_the_hub(here, encoder, succeed, encoder_on_the_hub):
     """Its revision is remembered, and loaded again when the Hub has a newer one."""
     revision, name = "0123456789" * 4, "sentence-transformers/all-MiniLM-L6-v2"

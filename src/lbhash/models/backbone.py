@@ -31,9 +31,6 @@ Precision = Literal["32", "bf16"]
 
 HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")  # a model's id on the Hub, user/name
 
-# The errors that transformers raises if a model is damaged or missing.
-_LOAD_ERRORS = (AttributeError, ImportError, LookupError, OSError, RuntimeError, TypeError, ValueError)
-
 # The keys of a configuration that do not affect what the model computes.
 _NOTES = ("_name_or_path", "architectures", "dtype", "processor_class", "torch_dtype", "transformers_version")
 
@@ -238,7 +235,7 @@ def _check_folder(name: str) -> None:
 
 def _is_timm(folder: Path) -> bool:
     """Return whether a folder has a model of timm, which stores the preprocessing in the model's configuration."""
-    with suppress(OSError, TypeError, ValueError):
+    with suppress(OSError, TypeError, ValueError, RecursionError):
         return "pretrained_cfg" in json.loads((folder / "config.json").read_text(encoding="utf-8"))
     return False
 
@@ -280,11 +277,12 @@ def loading(kind: str, name: str) -> Iterator[None]:
 
 @contextmanager
 def unloadable(kind: str, name: str) -> Iterator[None]:
-    """Turn errors of loading a model into a ``ValueError`` of one line."""
-    from safetensors import SafetensorError
+    """Turn errors of loading a model into a ``ValueError`` of one line.
 
+    Any error: a damaged configuration makes ``transformers`` divide by zero, or recur without end.
+    """
     what = "which" if Path(name).exists() else "which is no folder, and as a model of the Hub"
-    with refusing(f"{kind} is {name!r}, {what} could not be loaded", *_LOAD_ERRORS, SafetensorError):
+    with refusing(f"{kind} is {name!r}, {what} could not be loaded", Exception):
         yield
 
 

@@ -124,7 +124,8 @@ def load_by_torch(folder: Path, name: str, device: str) -> Any:
     with loading("encoder", name):
         options: Any = {"trust_remote_code": False, "model_kwargs": {"use_safetensors": True}}
         model = SentenceTransformer(str(folder), device=device_of(device), local_files_only=True, **options)
-    return model.float().eval()
+        model.float().eval().encode(["a"], show_progress_bar=False)  # some faults appear with the first text
+    return model
 
 
 def check_encoder_name(name_or_folder: str | Path) -> str:
