@@ -18,12 +18,12 @@ from __future__ import annotations
 
 import math
 
-import numba
 import numpy as np
 import numpy.typing as npt
 
 from lbhash.centers.distance import Centers, check_centers, mean_distance, minimum_distance, pairwise_distances
 from lbhash.utils.arrays import as_array
+from lbhash.utils.compiled import compiled
 
 SLACK = 0.125  # the share of the smallest distance that may be given up: one bit of 8, none of 6, four of 32
 PULL = 0.125  # κ: two classes that are confused nine times as often as average are pulled towards distance 0
@@ -95,7 +95,7 @@ def excess_confusion(confusion: npt.ArrayLike, classes: int) -> npt.NDArray[np.f
     return excess
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _copy(source, target):  # type: ignore[no-untyped-def]
     """Copy a matrix; ``target[:] = source`` takes six seconds to compile."""
     for row in range(len(source)):
@@ -103,7 +103,7 @@ def _copy(source, target):  # type: ignore[no-untyped-def]
             target[row, column] = source[row, column]
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _anneal(words, distances, wanted, least, steps, rng):  # type: ignore[no-untyped-def]
     """Move the words and their distances in place, and leave the words at the best that was seen."""
     classes, bits = words.shape

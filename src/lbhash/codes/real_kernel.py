@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 import numpy.typing as npt
 
 from lbhash.codes.packing import PackedCodes
+from lbhash.utils.compiled import compiled
 
 Floats = npt.NDArray[np.float64]
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled
 def sums(table: Floats, codes: PackedCodes, found: Floats) -> None:
     """Write the sum of each code's entries of a table ``[bytes, 256]`` to ``found`` ``[n]``."""
     for row in range(len(codes)):

@@ -16,7 +16,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-import numba
 import numpy as np
 import numpy.typing as npt
 
@@ -25,6 +24,7 @@ from lbhash.codes.popcount import popcount
 from lbhash.evaluation.parts import Classes, Part, Share, in_turn
 from lbhash.evaluation.ranking import distance_counts
 from lbhash.evaluation.ranking.histogram import Counts
+from lbhash.utils.compiled import compiled
 from lbhash.utils.labels import Labels, read_labels, rows_with_label
 from lbhash.utils.memory import check_memory
 from lbhash.utils.validation import check_filled, check_float, check_int, check_same_rows
@@ -192,7 +192,7 @@ def _members(part: Part, classes: Classes) -> Iterator[tuple[npt.NDArray[np.uint
         yield words, members
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled
 def _add_ones(words: Any, members: Any, ones: Any) -> None:
     for row in range(len(words)):
         for word in range(words.shape[1]):
@@ -201,7 +201,7 @@ def _add_ones(words: Any, members: Any, ones: Any) -> None:
                 counts[bit ^ 7] += (code >> np.uint64(bit)) & np.uint64(1)  # a byte has its first bit highest
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled
 def _add_distances(words: Any, members: Any, centers: Any, counts: Any) -> None:
     for row in range(len(words)):
         distance = np.uint64(0)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-import numba
 import numpy as np
 
 from lbhash.evaluation.metrics import common
 from lbhash.evaluation.metrics.common import Floats, Normalize, Ties
 from lbhash.evaluation.metrics.sums import harmonic, moment, run
 from lbhash.evaluation.ranking import Ranking
+from lbhash.utils.compiled import compiled
 from lbhash.utils.validation import check_choice
 
 
@@ -61,7 +61,7 @@ def average_of_grades(hist: Ranking, grades: Any, top_k: int | None, ties: Ties,
     return result
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled
 def _average(
     total: Any, relevant: Any, grades: Any, top_k: int, expected: bool, best: bool, over_all: bool, result: Any
 ) -> None:
@@ -107,14 +107,14 @@ def _average(
             result[query] = summed / below if below > 0 else 0.0
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled
 def _expected_sum(relevant: int, places: int, before: float, grade: float, a: float, b: float) -> float:
     """Return the expected sum at ``relevant`` codes of that mean grade in a random order on ``places`` places."""
     pairs = (relevant - 1) / (places - 1) * b if places > 1 else 0.0
     return relevant / places * ((before + grade) * a + grade * pairs)
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled
 def _expected_cut(
     places: int, n: int, r: int, found: int, before: float, grade: float, a: float, b: float, summed: float
 ) -> float:
@@ -141,7 +141,7 @@ def _expected_cut(
     return value / weights
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled
 def _extreme_cut(low: int, high: int, places: int, before: int, after: int, summed: float, best: bool) -> float:
     """Return the largest (smallest) AP over the number x of relevant codes on the last ``places`` places.
 

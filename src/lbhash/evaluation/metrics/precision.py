@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from typing import Any
 
-import numba
 import numpy as np
 import numpy.typing as npt
 
 from lbhash.evaluation.metrics.common import Floats, all_relevant, check_rank, ratio
 from lbhash.evaluation.ranking import Ranking
 from lbhash.evaluation.ranking.histogram import Counts
+from lbhash.utils.compiled import compiled
 from lbhash.utils.validation import check_int
 
 
@@ -91,7 +91,7 @@ def _within(hist: Ranking, radius: int) -> tuple[Counts, Counts]:
     return hist.total[:, :end].sum(axis=1), hist.relevant[:, :end].sum(axis=1)
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled
 def _interpolate(total: Any, values: Any, ranks: Any, result: Any) -> None:
     """Sum ``values`` up to each of a query's ascending ranks, linearly inside a group of ties."""
     for query in range(len(total)):

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 
+from lbhash.utils.compiled import compiled
 
-@numba.njit(nogil=True, cache=True)
+
+@compiled
 def harmonic(after: int, count: int) -> float:
     """Return ``sum of 1/(after + k) for k = 1 ... count``, without the cancellation of a difference of two large sums.
 
@@ -26,7 +27,7 @@ def harmonic(after: int, count: int) -> float:
     return total
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled
 def moment(after: int, count: int, harmonic: float) -> float:
     """Return ``sum of (k-1)/(after + k) for k = 1 ... count``, term by term where the closed form would cancel."""
     if count > 64:
@@ -37,7 +38,7 @@ def moment(after: int, count: int, harmonic: float) -> float:
     return total
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled
 def run(relevant: int, before: int, after: int) -> float:
     """Return ``sum of (before + j)/(after + j) for j = 1 ... relevant``, the precisions of a run of relevant codes."""
     if relevant > 64:

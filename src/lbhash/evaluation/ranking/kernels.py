@@ -14,11 +14,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, TypeAlias
 
-import numba
 import numpy as np
 import numpy.typing as npt
 
 from lbhash.codes.popcount import popcount
+from lbhash.utils.compiled import compiled
 from lbhash.utils.threads import in_threads, thread_count
 
 Words = npt.NDArray[np.uint64]
@@ -55,7 +55,7 @@ def tasks(queries: int, rows: int, block: int, parts: int = 1) -> Iterator[Task]
             yield part, start, min(start + block, queries), rows * part // parts, rows * (part + 1) // parts
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled
 def _distances(query: Any, base: Any, low: int, places: Any) -> None:
     """Write the distances of base codes from ``low`` on to ``places``."""
     mine, column = query[0], base[0, low : low + places.size]
@@ -67,7 +67,7 @@ def _distances(query: Any, base: Any, low: int, places: Any) -> None:
             places[row] += popcount(mine ^ column[row])
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled
 def _add_places(places: Any, counts: Any, slots: int) -> None:
     """Count places in the four histograms of ``counts``, ``slots`` long each."""
     one, two, three = np.uint64(slots), np.uint64(2 * slots), np.uint64(3 * slots)
@@ -82,13 +82,13 @@ def _add_places(places: Any, counts: Any, slots: int) -> None:
         counts[np.uint64(places[rest])] += np.int32(1)
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled
 def _add_sum(counts: Any, slots: int, into: Any) -> None:
     for place in range(slots):
         into[place] += counts[place] + counts[slots + place] + counts[2 * slots + place] + counts[3 * slots + place]
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled
 def _add_run(query: Any, base: Any, weights: Any, first: int, last: int, places: Any, counts: Any, bins: int) -> None:
     """Add the distances of base codes ``first`` to ``last``, each by its weight if there are any, to ``counts``."""
     if weights.size:
@@ -100,7 +100,7 @@ def _add_run(query: Any, base: Any, weights: Any, first: int, last: int, places:
         _add_places(part, counts, bins)
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled
 def _add_weighted(query: Any, base: Any, weights: Any, first: int, last: int, counts: Any, bins: int) -> None:
     turn, turns = np.uint64(0), np.uint64(4 * bins)
     for row in range(np.uint64(first), np.uint64(last)):
@@ -113,7 +113,7 @@ def _add_weighted(query: Any, base: Any, weights: Any, first: int, last: int, co
             turn = np.uint64(0)
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled
 def count_runs(
     queries: Any, base: Any, weights: Any, first: Any, last: Any, total: Any, relevant: Any, task: Task
 ) -> None:
@@ -141,7 +141,7 @@ def count_runs(
             _add_sum(counts, bins, total[part, query])
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled
 def count_shared(queries: Any, base: Any, query_labels: Any, labels: Any, like: Any, counted: Any, task: Task) -> None:
     """Do a task of counting by grade if the grade of a base code is the number of labels that it shares with the query.
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-import numba
 import numpy as np
 import numpy.typing as npt
 
@@ -18,6 +17,7 @@ from lbhash.evaluation.ranking import check_lengths, distance_counts
 from lbhash.evaluation.ranking.histogram import Counts
 from lbhash.evaluation.ranking.kernels import Task, split, tasks
 from lbhash.evaluation.ranking.real import Distinct, distinct_rows
+from lbhash.utils.compiled import compiled
 from lbhash.utils.labels import class_array, one_label_each
 from lbhash.utils.threads import in_threads
 from lbhash.utils.validation import check_filled, check_int
@@ -116,7 +116,7 @@ def _count_votes(asked: Words, limits: Counts, classes: Classes, part: Part) -> 
     return votes
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled
 def _describe_groups(words: Any, pivots: Any, reach: Any) -> None:
     """Write the bit-wise majority of each group of codes, and the largest distance of one of them from it."""
     for group in range(len(pivots)):
@@ -134,7 +134,7 @@ def _describe_groups(words: Any, pivots: Any, reach: Any) -> None:
             reach[group] = max(reach[group], _distance(codes[row], pivots[group]))
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled
 def _vote(
     queries: Any, base: Any, weights: Any, members: Any, pivots: Any, reach: Any, limits: Any, votes: Any, task: Task
 ) -> None:
@@ -154,7 +154,7 @@ def _vote(
                     votes[query, members[row]] += weights[row] * (tied if distance < radius else left)
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled
 def _distance(one: Any, other: Any) -> int:
     distance = 0
     for word in range(one.size):
