@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import pickle
 import shutil
 from dataclasses import replace
@@ -11,10 +12,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import torch
-from torch.utils.data import DataLoader
 
 from image_tools import SIDE, stored, stripes, write_backbone, write_stripes
 from lbhash.data.images import ImageSplit, ImageTable, ListedImages, load_images
+from lbhash.data.reading_ahead import ReadAhead
 from lbhash.models.backbone import Backbone
 from lbhash.training import TrainingRows
 from lbhash.training.batches import labels_of
@@ -173,14 +174,51 @@ def test_processes_that_read_make_no_difference(backbone, parquet):
     rows = ImageRows(part_of(parquet), backbone, augmentation=Augmentation())
     batches = [np.array([20, 3, 7]), np.array([1]), np.array([17, 0, 23, 2])]
 
-    class Asked(torch.utils.data.Dataset):
+    class Asked:
         def __getitem__(self, index):
             return rows.inputs(index, 2)
 
-    read = [list(DataLoader(Asked(), sampler=batches, batch_size=None, num_workers=number)) for number in (0, 2)]
+    read = [list(ReadAhead(Asked(), batches, number)) for number in (0, 2)]
     for here, there in zip(*read, strict=True):
         torch.testing.assert_close(here, there, rtol=0, atol=0)
         assert there.is_contiguous(memory_format=torch.channels_last)
+
+
+class Halves:
+    def __getitem__(self, rows):
+        if len(rows) > 2:
+            raise ValueError(f"row {rows[2]} is damaged")
+        return torch.from_numpy(rows / 2), len(rows)
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_an_error_of_a_reading_process_is_one_line(workers):
+    read = ReadAhead(Halves(), [np.array([4, 5]), np.array([7, 8, 9]), np.array([])], workers)
+    found = iter(read)
+    assert next(found)[0].tolist() == [2.0, 2.5]
+    with pytest.raises(ValueError, match=r"^row 9 is damaged$"):
+        next(found)
+
+
+def test_full_shared_memory_is_one_line(monkeypatch):
+    def full(tensor):
+        raise RuntimeError("unable to allocate shared memory(shm)")
+
+    monkeypatch.setattr(torch.Tensor, "share_memory_", full)
+    with pytest.raises(ValueError, match=r"^workers is 1, and the memory that they share \(/dev/shm\) is full; .*"):
+        list(ReadAhead(Halves(), [np.array([4, 5])], 1))
+    assert len(list(ReadAhead(Halves(), [np.array([4, 5])], 0))) == 1
+
+
+def test_processes_that_cannot_start_are_one_line(monkeypatch):
+    def fork(_):
+        raise BlockingIOError(11, "Resource temporarily unavailable")
+
+    monkeypatch.setattr(multiprocessing.Process, "start", fork)
+    with pytest.raises(
+        ValueError, match=r"^workers is 2, whose processes cannot start: .*unavailable; take fewer, or 0$"
+    ):
+        list(ReadAhead(Halves(), [np.array([4, 5])], 2))
 
 
 def test_the_fingerprint_of_rows(backbone, parquet):

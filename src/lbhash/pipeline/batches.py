@@ -9,8 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from lbhash.data.images import ImageStore
-from lbhash.data.images.loading import ImageReader, in_workers
+from lbhash.data.images.loading import ImageReader
 from lbhash.data.readers import check_embeddings
+from lbhash.data.reading_ahead import ReadAhead
 from lbhash.models.backbone import Backbone, Precision
 from lbhash.utils.parts import Damage
 from lbhash.utils.system import usable_cores
@@ -54,7 +55,7 @@ def image_batches(
     size = size or store.at_once
     reader = ImageReader(store.in_order(), backbone.processor, backbone.name)
     batches = (rows[start:stop] for _, start, stop in _cut(parts, size))
-    read = in_workers(reader, batches, workers_of(workers, backbone))
+    read = ReadAhead(reader, batches, workers_of(workers, backbone))
     for (part, start, _), (pixels, places, damaged) in zip(_cut(parts, size), read, strict=True):
         if damaged and refuse is not None:
             refuse(damaged[0])

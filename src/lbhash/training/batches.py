@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
-from torch.utils.data import DataLoader, Dataset, Sampler
+from torch.utils.data import Sampler
 
 from lbhash.data.split import Split, TrainingRows
 
@@ -82,27 +82,15 @@ class DistributedBatchSampler(Sampler):
             yield BatchShard(self.epoch, filled[self.rank * length : (self.rank + 1) * length], batch)
 
 
-class BatchDataset(Dataset):
+class BatchReader:
     """Turns a shard into tensors: the inputs of the shard's rows, and labels and positions of the whole batch."""
 
     def __init__(self, rows: TrainingRows) -> None:
         self.rows, self.labels = rows, labels_of(rows)
 
-    def __len__(self) -> int:
-        return len(self.rows)
-
     def __getitem__(self, shard: BatchShard) -> tuple[Tensor, Tensor, Tensor]:
         positions = torch.from_numpy(shard.batch)
         return torch.as_tensor(self.rows.inputs(shard.rows, shard.epoch)), self.labels[positions], positions
-
-
-def batch_loader(
-    rows: TrainingRows, shards: DistributedBatchSampler, *, workers: int = 0, persistent: bool, pin: bool
-) -> DataLoader:
-    """Return a loader that reads the shards in ``workers`` processes; if 0, in this process."""
-    settings: dict[str, Any] = {"num_workers": workers, "persistent_workers": persistent and workers > 0}
-    settings["generator"] = torch.Generator()  # or iterators draw from PyTorch's generator, and a resumed run differs
-    return DataLoader(BatchDataset(rows), sampler=shards, batch_size=None, pin_memory=pin, **settings)
 
 
 def in_order(rows: int, batch_size: int) -> list[npt.NDArray[np.int64]]:

@@ -8,11 +8,11 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.utils.data import DataLoader
 
+from lbhash.data.reading_ahead import ReadAhead
 from lbhash.losses import Objective
 from lbhash.losses.base import check_loss
-from lbhash.training.batches import DistributedBatchSampler, ShuffledBatches, TrainingRows, batch_loader, in_order
+from lbhash.training.batches import BatchReader, DistributedBatchSampler, ShuffledBatches, TrainingRows, in_order
 from lbhash.training.batches import labels_of as tensor_labels
 from lbhash.training.distributed import Place, gather_outputs, parallel, share_buffers, share_object
 from lbhash.training.epoch_metrics import (
@@ -88,12 +88,12 @@ class Training:
 
         size, pin = self.schedule.batch_size * place.world, place.device.type == "cuda"
         self.batches = DistributedBatchSampler(ShuffledBatches(len(rows), size, given.seed), place.rank, place.world)
-        self.loader = batch_loader(rows, self.batches, workers=given.workers, persistent=True, pin=pin)
+        self.loader = ReadAhead(BatchReader(rows), self.batches, given.workers, keep=True, pin=pin)
         self.labels = numpy_labels(tensor_labels(rows))
-        self.validation: DataLoader | None = None
+        self.validation: ReadAhead | None = None
         if validation is not None:
             shards = DistributedBatchSampler(in_order(len(validation), size), place.rank, place.world)
-            self.validation = batch_loader(validation, shards, workers=given.workers, persistent=False, pin=pin)
+            self.validation = ReadAhead(BatchReader(validation), shards, given.workers, pin=pin)
             self.validation_labels = numpy_labels(tensor_labels(validation))
 
         self.epochs, self.steps = self.schedule.epochs, len(self.batches)

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 import numpy.typing as npt
 
-from lbhash.data.images.loading import ImageReader, in_workers
+from lbhash.data.images.loading import ImageReader
+from lbhash.data.reading_ahead import ReadAhead
 from lbhash.utils.checksums import checked, with_checksum
 from lbhash.utils.files import write_json
 from lbhash.utils.paths import cache_folder
@@ -80,7 +81,7 @@ def find_unreadable(table: ImageTable, workers: int = 0, *, progress: bool = Fal
     rows = np.arange(len(table))
     batches = np.split(rows, range(_BATCH, len(rows), _BATCH))
     with counted("checking", len(table), "images", show=progress) as advance:
-        for _, read, damaged in in_workers(ImageReader(table.store.in_order()), batches, workers):
+        for _, read, damaged in ReadAhead(ImageReader(table.store.in_order()), batches, workers):
             found |= {damage.row: damage.fault for damage in damaged}
             advance(len(read) + len(damaged))
     with suppress(OSError):  # the cache is optional

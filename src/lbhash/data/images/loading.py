@@ -1,8 +1,7 @@
-"""Read many images: decode and preprocess them in batches, in processes beside the model."""
+"""Decode and preprocess a batch of images."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -52,15 +51,3 @@ def preprocess(processor: Any, images: list[Image.Image], name: str) -> Tensor:
         said = f"the preprocessing of backbone {name!r} gives {list(values.shape)}"
         raise ValueError(f"{said}; it must give images of one size, [n, channels, height, width]")
     return values
-
-
-def in_workers(reader: Any, batches: Iterable[npt.NDArray[np.int64]], workers: int) -> Iterator[Any]:
-    """Yield ``reader[rows]`` of each batch, in order; ``workers`` processes read a few batches ahead."""
-    from torch.utils.data import DataLoader
-
-    settings: Any = {"dataset": reader, "sampler": batches, "batch_size": None, "num_workers": workers}
-    yield from DataLoader(**settings, collate_fn=_unchanged)
-
-
-def _unchanged(batch: Any) -> Any:
-    return batch

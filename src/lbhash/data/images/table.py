@@ -8,8 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from lbhash.data.images.loading import ImageReader, in_workers
+from lbhash.data.images.loading import ImageReader
 from lbhash.data.images.stores import ImageStore
+from lbhash.data.reading_ahead import ReadAhead
 from lbhash.data.split import Embedder, EmbeddingSplit, Split
 from lbhash.data.table import Table
 from lbhash.utils.fingerprint import fingerprint
@@ -38,7 +39,7 @@ class ImageSplit(Split):
         reader = ImageReader(self.images.store.in_order(), backbone.processor, backbone.name)
         batches = [self.rows[start : start + size] for start in range(0, len(self), size)]
         with counted(progress, len(self), "images", show=bool(progress)) as advance:
-            for pixels, _, damaged in in_workers(reader, batches, workers):
+            for pixels, _, damaged in ReadAhead(reader, batches, workers):
                 if damaged:
                     raise ValueError(damaged[0].fault)
                 yield backbone.embed_pixels(pixels)

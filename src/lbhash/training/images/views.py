@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 import numpy.typing as npt
 from torch import Tensor
 
 from lbhash.data.images import ImageSplit
-from lbhash.data.images.loading import in_workers
+from lbhash.data.reading_ahead import ReadAhead
 from lbhash.models.backbone import Backbone
 from lbhash.training.batches import in_order
 from lbhash.training.images.augment import Augmentation
@@ -38,7 +36,7 @@ def embedded_views(
     check_memory(4 * int(np.prod(shape)), f"{len(split):,} images with {VIEWS} views of {backbone.dim:,} numbers")
     views = np.empty(shape, np.float32)
     batches = in_order(len(split), _BATCH)
-    read: Iterator[list[Tensor]] = in_workers(_Views(split, backbone, augmentation, seed), batches, workers)
+    read = ReadAhead(_Views(split, backbone, augmentation, seed), batches, workers)
     with counted(progress, len(split), "images", show=bool(progress)) as advance:
         for at, pixels in zip(batches, read, strict=True):
             for view, of_view in enumerate(pixels):
