@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from lbhash import Hasher
-from lbhash.codes.io import read_codes
+from lbhash.codes.io import CodeTable, read_codes, write_codes
 from lbhash.data import load_table
 from lbhash.data.images import FileImages
 from lbhash.data.readers import read_table
@@ -166,6 +166,19 @@ def test_no_memory_is_a_line(error, monkeypatch, command):
     assert said.startswith("lbhash: error: there is not enough memory")
     assert said.count("\n") == 1
     assert shortage(RuntimeError("a bug")) is None
+
+
+def test_no_thread_is_a_line_and_no_fault_of_the_file(tmp_path, monkeypatch, command):
+    """As under a limit of processes, where Arrow's error names no cause."""
+
+    def fail(*_, **__):
+        raise OSError("Unknown error: Failed to launch worker thread: Resource temporarily unavailable")
+
+    write_codes(tmp_path / "c.parquet", CodeTable(np.ones((3, 1), np.uint8), 8, np.arange(3)))
+    monkeypatch.setattr("lbhash.codes.io.read_parquet", fail)
+    status, _, said = command("evaluate", "--queries", tmp_path / "c.parquet", "--base", tmp_path / "c.parquet")
+    assert (status, said.count("\n")) == (2, 1)
+    assert said.startswith("lbhash: error: the system allows this program no more threads; raise its limit")
 
 
 def kill_itself(_):

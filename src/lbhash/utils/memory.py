@@ -17,7 +17,10 @@ from typing import Any
 from lbhash.utils.formatting import one_line
 
 _WIDTHS = {"BOOLEAN": 1, "INT32": 4, "INT64": 8, "INT96": 12, "FLOAT": 4, "DOUBLE": 8}  # of Parquet, in bytes
-_SHORT = re.compile("can't allocate memory|not enough memory|out of memory|bad_alloc", re.IGNORECASE)
+_SHORT = re.compile(
+    "can't allocate memory|not enough memory|out of memory|bad_alloc|failed to map segment", re.IGNORECASE
+)
+_FEW = re.compile("can't start new thread|Failed to launch worker thread")
 _MOUNT = Path("/sys/fs/cgroup")
 
 
@@ -88,11 +91,18 @@ def group_bytes(opened: Any, group: int, columns: Collection[str] | None = None)
 
 
 def shortage(error: BaseException) -> str | None:
-    """Return a line if NumPy, PyTorch, Arrow or Faiss found no memory; None for any other error."""
-    if not isinstance(error, MemoryError) and not (isinstance(error, RuntimeError) and _SHORT.search(str(error))):
-        return None
+    """Return a line if a library found no memory, or could start no thread; None for any other error."""
     said = one_line(error)
-    return "there is not enough memory" + (f": {said[:200]}" if said != type(error).__name__ else "")
+    if isinstance(error, MemoryError) or (isinstance(error, (RuntimeError, ImportError)) and _SHORT.search(said)):
+        return "there is not enough memory" + (f": {said[:200]}" if said != type(error).__name__ else "")
+    if lacks_threads(error):
+        return "the system allows this program no more threads; raise its limit (ulimit -u, or the container's)"
+    return None
+
+
+def lacks_threads(error: BaseException) -> bool:
+    """Return whether Python or Arrow could not start a thread."""
+    return _FEW.search(str(error)) is not None
 
 
 def gibibytes(size: int) -> str:

@@ -11,6 +11,7 @@ from numbers import Integral, Real
 from typing import Any, TypeVar
 
 from lbhash.utils.formatting import one_line, shown
+from lbhash.utils.memory import lacks_threads
 
 T = TypeVar("T")
 Limit = float | None
@@ -126,6 +127,8 @@ def refusing(said: str, *errors: type[Exception]) -> Iterator[None]:
     try:
         yield
     except errors as error:
+        if lacks_threads(error):
+            raise
         raise ValueError(f"{said}: {one_line(error)}") from None
 
 
