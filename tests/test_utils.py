@@ -35,9 +35,9 @@ def test_two_may_store_vectors_in_one_file_at_once(tmp_path):
         assert not narrow.get(keys)[1].any()
 
 
-@given(st.integers(), st.integers(-5, 5), st.none() | st.integers(5, 9))
+@given(st.integers() | st.sampled_from([2**63 - 1, 2**63]), st.integers(-5, 5), st.none() | st.integers(5, 9))
 def test_integers_in_range_are_returned(value, least, most):
-    if value >= least and (most is None or value <= most):
+    if value >= least and (value < 2**63 if most is None else value <= most):
         assert check_int(np.int64(value) if abs(value) < 2**62 else value, "k", least, most) == value
     else:
         with pytest.raises(ValueError, match=f"^k is {value}; it must be "):
@@ -50,6 +50,7 @@ def test_integers_in_range_are_returned(value, least, most):
         (check_int, True, {"least": 1}, TypeError, "k is True; it must be an integer of at least 1"),
         (check_int, 1.0, {"least": 1, "most": 9}, TypeError, "k is 1.0; it must be an integer from 1 to 9"),
         (check_int, 10, {"most": 9, "of": "the base"}, ValueError, "k is 10; it must be from 0 to the base (9)"),
+        (check_int, 2**63, {"least": 1}, ValueError, f"k is {2**63}; it must be at least 1 and below 2^63"),
         (check_float, "1", {"above": 0}, TypeError, "k is '1'; it must be a number, above 0 and finite"),
         (check_float, math.inf, {"least": 0}, ValueError, "k is inf; it must be at least 0 and finite"),
         (check_float, 1, {"least": 0, "below": 1}, ValueError, "k is 1; it must be at least 0 and below 1"),

@@ -71,7 +71,7 @@ class _Guarded:
                     one.share_memory_()
                 except RuntimeError as error:
                     said = f"workers is {self._workers}, and the memory that they share (/dev/shm) is full"
-                    raise ValueError(f"{said}; enlarge it (docker run --shm-size=2g), or take 0") from error
+                    raise ValueError(f"{said}; enlarge it (Docker: shm-size), or take 0") from error
 
 
 def _unchanged(batch: Any) -> Any:

@@ -40,12 +40,7 @@ _RECIPES = "without it, the recipe's"
 
 
 def _whole(default: int | None, text: str, least: int, **more: bool) -> Any:
-    def check(value: Any, name: str) -> int:
-        if check_int(value, name, least) >= 2**63:
-            raise ValueError(f"{name} is {value}; it must be at least {least} and below 2^63")
-        return int(value)
-
-    return _setting(default, text, check, **more)
+    return _setting(default, text, partial(check_int, least=least), **more)
 
 
 def _number(

@@ -20,7 +20,8 @@ Limit = float | None
 def check_int(value: Any, name: str, least: int = 0, most: int | None = None, of: str = "") -> int:
     """Return an integer as an ``int``; NumPy's integers are taken, Booleans are not.
 
-    ``of`` explains ``most`` in the message. Raises ``TypeError`` or, if it is out of range, ``ValueError``.
+    ``of`` explains ``most`` in the message; without ``most`` it is 2^63 - 1. Raises ``TypeError`` or, if the integer is
+    out of range, ``ValueError``.
 
     >>> check_int(12, "k", 1, 10, "the size of the base")
     Traceback (most recent call last):
@@ -32,6 +33,8 @@ def check_int(value: Any, name: str, least: int = 0, most: int | None = None, of
     number = int(value)
     if number < least or (most is not None and number > most):
         raise ValueError(f"{name} is {value}; it must be {limits}")
+    if number >= 2**63:
+        raise ValueError(f"{name} is {value}; it must be {limits} and below 2^63")
     return number
 
 
