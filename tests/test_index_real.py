@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+
 import faiss
 import numpy as np
 import pytest
@@ -146,3 +150,31 @@ def test_what_cannot_be_searched_is_refused():
             index.search(outputs=outputs, k=k)
     with pytest.raises(ValueError, match=r"^where names the column 'color'"):
         index.search(outputs=np.ones((2, 12)), k=1, where={"color": 1})
+
+
+FORKED = """
+import multiprocessing, sys
+import numpy as np
+from lbhash import Index, pack
+
+def search(index, outputs, answers):
+    answers.put([index.search(outputs=outputs, k=5).ids.tolist(), index.search(pack(outputs), k=5).ids.tolist()])
+
+outputs = np.random.default_rng(0).normal(size=(400, 32)).astype(np.float32)
+index = Index(32)
+index.add(pack(outputs))
+context = multiprocessing.get_context("fork")
+answers = context.SimpleQueue()
+search(index, outputs, answers)
+child = context.Process(target=search, args=(index, outputs, answers), daemon=True)
+child.start()
+child.join(60)
+sys.exit(child.exitcode != 0 or answers.get() != answers.get())
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="no other system forks by default")
+def test_a_forked_process_searches():
+    """It has none of its parent's threads; once it waited for them for ever."""
+    done = subprocess.run([sys.executable, "-c", FORKED], env=os.environ | {"OMP_NUM_THREADS": "2"})
+    assert done.returncode == 0

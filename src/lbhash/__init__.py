@@ -7,6 +7,7 @@ alternatives. Heavy libraries are loaded on first use, so importing this package
 from __future__ import annotations
 
 import os
+import sys
 from typing import TYPE_CHECKING
 
 from lbhash.utils.lazy import lazy_names
@@ -25,6 +26,16 @@ if TYPE_CHECKING:
 
 # Let waiting threads of FAISS and Numba sleep; otherwise they waste time slices beside other programs.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+
+
+def _use_one_thread() -> None:
+    if (faiss := sys.modules.get("faiss")) is not None:
+        faiss.omp_set_num_threads(1)
+
+
+# A forked process has none of its parent's threads; FAISS would wait for them for ever.
+if hasattr(os, "register_at_fork"):  # all but Windows
+    os.register_at_fork(after_in_child=_use_one_thread)
 
 __all__ = [
     "CodeTable",
