@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
 
 import numpy as np
 import pyarrow as pa
@@ -202,6 +204,17 @@ def test_results_of_runs(tmp_path):
     file.write_text(json.dumps(result))
     with pytest.raises(ValueError, match=r"run.json is damaged \(its checksum is wrong or missing\); delete it"):
         read_run(file)
+
+
+def test_a_run_under_another_name_is_refused(tmp_path):
+    """As by a copy that went wrong: trial 1 in place of trial 0."""
+    write_run(tmp_path / "1.json", {"ratio": 3.5})
+    shutil.copy(tmp_path / "1.json", tmp_path / "0.json")
+    with pytest.raises(ValueError, match=r"0\.json is damaged \(its checksum is wrong or missing\); delete it"):
+        read_run(tmp_path / "0.json")
+    os.mkfifo(tmp_path / "2.json")
+    with pytest.raises(ValueError, match=r"2\.json is a pipe, and no file of a run"):
+        read_run(tmp_path / "2.json")
 
 
 # ---------------------------------------------------------------------------------------------------------- checksums

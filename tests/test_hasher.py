@@ -4,6 +4,7 @@ import pickle
 import re
 import typing
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pandas as pd
@@ -493,3 +494,14 @@ def test_methods_of_ones_own_that_are_none(blobs, method, error, message, unlabe
     split = EmbeddingSplit(blobs.x, np.arange(len(blobs.y)), labels)
     with pytest.raises(error, match=message):
         fit_split(Hasher(bits=8, method=method, pull=pull, epochs=1, training=TrainingArguments(hidden=0)), split, 4)
+
+
+def test_trainings_in_threads_do_not_share_random_numbers():
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(120, 12)).astype(np.float32), np.arange(120) % 4
+    options = {"bits": 16, "epochs": 2, "training": TrainingArguments(hidden=32)}
+    alone = [Hasher(**options, seed=seed).fit(x, y).train_codes_ for seed in range(4)]
+    with ThreadPoolExecutor(4) as pool:
+        together = pool.map(lambda seed: Hasher(**options, seed=seed).fit(x, y).train_codes_, range(4))
+    for here, there in zip(alone, together, strict=True):
+        np.testing.assert_array_equal(here, there)

@@ -102,6 +102,19 @@ def test_too_many_bytes_and_pixels():
     assert decode_image(data, max_bytes=len(data), max_pixels=384).size == (24, 16)
 
 
+def test_thin_images_are_refused():
+    """A backbone would enlarge 1 × 10,000 pixels to 224 × 2,240,000."""
+    assert as_image(Image.new("RGB", (4, 200))).size == (4, 200)
+    for size, said in (((1, 10_000), "1 × 10,000"), ((201, 4), "201 × 4")):
+        file = BytesIO()
+        Image.new("RGB", size).save(file, "PNG")
+        for image in (file.getvalue(), Image.new("RGB", size)):
+            with pytest.raises(
+                ValueError, match=f"^image has {said} pixels; it may be at most 50 times as long as wide$"
+            ):
+                as_image(image)
+
+
 def png(width, height):
     """A PNG of a kilobyte whose header says what one likes."""
 

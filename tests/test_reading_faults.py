@@ -86,6 +86,26 @@ def in_a_process(path, *, gib=2.0, seconds=60, **options):
     return (done.stderr.strip().splitlines() or [""])[-1] if done.returncode else "read"
 
 
+@pytest.mark.parametrize("end", ['0.3,0.3,"d', '0.3,0.3,"d\n0,0,e\n'])
+@pytest.mark.parametrize("packed", [False, True])
+def test_a_csv_that_ends_in_a_quote_is_refused(tmp_path, end, packed):
+    """As a file that is cut: Arrow and Python's reader take all that follows the quote as one cell."""
+    whole = 'x0,x1,label\n0.1,0.2,"a"\n0.2,0.1,"b\nc"\n1,1,5""x\n'
+    for text in (whole, whole + end):
+        file = tmp_path / ("t.csv.gz" if packed else "t.csv")
+        file.write_bytes(gzip.compress(text.encode()) if packed else text.encode())
+        if text == whole:
+            assert len(load_table(file)) == 3
+        else:
+            with pytest.raises(ValueError, match="the last row does not end, perhaps by a quote that is not closed"):
+                load_table(file)
+
+
+def test_a_quote_inside_a_csv_cell_is_no_fault(tmp_path):
+    file = written(tmp_path / "t.csv", 'x0,x1,label\n0.1,0.2,5" pipe\n0.2,0.1,b\n')
+    assert read_columns(open_table(file), ["label"], "label")["label"].to_pylist() == ['5" pipe', "b"]
+
+
 def refused_in_a_process(path, *parts, **options):
     line = in_a_process(path, **options)
     assert line.startswith(("ValueError", "TypeError")), line

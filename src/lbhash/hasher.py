@@ -9,6 +9,7 @@ from dataclasses import fields, replace
 from functools import update_wrapper
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from threading import RLock
 from types import MethodType
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
@@ -69,6 +70,7 @@ better, or far worse."""
 NEAREST = 10
 """The number of neighbors per row that ``score`` looks for."""
 
+_ONE_AT_A_TIME = RLock()  # trainings share PyTorch's random state
 _WORDS = {
     **dict.fromkeys(("n_bits", "nbits", "code_size", "hash_size", "n_components", "dim"), "bits"),
     **dict.fromkeys(("n_epochs", "max_iter", "n_iter", "num_train_epochs"), "epochs"),
@@ -392,7 +394,8 @@ def fit_split(
     check_packages("fit", "train", *TRAINING)
     from lbhash.training.fit import fit_split as fit_settings
 
-    found = fit_settings(side_by_side(hasher), split, classes, known_confusion=known_confusion, **training)
+    with _ONE_AT_A_TIME:
+        found = fit_settings(side_by_side(hasher), split, classes, known_confusion=known_confusion, **training)
     hasher.method_, hasher.model_, hasher.trained_ = found.method, found.model, found.trained
     hasher.choice_ = found.choice
     hasher._folder, hasher._backbone = None, found.backbone

@@ -79,20 +79,23 @@ def read_npz(path: str | os.PathLike[str], *, own: bool = False) -> dict[str, np
     return arrays
 
 
-def with_checksum(value: Any) -> dict[str, Any]:
-    """Return a value for JSON with its checksum: an object with one more key, or any other value in a new object."""
+def with_checksum(value: Any, name: str = "") -> dict[str, Any]:
+    """Return a value for JSON with its checksum: an object with one more key, or any other value in a new object.
+
+    The checksum is also of ``name``, so that a file that was copied to another name is noticed.
+    """
     held = json.loads(json.dumps(value))  # as it will be read: numbers as keys become text
     if not isinstance(held, dict) or _VALUE in held:
         held = {_VALUE: held}
-    return {**held, CHECKSUM: fingerprint(held)}
+    return {**held, CHECKSUM: fingerprint(held, name)}
 
 
-def checked(value: Any) -> Any:
+def checked(value: Any, name: str = "") -> Any:
     """Return the value that ``with_checksum`` was given; raise ``ValueError`` if the checksum is wrong or missing."""
     if not isinstance(value, dict):
         raise ValueError(WRONG)
     held = {name: item for name, item in value.items() if name != CHECKSUM}
-    if fingerprint(held) != value.get(CHECKSUM):
+    if fingerprint(held, name) != value.get(CHECKSUM):
         raise ValueError(WRONG)
     return held.get(_VALUE, held)
 

@@ -18,6 +18,7 @@ from typing import Any
 
 from lbhash.utils.checksums import checked, with_checksum
 from lbhash.utils.files import write_json
+from lbhash.utils.paths import no_file
 from lbhash.utils.progress import counted
 
 
@@ -87,14 +88,16 @@ def run_missing(
 
 
 def write_run(file: Path, result: Any) -> None:
-    """Write a run's result as JSON, with its checksum."""
-    write_json(file, with_checksum(result))
+    """Write a run's result as JSON, with a checksum of it and the file's name."""
+    write_json(file, with_checksum(result, file.name))
 
 
 def read_run(file: Path) -> Any:
     """Read a run's JSON file; raise ``ValueError`` with a line that says how to repair a damaged one."""
+    if what := no_file(file):
+        raise ValueError(f"{file} is {what}, and no file of a run; delete it to run it again")
     try:
-        return checked(json.loads(file.read_text(encoding="utf-8")))
+        return checked(json.loads(file.read_text(encoding="utf-8")), file.name)
     except (ValueError, RecursionError) as error:
         raise ValueError(f"{file} is damaged ({error}); delete it to run it again") from None
 

@@ -20,6 +20,9 @@ FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF")
 MAX_BYTES = 32 * 2**20
 MAX_PIXELS = 50_000_000
 
+_LONGEST = 50
+"""How many times as long as wide an image may be: backbones enlarge its shorter side to 224 pixels or so."""
+
 THUMBNAIL_SIDE = 256
 """Pixels of the longer side of a thumbnail."""
 
@@ -41,7 +44,7 @@ def decode_image(
     by 257. The range of 32-bit ones is in no header: they are stretched from their smallest to their largest.
 
     Raises ``ValueError`` if ``data`` is not a complete file of one of ``FORMATS``, or exceeds ``max_bytes`` or
-    ``max_pixels`` (width × height).
+    ``max_pixels`` (width × height), or is more than 50 times as long as wide.
     """
     from PIL import Image
 
@@ -103,6 +106,10 @@ def _upright(image: Image.Image, max_pixels: int, name: str) -> Image.Image:
     if not 0 < width * height <= max_pixels:
         said = f"{name} has {width:,} × {height:,} pixels"
         raise ValueError(f"{said}; it may have at most {max_pixels:,}" if width * height else f"{said}, none at all")
+    if max(width, height) > _LONGEST * min(width, height):
+        raise ValueError(
+            f"{name} has {width:,} × {height:,} pixels; it may be at most {_LONGEST} times as long as wide"
+        )
     try:
         image.load()
         decoded = _rgb(image)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -54,6 +55,7 @@ def open_csv(file: Path, said: str) -> Source:
     blank = len(head[: len(head) - len(head.lstrip(b"\r\n"))].splitlines())
 
     def read(columns: Sequence[str], types: Mapping[str, Any]) -> Iterator[pa.RecordBatch]:
+        _check_quotes(opened, separator)
         reader = pc.open_csv(
             opened(),
             pc.ReadOptions(
@@ -95,6 +97,22 @@ def _rows(
         elif "straddling" in line or "CSV parser got out of sync" in line:
             line = f"a row is longer than {BLOCK:,} bytes, {_UNCLOSED}"
         raise ValueError(line) from None
+
+
+def _check_quotes(opened: Callable[[], Any], separator: str) -> None:
+    """Raise ``ValueError`` if the last row has a quote that is not closed: Arrow takes all that follows as its cell."""
+    with opened() as stream:
+        if sum(block.count(b'"') for block in iter(partial(stream.read, BLOCK), b"")) % 2 == 0:
+            return
+    usual = csv.field_size_limit(BLOCK)
+    try:
+        with opened() as stream, io.TextIOWrapper(stream, "utf-8", "replace", newline="") as text:
+            deque(csv.reader(text, delimiter=separator, strict=True), 0)
+    except csv.Error as error:
+        if "unexpected end" in str(error):
+            raise ValueError(f"the last row does not end, {_UNCLOSED}; is the file whole?") from None
+    finally:
+        csv.field_size_limit(usual)
 
 
 def _sample(text: str, separator: str, *, whole: bool) -> list[list[str]]:

@@ -54,6 +54,8 @@ def _list(opened: Callable[[], Any], said: str) -> Source:
         values = {name: [row.get(name) for row in rows] for name in names}
     except (ValueError, AttributeError, TypeError) as error:
         raise ValueError(f"{said}, which is not a list of JSON objects: {error}") from None
+    if not rows:
+        raise ValueError(f"{said}, which has no row")
     columns = {}
     for name, given in values.items():
         must = f"{said}, whose column {name!r} must hold values of one type, integers of 64 bits"
