@@ -120,7 +120,7 @@ def test_a_generator_is_taken_batch_by_batch(folder, images):
 def test_small_and_narrow_images(folder):
     # Three rows or columns could be taken for channels.
     backbone = Backbone.from_pretrained(folder)
-    for size in ((1, 1), (3, 3), (1, 3), (3, 200), (4, 1)):
+    for size in ((1, 1), (3, 3), (1, 3), (3, 150), (4, 1)):
         image = Image.new("RGB", size, (200, 30, 90))
         expected = backbone.embed([Image.new("RGB", (32, 32), (200, 30, 90))])
         np.testing.assert_allclose(backbone.embed([image]), expected, atol=1e-5)
