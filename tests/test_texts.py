@@ -296,6 +296,8 @@ def test_python(encoder, tmp_path):
         Hasher(16, encoder=FOLDER).fit(["a", ""], [0, 1])
     with pytest.raises(ValueError, match=r"y has 1 rows and X has 2; they"):
         Hasher(16, encoder=FOLDER).fit(["a", "b"], [0])
+    with pytest.raises(ValueError, match=r"^text 1 is 'b.ud800', which is not Unicode: it has half of a surrogate"):
+        Hasher(16, encoder=FOLDER).fit(["a", "b\ud800"], [0, 1])
     with pytest.raises(ValueError, match=r"X has the text 'a' in row 0, .*encoder"):
         Hasher(16).fit(["a", "b"], [0, 1])
 
@@ -330,6 +332,10 @@ def test_the_service_takes_texts(service, encoder):
         for wrong in (" ", 5):
             refused = "queries.0.text: it must be a text with a word"
             assert_refused(search(client, text=wrong), 422, refused)
+        half = r'{"queries": [{"text": "a\ud800"}]}'  # of a surrogate pair
+        for route in ("/v1/search", "/v1/encode"):
+            asked = client.post(route, content=half, headers={"Content-Type": "application/json"})
+            assert_refused(asked, 422, refused)
 
 
 @pytest.mark.usefixtures("quiet")

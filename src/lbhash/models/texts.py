@@ -18,6 +18,7 @@ import numpy.typing as npt
 from lbhash.data.texts import SORTED
 from lbhash.models.backbone import HUB_ID, device_of, fingerprint_of, hub_folder, loading, unloadable, without_notes
 from lbhash.models.texts_onnx import OnnxModel, can_run, find_onnx
+from lbhash.utils.formatting import is_unicode, shown
 from lbhash.utils.paths import folder_with
 from lbhash.utils.progress import counted
 from lbhash.utils.system import check_packages, has_gpu, is_installed
@@ -150,4 +151,6 @@ def _tokens_of(tokenizer: Any) -> Any:
 def _text(text: Any, at: int) -> str:
     if not isinstance(text, str):
         raise TypeError(f"text {at} is {text!r}; it must be a text")
+    if not is_unicode(text):
+        raise ValueError(f"text {at} is {shown(text)}, which is not Unicode: it has half of a surrogate pair")
     return text

@@ -186,8 +186,11 @@ def _queries(
     labels: Sequence[Any],
     names: Sequence[str | None],
 ) -> Queries:
-    outputs = hasher.model_.outputs(embeddings)
-    return Queries(pack_outputs(outputs), rows, labels, names, embeddings, hasher.model_.soft(outputs), outputs)
+    model = hasher.model_
+    if embeddings.shape[1] != model.dim:
+        raise ValueError(f"embeddings have {embeddings.shape[1]} numbers a row; the model takes {model.dim}")
+    outputs = model.outputs(embeddings)
+    return Queries(pack_outputs(outputs), rows, labels, names, embeddings, model.soft(outputs), outputs)
 
 
 def _parse_rows(words: Sequence[str], count: int, damaged: npt.NDArray[np.bool_] | None = None) -> list[int]:

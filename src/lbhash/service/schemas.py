@@ -23,6 +23,7 @@ from pydantic import (
 
 from lbhash.index.where import conditions, each
 from lbhash.service.settings import CANDIDATES, MAX_BATCH, MAX_FOUND, MAX_K
+from lbhash.utils.formatting import is_unicode
 
 _Finite = Annotated[float, Field(strict=True, allow_inf_nan=False)]
 
@@ -54,16 +55,14 @@ def _numbers(value: Any) -> Any:
 def _one_id(value: Any) -> Any:
     """Return an id, or refuse it; Pydantic's error for a union would list its members."""
     text = value if isinstance(value, str) else ""
-    if not (type(value) is int and -(2**63) <= value < 2**63) and not (
-        text and text == text.encode(errors="replace").decode()
-    ):
+    if not (type(value) is int and -(2**63) <= value < 2**63) and not (text and is_unicode(text)):
         raise ValueError("it must be an integer of 64 bits, or a text")
     return value
 
 
 def _words(value: Any) -> Any:
     """Return a text, or refuse it if there is none."""
-    if not isinstance(value, str) or not value.strip():
+    if not isinstance(value, str) or not value.strip() or not is_unicode(value):
         raise ValueError("it must be a text with a word")
     return value
 

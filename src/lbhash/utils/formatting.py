@@ -37,6 +37,15 @@ def some_names(names: Iterable[str]) -> str:
     return ", ".join([*ordered[:_SHOWN], *(["…"] if len(ordered) > _SHOWN else [])])
 
 
+def is_unicode(text: str) -> bool:
+    """Return whether a text can be stored; half of a surrogate pair, which JSON and file names may hold, cannot.
+
+    >>> is_unicode("ä"), is_unicode("\\ud800")
+    (True, False)
+    """
+    return text == text.encode(errors="replace").decode()
+
+
 def shown(value: Any) -> str:
     """Return a value for a message: as Python shows it, in one line of at most a hundred characters.
 
