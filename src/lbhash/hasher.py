@@ -423,9 +423,7 @@ def outputs_split(hasher: Hasher, split: Split) -> npt.NDArray[np.float32]:
 def _chunks(hasher: Hasher, split: Split) -> Iterator[npt.NDArray[Any]]:
     """Yield the embeddings of a split, in chunks."""
     backbone = hasher.backbone_ if split.needs_backbone else None
-    dim = split.input_dim(backbone)
-    if dim != hasher.model_.dim:
-        raise ValueError(f"embeddings have {dim} numbers a row; the model takes {hasher.model_.dim}")
+    hasher.model_.check_dim(split.input_dim(backbone))
     bar = ""
     if hasher.progress:
         from lbhash.training.distributed import is_main_process

@@ -127,6 +127,11 @@ class Encoder:
         """Length of an embedding."""
         return self.layout.dim
 
+    def check_dim(self, dim: int) -> None:
+        """Raise ``ValueError`` unless embeddings of ``dim`` numbers are as long as the model's."""
+        if dim != self.dim:
+            raise ValueError(f"embeddings have {dim} numbers a row; the model takes {self.dim}")
+
     @property
     def bits(self) -> int:
         """The length of a code."""

@@ -187,8 +187,7 @@ def _queries(
     names: Sequence[str | None],
 ) -> Queries:
     model = hasher.model_
-    if embeddings.shape[1] != model.dim:
-        raise ValueError(f"embeddings have {embeddings.shape[1]} numbers a row; the model takes {model.dim}")
+    model.check_dim(embeddings.shape[1])
     outputs = model.outputs(embeddings)
     return Queries(pack_outputs(outputs), rows, labels, names, embeddings, model.soft(outputs), outputs)
 

@@ -103,13 +103,11 @@ def _upright(image: Image.Image, max_pixels: int, name: str) -> Image.Image:
     from PIL import ExifTags, ImageOps
 
     width, height = image.size
+    said = f"{name} has {width:,} × {height:,} pixels"
     if not 0 < width * height <= max_pixels:
-        said = f"{name} has {width:,} × {height:,} pixels"
         raise ValueError(f"{said}; it may have at most {max_pixels:,}" if width * height else f"{said}, none at all")
     if max(width, height) > _LONGEST * min(width, height):
-        raise ValueError(
-            f"{name} has {width:,} × {height:,} pixels; it may be at most {_LONGEST} times as long as wide"
-        )
+        raise ValueError(f"{said}; it may be at most {_LONGEST} times as long as wide")
     try:
         image.load()
         decoded = _rgb(image)
