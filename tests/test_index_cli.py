@@ -200,6 +200,12 @@ def test_many_rows_need_one_option(inside, json_of, typed, rows):
     assert [query["row"] for query in found["queries"]] == list(rows)
 
 
+def test_rows_of_another_length_are_refused(inside, refuse):
+    np.save(inside / "narrow.npy", np.ones((3, 5), np.float32))
+    line = refuse("search", "--model", "model", "base.parquet", "--data", "narrow.npy", "--row", 0)
+    assert line == "lbhash: error: embeddings have 5 numbers a row; the model takes 64"
+
+
 def test_the_second_stage(inside, refuse, json_of):
     build(json_of, inside / "i", "digits", "--model", "model", "--vectors", "embeddings")
     arguments = ("--model", "model", inside / "i", "--data", "digits", "--row", 1500, "-k", 5, "--rerank", "embeddings")
