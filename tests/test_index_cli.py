@@ -202,7 +202,7 @@ def test_many_rows_need_one_option(inside, json_of, typed, rows):
 
 def test_rows_of_another_length_are_refused(inside, refuse):
     np.save(inside / "narrow.npy", np.ones((3, 5), np.float32))
-    line = refuse("search", "--model", "model", "base.parquet", "--data", "narrow.npy", "--row", 0)
+    line = refuse("search", "--model", "model", "base.parquet", "--data", inside / "narrow.npy", "--row", 0)
     assert line == "lbhash: error: embeddings have 5 numbers a row; the model takes 64"
 
 
