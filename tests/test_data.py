@@ -4,6 +4,7 @@ import re
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -284,6 +285,37 @@ def test_files_without_embeddings_or_labels(folder, write_parquet):
     flags = {f"in_{split}": np.arange(60) % 3 == at for at, split in enumerate(SPLITS)}
     write_parquet("d.parquet", X, **flags)
     assert load_dataset("d.parquet").query.rows.tolist() == list(range(2, 60, 3))
+
+
+@pytest.mark.parametrize("suffix", [".parquet", ".csv", ".jsonl", ".npz"])
+def test_a_column_of_words_names_the_splits(folder, suffix, capsys):
+    def written(words):
+        file = f"d{suffix}"
+        frame = pd.DataFrame({"embedding": X.tolist(), "label": Y, "split": words})
+        if suffix == ".npz":
+            np.savez(file, embedding=X, label=Y, split=np.array(words))
+        elif suffix == ".parquet":
+            frame.to_parquet(file)
+        else:
+            frame.to_csv(file, index=False) if suffix == ".csv" else frame.to_json(file, orient="records", lines=True)
+        return load_dataset(file), capsys.readouterr().err
+
+    tests = np.arange(60) % 4 == 1
+    found, said = written(np.where(tests, "test", "Train"))
+    assert (found.protocol, found.query.rows.tolist()) == ("official", np.flatnonzero(tests).tolist())
+    assert found.train.rows.tolist() == np.flatnonzero(~tests).tolist()
+    assert "split" not in said
+    found, said = written(np.where(tests, "val", np.where(np.arange(60) < 20, "train", "test")))
+    assert re.search("has the parts .* and val counts as train", said)
+    assert found.query.rows.tolist() == np.flatnonzero(~tests & (np.arange(60) >= 20)).tolist()
+    found, _ = written(np.array(["train", "gallery", "query"])[np.arange(60) % 3])
+    assert [found.split(split).rows.tolist() for split in SPLITS] == [list(range(at, 60, 3)) for at in range(3)]
+    for words, held in ((np.where(tests, "test", "a"), "a, test"), (np.where(tests, "test", ""), "test, nothing")):
+        found, said = written(words)
+        assert f"column 'split' of data holds {held}, not train and test rows alone: it is not used" in said
+        assert found.protocol == "holdout"
+    found, said = written(np.arange(60) % 3)  # numbers are no words
+    assert (found.protocol, "split" in said) == ("holdout", False)
 
 
 def test_a_class_may_be_without_a_query(folder, write_parquet):

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
 import numpy.typing as npt
 
 from lbhash.data.dataset import SPLITS
@@ -28,6 +29,7 @@ NO_COLUMN = "none"
 """The value of ``label_column`` with which all labels are ignored."""
 
 FLAGS = {f"in_{split}": split for split in SPLITS}  # columns or arrays that mark the rows of a split
+SPLIT = "split"  # a column of texts that name the split of each row, as folders do
 _NUMBERED = re.compile(r"(.*?)(\d+)")  # a name with a number at its end
 
 
@@ -40,17 +42,17 @@ class Asked(NamedTuple):
 
 
 class Chosen(NamedTuple):
-    """The columns to read from a table: embeddings (or texts), labels and flags."""
+    """The columns to read from a table: embeddings (or texts), labels, and flags or the column ``split``."""
 
     columns: list[str]
     label: str | None
-    flags: list[str]
+    splits: list[str]
     guessed: bool  # whether the label's name is ambiguous: it may hold something else
 
     @property
     def facts(self) -> list[str]:
-        """The columns of labels and flags."""
-        return [*([self.label] if self.label else []), *self.flags]
+        """The columns of labels and splits."""
+        return [*([self.label] if self.label else []), *self.splits]
 
 
 def choose(source: Source, asked: Asked, said: str) -> Chosen:
@@ -83,9 +85,8 @@ def choose(source: Source, asked: Asked, said: str) -> Chosen:
         if label != NO_COLUMN:
             raise ValueError(f"label_column is {label!r}, and {said}, which has no such {what} ({has})")
         label = None
-    chosen = Chosen(
-        columns, label, [flag for flag in FLAGS if flag in names], asked.label is None and label not in LABELS[:2]
-    )
+    splits = [one for one in split_columns(schema) if one not in (*columns, label)]
+    chosen = Chosen(columns, label, splits, asked.label is None and label not in LABELS[:2])
     check_once(schema, (*columns, *chosen.facts), said)
     unusual = asked.embedding is None and columns[0] not in (
         EMBEDDINGS[:2] if asked.encoder is None else TEXT_COLUMNS[:1]
@@ -107,6 +108,16 @@ def first_of(names: Iterable[str], present: Iterable[str]) -> str | None:
     return next((name for name in names if name in present), None)
 
 
+def split_columns(schema: pa.Schema) -> list[str]:
+    """Return the columns that mark splits: Boolean flags, or else texts in ``split``."""
+    from lbhash.utils.columns import content
+
+    flags = [flag for flag in FLAGS if flag in schema.names]
+    kinds = [one.type for one in schema if one.name == SPLIT]
+    # The type of an array in an .npz file is known once it is read.
+    return flags or [SPLIT for kind in kinds[:1] if content(kind) == "text" or kind == "null"]
+
+
 def _text_column(schema: pa.Schema, asked: Asked, said: str, has: str) -> str:
     """Return the column of texts: the requested one, one with a usual name, or the only text column."""
     from lbhash.utils.columns import LABELS, content
@@ -116,7 +127,7 @@ def _text_column(schema: pa.Schema, asked: Asked, said: str, has: str) -> str:
         if column not in schema.names:
             raise ValueError(f"text_column is {column!r}, and {said}, which has no such column ({has})")
         return column
-    texts = [one.name for one in schema if content(one.type) == "text" and one.name not in (label, *LABELS)]
+    texts = [one.name for one in schema if content(one.type) == "text" and one.name not in (label, SPLIT, *LABELS)]
     found = first_of(TEXT_COLUMNS, texts) or (texts[0] if len(texts) == 1 else None)
     if found is None:
         raise ValueError(f"{said}, which has no column 'text' ({has}); name it by text_column")
@@ -157,22 +168,45 @@ def facts_of(columns: Columns, chosen: Chosen, parts: Sequence[tuple[str, int]],
     """Return labels, class names and splits as arguments of ``Table``.
 
     Args:
-        columns: the columns of labels and flags.
+        columns: the columns of labels and splits.
         chosen: their names.
-        parts: name and number of rows of each part of the table; without flags, the names decide the splits.
+        parts: name and number of rows of each part of the table; without such columns, the names decide the splits.
         name: name of the argument, for messages.
     """
-    flags = {FLAGS[flag]: columns[flag].to_numpy() for flag in chosen.flags}
+    flags = {FLAGS[flag]: columns[flag].to_numpy() for flag in chosen.splits if flag != SPLIT}
     check_flags(flags, columns.rows, name)
     labels, classes = _labels_of(columns, chosen, name)
     labeled = None if labels is None else has_label(labels)
-    heads, lengths = [re.split("[-.]", title)[0] for title, _ in parts], [rows for _, rows in parts]
-    masks = flags or split_masks(heads, lengths, name, labeled)
+    masks = flags or (_split_by_words(columns, name, labeled) if SPLIT in chosen.splits else {})
+    masks = masks or _split_by_parts(parts, name, labeled)
+    splits = {"test_rows": masks["test"], "protocol": "official"} if "test" in masks else {"flags": masks}
+    return {"labels": labels, "class_names": classes, **splits}
+
+
+def _split_by_words(columns: Columns, name: str, labeled: npt.NDArray[np.bool_] | None) -> dict[str, npt.NDArray]:
+    from lbhash.utils.columns import content
+
+    if content(columns[SPLIT].type) != "text":
+        return {}
+    words = columns.texts(SPLIT)
+    held = words.dictionary.to_pylist()
+    masks = {} if words.null_count else split_masks(held, words.indices.to_numpy(), name, labeled)
+    if not masks:
+        shown = [*filter(str.strip, held), *["nothing"][: words.null_count]]
+        said = f"column {SPLIT!r} of {name} holds {some_names(shown)}"
+        print(f"{said}, not train and test rows alone: it is not used", file=sys.stderr)
+    return masks
+
+
+def _split_by_parts(
+    parts: Sequence[tuple[str, int]], name: str, labeled: npt.NDArray[np.bool_] | None
+) -> dict[str, npt.NDArray]:
+    heads = [re.split("[-.]", title)[0] for title, _ in parts]
+    masks = split_masks(heads, np.repeat(np.arange(len(parts)), [rows for _, rows in parts]), name, labeled)
     if not masks and "train" in map(str.lower, heads) and len(set(heads)) > 1:
         held = ", ".join(dict.fromkeys(heads))
         print(f"{name} has the parts {held}, which are no splits together: they are one table", file=sys.stderr)
-    splits = {"test_rows": masks["test"], "protocol": "official"} if "test" in masks else {"flags": masks}
-    return {"labels": labels, "class_names": classes, **splits}
+    return masks
 
 
 def _labels_of(columns: Columns, chosen: Chosen, name: str) -> tuple[npt.NDArray | None, Sequence[Any]]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from lbhash.data.choose import EMBEDDINGS, NO_COLUMN, Asked, Chosen, choose, facts_of, first_of
+from lbhash.data.choose import EMBEDDINGS, FLAGS, NO_COLUMN, Asked, Chosen, choose, facts_of, first_of
 from lbhash.data.dataset import SPLITS
 from lbhash.data.streamed import NpyRows, StreamedEmbeddings
 from lbhash.data.table import EmbeddingTable
@@ -172,7 +172,9 @@ def _read_columns(
     streamed = stream and source.files and not others and content(kind) == "lists"
     growing = Growing(chosen.columns, source.rows, name, said)
     columns = Columns(source, [*chosen.facts, *([first] if is_text else [])], chosen.label)
-    types = {flag: pa.bool_() for flag in chosen.flags} | {one: pa.float64() for one in chosen.columns if others}
+    types = {flag: pa.bool_() for flag in chosen.splits if flag in FLAGS} | {
+        one: pa.float64() for one in chosen.columns if others
+    }
     wanted = list(dict.fromkeys([*chosen.facts, *([] if streamed else chosen.columns)]))
     rows: list[tuple[str, int]] = []
     for part in source.parts or (source,):

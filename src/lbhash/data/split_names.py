@@ -1,4 +1,4 @@
-"""Find splits by the names of folders, files and parts of ``datasets``."""
+"""Find splits by the names of folders, files and parts of ``datasets``, or by the words of a column."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def splits_of(names: Collection[str]) -> dict[str, str]:
 
 
 def split_masks(
-    names: Sequence[str], lengths: Sequence[int], of: str, labeled: npt.NDArray[np.bool_] | None = None
+    names: Sequence[str], part_of: npt.NDArray[np.int64], of: str, labeled: npt.NDArray[np.bool_] | None = None
 ) -> dict[str, npt.NDArray[np.bool_]]:
     """Return which rows of these parts are in each split, or in the published test set.
 
@@ -59,7 +59,7 @@ def split_masks(
 
     Args:
         names: names of the parts; they may repeat.
-        lengths: rows of each part.
+        part_of: the part of each row, as a position in ``names``, ``int [n]``.
         of: name of the data, for the line.
         labeled: which rows have a label, ``bool [n]``; None if all have one, or none.
     """
@@ -67,9 +67,9 @@ def split_masks(
     if not splits or not splits.keys() >= set(names):
         return {}
     validation = [name for name in splits if splits[name] == "train" and _KINDS[name.lower()] == "validation"]
-    masks = {split: np.repeat([splits[name] == split for name in names], lengths) for split in splits.values()}
+    masks = {split: np.array([splits[name] == split for name in names])[part_of] for split in splits.values()}
     if validation and labeled is not None and not labeled[masks["test"]].any():
-        masks["train"] = np.repeat([_KINDS[name.lower()] == "train" for name in names], lengths)
+        masks["train"] = np.array([_KINDS[name.lower()] == "train" for name in names])[part_of]
         masks["test"] = ~masks["train"]
     elif validation:
         test = ", ".join(name for name in splits if splits[name] == "test")

@@ -55,7 +55,7 @@ def read_image_folder(path: str | Path, name: str = "data") -> ImageTable:
     counts = [len(files) for _, _, files in parts]
     store = FileImages(root, [os.path.join(top, label, file) for top, label, files in parts for file in files])
     labels = np.repeat([classes.index(label) for _, label, _ in parts], counts)
-    masks = split_masks([top for top, _, _ in parts], counts, name)
+    masks = split_masks([top for top, _, _ in parts], np.repeat(np.arange(len(parts)), counts), name)
     if "test" in masks:
         return ImageTable(store, labels, root.name, {}, masks["test"], "official", tuple(classes))
     return ImageTable(store, labels, root.name, masks, class_names=tuple(classes))

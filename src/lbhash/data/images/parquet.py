@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from lbhash.data.choose import FLAGS, Chosen, facts_of, first_of
+from lbhash.data.choose import Chosen, facts_of, first_of, split_columns
 from lbhash.data.images.decoding import read_file
 from lbhash.data.images.stores import FileImages, ImageStore, SpooledImages, file_facts
 from lbhash.data.images.table import ImageTable
@@ -110,8 +110,8 @@ def read_parquet_images(path: str | Path, name: str = "data") -> ImageTable:
 
     Column ``image`` (or ``img``) holds structs of ``bytes`` and ``path``, or binary. If there are labels, ``label`` (or
     ``fine_label``) holds integers, or ``labels`` lists of them. Boolean ``in_train``, ``in_base`` and ``in_query`` mark
-    the rows of each split, or file names do, such as ``train-…`` and ``test-…`` (``lbhash.data.split_names``). Files
-    may lie in the subfolder ``data``, as in a copy of a repository of the Hub.
+    the rows of each split, or texts in ``split`` name it, or file names do, such as ``train-…`` and ``test-…``
+    (``lbhash.data.split_names``). Files may lie in the subfolder ``data``, as in a copy of a repository of the Hub.
     """
     from lbhash.utils.columns import read_columns
     from lbhash.utils.tables import open_table
@@ -124,9 +124,7 @@ def read_parquet_images(path: str | Path, name: str = "data") -> ImageTable:
     for part in parts:
         image = _image_column(part.schema, part.files[0], name)
     schema = source.schema
-    chosen = Chosen(
-        [image], first_of(LABEL_COLUMNS, schema.names), [flag for flag in FLAGS if flag in schema.names], False
-    )
+    chosen = Chosen([image], first_of(LABEL_COLUMNS, schema.names), split_columns(schema), False)
     beside = len(files) == 1 and _holds_no_bytes(schema.field(image).type)
     for file in files:
         check_parquet(file, f"{name} is {str(file)!r}, whose columns {', '.join(chosen.facts)}", chosen.facts)
