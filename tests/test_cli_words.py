@@ -115,9 +115,20 @@ def test_a_value_with_a_comma_is_in_quotes(lists):
     assert split_values(None, typed) == [one for words in lists for one in words]
 
 
+def test_values_on_lines_of_their_own():
+    assert split_values(None, ["1\n2,3\r\n4\r", '"5\n6"']) == ["1", "2", "3", "4", "5\n6"]
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
+        *(
+            (
+                ("index", "remove", "index", *given),
+                f"--ids is '{given[1]}', whose quotes are not closed or inside a value",
+            )
+            for given in (("--ids", '"10', "--ids", '00"'), ("--ids", '"1"0'))
+        ),
         (("compare", "rows.npz", "--bits", "16,x"), "--bits is '16,x'; it must be integers with commas between them"),
         (("reproduce", "map", "--bits", "x"), "--bits is 'x'; it must be integers with commas"),
         (("index", "remove", "index", "--ids", "1,x"), "--ids is 'x'; it must be an integer"),

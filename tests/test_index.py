@@ -6,6 +6,7 @@ import copy
 import os
 import pickle
 import tracemalloc
+from functools import partial
 
 import faiss
 import numpy as np
@@ -140,6 +141,14 @@ def test_ids_of_any_integer_type():
     codes = random_codes(3, 4, 0)
     for ids in ([5, 3, 9], np.array([5, 3, 9], np.uint16), np.array([5, 3, 9], np.uint64)):
         assert filled(codes, ids).search(codes, 1).ids[:, 0].tolist() == [5, 3, 9]
+
+
+def test_masked_ids_are_refused():
+    index = filled(random_codes(3, 4, 0), [1, 2, 3])
+    for change in (partial(index.add, random_codes(2, 4, 1)), index.remove, index.get):
+        with pytest.raises(ValueError, match=r"^ids is masked in row 1; leave such rows out, or fill them"):
+            change(np.ma.masked_equal([1, 2], 2))
+    assert len(index) == 3
 
 
 def test_attributes_come_back_in_any_order(tmp_path):

@@ -307,6 +307,10 @@ def test_bad_searches(inside, refuse, json_of):
         ),
         ((*row, "-k", 0, "--rerank", "outputs"), "k is 0; it must be at least 1"),
         ((*row, "--where", "label"), "where is 'label'; it must be conditions such as price < 20"),
+        (
+            (*row, "--where", "label < 3) or (label > 5", "--where", "label = 4"),
+            "where is 'label < 3) or (label > 5'; it must be conditions such as price < 20",
+        ),
         ((*row, "--rerank", "outputs"), "rerank is 'outputs' and the index stores no vectors"),
         (
             (*here, "--code", "0000", "--rerank", "embeddings"),

@@ -6,6 +6,8 @@ import operator
 import random
 
 import numpy as np
+import pandas as pd
+import polars as pl
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
@@ -170,6 +172,22 @@ def test_values_are_compared_and_not_their_bits():
     ):
         with pytest.raises(ValueError, match=said):
             index.search(CODE, 5, where=where)
+
+
+def test_a_backslash_in_a_pattern_is_a_character():
+    index = Index(8)
+    index.add(np.zeros((4, 1), np.uint8), None, {"path": ["C:\\dir", "C:%", "ab", "a\\b"]})
+    for pattern, rows in (("C:\\%", [0]), ("C:%", [0, 1]), ("a\\b", [3]), ("_\\_", [3]), ("%\\\\%", [])):
+        assert index.search(CODE, 4, where=f"path like '{pattern}'").ids.tolist() == [rows], pattern
+        others = sorted(set(range(4)) - set(rows))
+        assert index.search(CODE, 4, where=f"path not like '{pattern}'").ids.tolist() == [others], pattern
+
+
+@pytest.mark.parametrize("make", [np.array, pd.Series, pa.array, pl.Series])
+def test_allowed_values_may_be_a_column(make):
+    index = Index(8)
+    index.add(np.zeros((4, 1), np.uint8), None, {"c": ["a", "b", "c", "d"]})
+    assert index.search(CODE, 4, where={"c": make(["d", "b"])}).ids.tolist() == [[1, 3]]
 
 
 def test_the_columns_and_their_types_are_named():

@@ -33,6 +33,7 @@ TEXTS = [
     "null",
     "\U0001f600",
     "or (b",
+    "a\\b",
 ]
 
 
@@ -132,7 +133,7 @@ def condition(rng: random.Random, name: str, pool: list[Any]) -> tuple[str, str,
             return f"{name} {'=' if how == 'in' else rng.choice(['!=', '<>'])} {said(wanted[0])}", how, wanted
         return f"{name} {how} ({', '.join(map(said, wanted))})", how, wanted
     if how.endswith("like"):
-        pattern = "".join(rng.choice(["%", "_", "a", "b", ".", "é"]) for _ in range(rng.randrange(4)))
+        pattern = "".join(rng.choice(["%", "_", "a", "b", ".", "é", "\\"]) for _ in range(rng.randrange(4)))
         return f"{name} {how} {said(pattern)}", how, [pattern]
     return f"{name} {how} {said(wanted[0])}", how, wanted[:1]
 

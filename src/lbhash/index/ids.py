@@ -14,7 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import xxhash
 
-from lbhash.utils.arrays import from_tensors, held
+from lbhash.utils.arrays import check_unmasked, from_tensors, held
 
 Ids: TypeAlias = npt.NDArray[np.int64]
 """Ids as an index computes with them."""
@@ -71,6 +71,7 @@ def check_ids(ids: npt.ArrayLike, count: int | None = None, *, repeat: bool = Fa
     different texts. With ``count=None`` any number is allowed; with ``repeat``, ids may repeat.
     """
     ids = from_tensors(ids)
+    check_unmasked(ids, "ids")
     listed = isinstance(ids, (list, tuple)) and any(isinstance(name, str) for name in ids)
     names = np.array(ids, object) if listed else np.asarray(ids)  # else each text would take as much as the longest
     if names.ndim != 1 or (count is not None and len(names) != count):

@@ -296,7 +296,7 @@ def _passes(values: pa.Array | pa.ChunkedArray, how: str, choices: pa.Array) -> 
     if how in compared:
         found = compared[how](values, choices[0])
     elif how.endswith("like"):
-        found = pc.match_like(values, choices[0].as_py())
+        found = pc.match_like(values, choices[0].as_py().replace("\\", "\\\\"))  # for Arrow, a backslash quotes a sign
     else:
         if pa.types.is_floating(choices.type):  # Arrow compares bits here, so turn −0.0 into 0.0
             values, choices = pc.add(values, 0.0), pc.add(choices, 0.0)

@@ -77,7 +77,9 @@ def conditions(where: Where | None) -> Filter:
     check_type(where, "where", (Mapping, NoneType), "a text, or a mapping from columns to values")
     found = []
     for column, wanted in (where or {}).items():
-        several = isinstance(wanted, (list, tuple, set, frozenset, np.ndarray))
+        to_list = getattr(wanted, "tolist", getattr(wanted, "to_list", None))  # of an array, or a column of a table
+        wanted = wanted if to_list is None else to_list()
+        several = isinstance(wanted, (list, tuple, set, frozenset))
         values = [one.item() if isinstance(one, np.generic) else one for one in (wanted if several else [wanted])]
         found.append(Condition(column, "in", values))
     return found

@@ -24,6 +24,7 @@ from lbhash.index import Index
 from lbhash.index.base import BaseIndex, check_model, describe_neighbors
 from lbhash.index.factory import metadata_of_codes
 from lbhash.index.results import By, Neighbors
+from lbhash.index.where import conditions
 from lbhash.pipeline.index import ids_of
 from lbhash.utils.fetched import fetched
 from lbhash.utils.files import write_csv
@@ -94,6 +95,8 @@ def search(
         index = _open(path, hasher)
         queries = _encode_given(hasher, images, texts) if images or texts else _encode_rows(hasher, data, rows)
     by_bits = hamming or queries.soft is None or radius is not None
+    for one in where:
+        conditions(one)  # before it is joined: a parenthesis in it must not reach into the next
     filtered = where[0] if len(where) == 1 else " and ".join(f"({one})" for one in where) or None
     found = _find(index, queries, k, radius, filtered, rerank, candidates, by_bits)
     answers = []

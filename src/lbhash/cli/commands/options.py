@@ -8,6 +8,7 @@ import json
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial, wraps
+from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_type_hints
 
@@ -40,7 +41,7 @@ def choice(text: str, *names: str, **more: Any) -> Any:
 
 
 def several(text: str, *names: str, **more: Any) -> Any:
-    """Return an option with several values, separated by commas or given by repeating the option.
+    """Return an option with several values, separated by commas or line breaks, or given by repeating the option.
 
     Quote a value that contains a comma: ``'"a, b",c'``.
     """
@@ -51,7 +52,14 @@ def split_values(option: typer.CallbackParam, given: list[str] | None) -> list[s
     """Split the values given to an option, such as ``1,"a, b"`` into 1 and "a, b"."""
     if given is None:
         return None
-    words = [word for line in csv.reader(given, skipinitialspace=True) for word in line]
+    words = []
+    for one in given:
+        try:  # a quote in one value of the option must not reach into the next
+            lines = list(csv.reader(StringIO(one, newline=""), skipinitialspace=True, strict=True))
+        except csv.Error:
+            said = f"{option.opts[0]} is {one!r}, whose quotes are not closed or inside a value"
+            raise ValueError(f"{said}; quote a whole value, and double the quotes in it") from None
+        words += [word for line in lines for word in line]
     if given and not words:
         raise ValueError(f"{option.opts[0]} is empty; give a value, or leave it out")
     return words
