@@ -438,6 +438,20 @@ def test_columns_that_cannot_travel(inside, with_words, refuse, arguments, line)
     assert not (inside / "x.parquet").exists()
 
 
+def test_the_column_id_of_data_has_the_ids(inside, refuse, json_of, with_words):
+    table = pq.read_table(with_words)
+    given = (inside / "d.parquet", "--model", "model", "--split", "query")
+    pq.write_table(table.append_column("id", table["word"]), given[0])
+    assert build(json_of, inside / "i", *given)["ids"] == "string"
+    assert build(json_of, inside / "j", *given, "--id-column", "row")["ids"] == "int64"
+    rows = Index.open(inside / "j", mode="a").ids()
+    assert sorted(Index.open(inside / "i", mode="a").ids()) == sorted(f"row {row}" for row in rows)
+    assert json_of("index", "add", inside / "i", *given[:3], "--split", "train")["added"] > 0
+    pq.write_table(table.append_column("id", table["half"]), given[0])
+    line = "--id-column is 'id', a column of double; it must hold integers or texts, or be row"
+    assert line in refuse("index", "build", *given, "--out", inside / "k")
+
+
 def test_texts_as_ids_all_the_way(inside, command, refuse, json_of, with_words):
     data, here = (with_words, "--model", "model"), (inside / "i",)
     facts = build(json_of, inside / "i", *data, "--split", "base", "--id-column", "word", "--metadata", "half")

@@ -21,7 +21,7 @@ from lbhash.data.origin import ROW, data_fingerprint
 from lbhash.hasher import load_hasher
 from lbhash.index.base import ORIGIN, THUMBNAIL, BaseIndex, Options, State, check_model, origin_of
 from lbhash.index.factory import build_index, check_build, metadata_of_codes
-from lbhash.index.ids import INTEGER, TakenIdError
+from lbhash.index.ids import ID, INTEGER, TakenIdError
 from lbhash.pipeline.columns import column_schema, columns_in
 from lbhash.pipeline.embeddings import TextOptions
 from lbhash.pipeline.encoding.factory import open_source
@@ -160,9 +160,11 @@ def _read_or_encode(
     job = EncodingJob(**{"split": None, **given})
     one_file = job.base is None and job.query is None
     hasher = load_hasher(job.model)
-    labels = hasher.model_.metadata.get("label_column")
-    if one_file and job.label_column is job.labels is None and labels in columns_in(job.data):
+    labels, there = hasher.model_.metadata.get("label_column"), columns_in(job.data) if one_file else []
+    if job.label_column is job.labels is None and labels in there:
         job = replace(job, label_column=labels)
+    if index is None and ID in there:
+        id_column = id_column or ID
     if index is not None and index.state.schema is not None:
         job, id_column = _as_in_index(job, id_column, index.state, one_file)
     own = [] if id_column in (None, "row", "next", *job.metadata) else [str(id_column)]
@@ -321,7 +323,7 @@ def _check_ids(schema: pa.Schema | None, which: str | None) -> str:
     kind = columns[which]
     text = kind.value_type if pa.types.is_dictionary(kind) else kind
     if not any(fits(text) for fits in (pa.types.is_integer, pa.types.is_string, pa.types.is_large_string)):
-        raise TypeError(f"id_column is {which!r}, a column of {kind}; it must hold integers or texts")
+        raise TypeError(f"id_column is {which!r}, a column of {kind}; it must hold integers or texts, or be row")
     return which
 
 
