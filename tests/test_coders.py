@@ -485,8 +485,9 @@ def test_from_a_file_without_labels_to_an_evaluation(data, tmp_path, monkeypatch
         ValueError, match=r"^--neighbors is 'x.npy', and --probe is given; neighbors are found without labels"
     ):
         run("evaluate", *files, "--neighbors", "x.npy", "--probe")
-    with pytest.raises(ValueError, match=r"is in queries and in base \(9 rows are\), and would find itself"):
-        run("evaluate", files[0], files[1], "--base", "query.parquet", "--neighbors", "x.npy")
+    for names in (["--neighbors", "x.npy"], ["--neighbors", "x.npy", "--neighbors", "./x.npy"]):
+        with pytest.raises(ValueError, match=r"is in queries and in base \(9 rows are\), and would find itself"):
+            run("evaluate", files[0], files[1], "--base", "query.parquet", *names)
     np.save("short.npy", data[0][:50])
     with pytest.raises(ValueError, match=r"^--queries has a code of row \d+, and short.npy has 50 rows"):
         run("evaluate", *files, "--neighbors", "short.npy", "--neighbors", "x.npy")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -39,7 +40,7 @@ def evaluate_file_neighbors(
     if len(embeddings) not in (1, 2):
         raise ValueError(f"neighbors names {len(embeddings)} files; it must be one, or those of queries and base")
     tables = [load_table(file, damaged="skip") for file in embeddings]  # skipped rows have no codes
-    if len(tables) == 1:
+    if len(set(map(os.path.realpath, embeddings))) == 1:
         both = np.intersect1d(left.rows, right.rows)
         if len(both):
             said = f"row {both[0]} of {embeddings[0]} is in queries and in base ({len(both)} rows are)"
