@@ -80,6 +80,7 @@ def test_any_cell(data):
     np.testing.assert_array_equal(made.centers, class_centers(classes, bits))
 
 
+@pytest.mark.end_to_end
 def test_two_fresh_processes_make_the_same(tmp_path):
     script = "import sys, zlib; from lbhash.centers import class_centers as c; print([zlib.crc32(c(n, b, k).tobytes()) "
     script += "for n, b in ((10, 16), (30, 20), (100, 24)) for k in ('best', 'best-ratio')])"

@@ -5,6 +5,7 @@ import io
 import json
 import shlex
 import shutil
+import subprocess
 import sys
 from contextlib import redirect_stdout
 from pathlib import Path
@@ -375,6 +376,15 @@ def test_the_program_itself_refuses(tmp_path, lbhash_command):
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == "lbhash: error: data is 'no.parquet', and there is no such file\n"
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="only Linux has a disk that is always full")
+def test_standard_output_on_a_full_disk_is_named():
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "lbhash", "methods"], stdout=full, stderr=subprocess.PIPE, text=True
+        )
+    assert (done.returncode, done.stderr) == (2, "lbhash: error: No space left on device: standard output\n")
 
 
 def test_upper_and_lower_case_are_one(tmp_path, succeed, json_of, monkeypatch):

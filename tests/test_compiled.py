@@ -45,6 +45,7 @@ def test_the_second_process_finds_the_code(program):
     assert program() == ["41", "1"]
 
 
+@pytest.mark.end_to_end
 @pytest.mark.parametrize("length", [0, 40])
 @pytest.mark.parametrize("suffix", ["nbi", "nbc"])
 def test_damaged_files_are_made_anew(program, tmp_path, suffix, length):
@@ -55,12 +56,14 @@ def test_damaged_files_are_made_anew(program, tmp_path, suffix, length):
     assert program() == ["41", "1"]
 
 
+@pytest.mark.end_to_end
 def test_a_full_disk(program):
     full = "signal.signal(signal.SIGXFSZ, signal.SIG_IGN); resource.setrlimit(resource.RLIMIT_FSIZE, (9, 9))"
     assert program(full) == ["41", "0"]
     assert program(full) == ["41", "0"]
 
 
+@pytest.mark.end_to_end
 def test_no_place_for_a_cache(program):
     """As for a read-only installation and a user without a folder of their own."""
     none = "from numba.core import caching; caching.CacheImpl._locator_classes = []"

@@ -76,6 +76,7 @@ def test_damaged_rows_are_left_out_everywhere(damaged, succeed, refuse, tmp_path
     assert "(3, 40, 41, 77, 100, …)" in errors
 
 
+@pytest.mark.end_to_end
 def test_a_damaged_file_is_searched_and_served(damaged, refuse, succeed, tmp_path):
     train = ("train", damaged, "--method", "ridge", "--bits", 8, *SKIP, "--out", tmp_path / "m")
     for line in (

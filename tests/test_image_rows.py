@@ -200,6 +200,7 @@ def test_an_error_of_a_reading_process_is_one_line(workers):
         next(found)
 
 
+@pytest.mark.end_to_end
 def test_full_shared_memory_is_one_line(monkeypatch):
     def full(tensor):
         raise RuntimeError("unable to allocate shared memory(shm)")
@@ -258,6 +259,7 @@ def folder(tmp_path, cache):
     return write_stripes(tmp_path / "images", 24)
 
 
+@pytest.mark.end_to_end
 def test_missing_images_are_named_first(folder, monkeypatch):
     table = load_images(folder)
     assert len(check_images(table).split()) == 24

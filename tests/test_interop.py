@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import os
 import re
 import shlex
 import shutil
+import sqlite3
 import subprocess
 import sys
 import tempfile
@@ -269,6 +271,22 @@ def test_an_integer_that_sqlite_would_round_is_a_text(tmp_path):
     index.add(np.zeros((1, 1), np.uint8), metadata={"n": pa.array([2**63 + 1], pa.uint64()), "f": [1e300]})
     export_index(index, tmp_path / "codes.sql", "sqlite-vec")
     assert "INSERT INTO \"codes\" VALUES (0, '9223372036854775809', 1e+300);" in (tmp_path / "codes.sql").read_text()
+
+
+def test_numbers_that_are_not_finite_stay_what_they_are(tmp_path):
+    index = Index(8)
+    numbers, kinds = [math.inf, -math.inf, math.nan, None, 0.5], [pa.float64(), pa.float32(), pa.float16()]
+    index.add(np.zeros((5, 1), np.uint8), metadata={f"f{at}": pa.array(numbers, kind) for at, kind in enumerate(kinds)})
+    export_index(index, tmp_path / "x.sql", "postgres")
+    lines = [line.split("\t")[2:] for line in (tmp_path / "x.sql").read_text().splitlines() if "\t" in line]
+    assert lines == [[text] * 3 for text in ("Infinity", "-Infinity", "NaN", "\\N", "0.5")]
+    export_index(index, tmp_path / "x.sql", "sqlite-vec")
+    script = [
+        line for line in (tmp_path / "x.sql").read_text().splitlines() if "vec0" not in line and "_codes" not in line
+    ]
+    database = sqlite3.connect(":memory:")
+    database.executescript("\n".join(script))
+    assert database.execute("SELECT f1 FROM x").fetchall() == [(math.inf,), (-math.inf,), (None,), (None,), (0.5,)]
 
 
 @pytest.mark.slow  # MTEB takes ten seconds to import

@@ -185,6 +185,7 @@ def kill_itself(_):
     os.kill(os.getpid(), signal.SIGKILL)
 
 
+@pytest.mark.end_to_end
 def test_a_process_that_is_killed_is_a_line(monkeypatch, command):
     def fail():
         list(in_processes({"one": (0,)}, kill_itself, 1))

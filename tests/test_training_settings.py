@@ -91,6 +91,7 @@ def test_inputs_are_asked_for_by_row_and_epoch(blobs):
         np.testing.assert_array_equal(index, rows)
 
 
+@pytest.mark.end_to_end
 def test_codes_do_not_depend_on_the_workers(blobs, tmp_path):
     rows, settings = {"validation": EmbeddingLike(blobs)}, IMAGE_SETTINGS | {"monitor": "ratio"}
     others = set(multiprocessing.active_children())  # of a test before this one

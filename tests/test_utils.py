@@ -129,6 +129,7 @@ def begin_and_end(name, folder):
     (Path(folder) / f"{name} ended").touch()
 
 
+@pytest.mark.end_to_end
 def test_no_worker_outlives_a_pool_that_is_killed(tmp_path):
     program = tmp_path / "program.py"
     program.write_text(KILLED.replace("FOLDER", repr(str(tmp_path))))

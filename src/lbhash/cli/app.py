@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import sys
@@ -181,5 +182,7 @@ def _line_for(error: Exception) -> str | None:
     if isinstance(error, RuntimeError) and _KILLED.search(str(error)):
         return "a process of this command was killed, perhaps because memory ran out; run the command again"
     if isinstance(error, OSError) and error.strerror:
-        return error.strerror if error.filename is None else f"{error.strerror}: {error.filename}"
+        # What a command writes to a file has the file's name, and what it prints has none.
+        name = error.filename or ("standard output" if error.errno == errno.ENOSPC else None)
+        return error.strerror if name is None else f"{error.strerror}: {name}"
     return None

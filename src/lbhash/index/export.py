@@ -115,7 +115,7 @@ def _write_postgres(index: BaseIndex, file: Path, to: str) -> None:
         opened.write(f"CREATE TABLE {table} (id {kind} PRIMARY KEY, code bit({index.bits}) NOT NULL{columns});\n")
         opened.write(f"COPY {table} FROM stdin;\n")
         for codes, part in _parts(index):
-            for row in _rows(part, convert(codes, index.bits, "bits")):
+            for row in _rows(part, convert(codes, index.bits, "bits"), sql=True):
                 opened.write("\t".join("\\N" if v is None else _text(v).translate(_COPIED) for v in row) + "\n")
         opened.write("\\.\n")
         opened.write(f"CREATE INDEX ON {table} USING hnsw (code bit_hamming_ops);\n" if to == "pgvector" else "")
@@ -140,7 +140,7 @@ def _write_sqlite(index: BaseIndex, file: Path, to: str) -> None:
         bits = 8 * code_bytes(index.bits)
         opened.write(f"CREATE VIRTUAL TABLE {virtual} USING vec0({id_column}, code bit[{bits}]);\n")
         for codes, part in _parts(index):
-            for id_, code, *values in _rows(part, convert(codes, index.bits, "hex")):
+            for id_, code, *values in _rows(part, convert(codes, index.bits, "hex"), sql=True):
                 name, *literals = map(_sqlite_literal, [id_, *values])
                 opened.write(f"INSERT INTO {table} VALUES ({', '.join([name, *literals])});\n")
                 opened.write(f"INSERT INTO {virtual} (id, code) VALUES ({name}, vec_bit(X'{code}'));\n")
@@ -170,9 +170,12 @@ def _text_file(file: Path) -> Iterator[TextIO]:
         yield opened
 
 
-def _rows(part: pa.Table, codes: list[str]) -> Iterator[tuple[Any, ...]]:
-    """Yield the id, the code and the metadata of each row, as JSON values."""
+def _rows(part: pa.Table, codes: list[str], *, sql: bool = False) -> Iterator[tuple[Any, ...]]:
+    """Yield the id, the code and the metadata of each row as JSON values; with ``sql``, NaN and infinity stay."""
     ids, *metadata = map(json_values, part.columns)
+    for at, column in enumerate(part.columns[1:]):
+        if sql and pa.types.is_floating(values_type(column.type)):
+            metadata[at] = [None if one is None else float(one) for one in column.to_pylist()]
     return zip(ids, codes, *metadata, strict=True)
 
 
@@ -188,9 +191,9 @@ def _name(name: str) -> str:
 
 
 def _sqlite_literal(value: Any) -> str:
-    if value is None:
+    if value is None or value != value:  # SQLite has no NaN
         return "NULL"
-    text = _text(value)
+    text = _text(value).replace("Infinity", "9e999") if isinstance(value, float) else _text(value)
     exact = isinstance(value, float) or (isinstance(value, int) and value < 2**63)  # SQLite would round others
     return text if exact else "'" + text.replace("'", "''") + "'"
 
