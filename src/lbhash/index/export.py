@@ -193,8 +193,10 @@ def _name(name: str) -> str:
 def _sqlite_literal(value: Any) -> str:
     if value is None or value != value:  # SQLite has no NaN
         return "NULL"
-    text = _text(value).replace("Infinity", "9e999") if isinstance(value, float) else _text(value)
-    exact = isinstance(value, float) or (isinstance(value, int) and value < 2**63)  # SQLite would round others
+    text = _text(value)
+    if isinstance(value, float):
+        return text.replace("Infinity", "9e999")
+    exact = isinstance(value, int) and value < 2**63  # SQLite would round others
     return text if exact else "'" + text.replace("'", "''") + "'"
 
 
