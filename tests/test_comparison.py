@@ -253,6 +253,11 @@ def test_rows_that_are_named_as_queries_are_the_queries():
     wanted = {"train": range(150), "new": range(150, 250), "stored": range(250), "query": range(250, 300)}
     for name, part in parts.items():
         np.testing.assert_array_equal(part.take(slice(None)), x[list(wanted[name])].astype(np.float32), name)
+    rows = study._rows(Dataset("x", "official", base, base, query))  # a published test set
+    fitted, (known, nearest, _) = study._split("x", rows, 0)["all"]
+    np.testing.assert_array_equal(known.query.take(slice(None)), x[250:].astype(np.float32))
+    for part in (fitted, known.base, nearest.base):
+        assert np.isin(part.take(slice(None)), x[:250].astype(np.float32)).all()
     unlabeled = base.with_rows(base.rows, None)
     rows = study._rows(Dataset("x", "flags", unlabeled, unlabeled, query.with_rows(query.rows, None)))
     fitted, (nearest, _) = study._split("x", rows, 0)["all"]  # all of its base trains: a tenth is held out

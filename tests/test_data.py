@@ -285,6 +285,10 @@ def test_files_without_embeddings_or_labels(folder, write_parquet):
     flags = {f"in_{split}": np.arange(60) % 3 == at for at, split in enumerate(SPLITS)}
     write_parquet("d.parquet", X, **flags)
     assert load_dataset("d.parquet").query.rows.tolist() == list(range(2, 60, 3))
+    write_parquet("d.parquet", X, split=["train", "test", "train"] * 20)
+    found = load_dataset("d.parquet")
+    assert (found.protocol, found.query.rows.tolist()) == ("official", list(range(1, 60, 3)))
+    assert found.train.rows.tolist() == found.base.rows.tolist() == sorted({*range(60)} - {*range(1, 60, 3)})
 
 
 @pytest.mark.parametrize("suffix", [".parquet", ".csv", ".jsonl", ".npz"])

@@ -64,9 +64,9 @@ class Table(ABC, Generic[SplitT]):
 
         Args:
             protocol: a name of ``PROTOCOLS``, or of ``TRAIN_TEST_PROTOCOLS`` for a table with a published test set. If
-                None, the table's flags count, or else its own protocol. A table without labels allows only ``holdout``,
-                which then samples all rows as one class. All rows but the queries are both train and base, because the
-                number of rows affects how many neighbors codes keep.
+                None, the table's flags count, or else its own protocol. A table without labels allows only ``official``
+                and ``holdout``, which then samples all rows as one class. All rows but the queries are both train and
+                base, because the number of rows affects how many neighbors codes keep.
             seed: seed of the sample.
         """
         protocol, seed = check_protocol(protocol), check_int(seed, "the seed of the split")
@@ -75,7 +75,7 @@ class Table(ABC, Generic[SplitT]):
             self._check_flags()
             return "flags", {split: rows[self.flags[split][rows]] for split in SPLITS}
         chosen = protocol or self.protocol
-        if self.labels is None and chosen != "holdout":
+        if self.labels is None and chosen not in ("holdout", "official"):
             said = f"protocol is {chosen!r}, which samples by class, and {self.name} has no labels"
             raise ValueError(f"{said}; give them as a column, an array or a file, or leave the protocol out")
         labels = np.zeros(len(rows), np.int64) if self.labels is None else self.labels[rows]
