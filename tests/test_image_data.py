@@ -230,6 +230,10 @@ def test_flags_labels_and_protocols_of_parquet(tmp_path):
         "flags",
         {"train": [], "base": [1], "query": [2]},
     )
+    words = load_images(
+        write_images(tmp_path / "words.parquet", [1, 2, 3], label=[0, 0, 1], split=["train", "val", "train"])
+    )
+    assert (words.test_rows.tolist(), words.protocol) == ([False, True, False], "official")
     for split, some in zip(SPLITS, ([1, 2], [3, 4], [5]), strict=True):
         write_images(tmp_path / "splits" / f"{split}.parquet", some, label=[0] * len(some))
     table = load_images(tmp_path / "splits")

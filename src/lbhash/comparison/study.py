@@ -15,7 +15,7 @@ from lbhash.codes.packing import MAX_BITS
 from lbhash.comparison.result import Comparison, Line
 from lbhash.data import Dataset
 from lbhash.data.holdout import hold_out
-from lbhash.data.protocols import trained_classes
+from lbhash.data.protocols import PROTOCOLS, trained_classes
 from lbhash.data.readers import check_embeddings
 from lbhash.data.split import EmbeddingSplit
 from lbhash.data.table import EmbeddingTable
@@ -295,7 +295,7 @@ def _rows(dataset: Dataset[EmbeddingSplit]) -> _Rows:
     """Return the rows that take part."""
     train, new, query = dataset.train, dataset.base.where(~dataset.trained_base()), dataset.query
     parts = []
-    if dataset.protocol in ("flags", "files", "official"):  # the data say which rows are queries
+    if dataset.protocol not in PROTOCOLS:  # the data say which rows are queries
         parts = [_dense(new.subsample(MOST_ROWS)), _dense(query.subsample(SPLITS * MOST_QUERIES))]
     else:  # all are of one table, which may be too large to be copied
         whole = train, new, query

@@ -113,9 +113,10 @@ def split_columns(schema: pa.Schema) -> list[str]:
     from lbhash.utils.columns import content
 
     flags = [flag for flag in FLAGS if flag in schema.names]
-    kinds = [one.type for one in schema if one.name == SPLIT]
-    # The type of an array in an .npz file is known once it is read.
-    return flags or [SPLIT for kind in kinds[:1] if content(kind) == "text" or kind == "null"]
+    if flags or SPLIT not in schema.names:
+        return flags
+    kind = schema.types[schema.names.index(SPLIT)]
+    return [SPLIT] if content(kind) == "text" or kind == "null" else []  # null: an array of an .npz, not read yet
 
 
 def _text_column(schema: pa.Schema, asked: Asked, said: str, has: str) -> str:

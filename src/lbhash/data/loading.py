@@ -74,7 +74,7 @@ def load_dataset(
         base: a file of the base rows; ``data`` then holds the training rows alone.
         query: a file of the query rows, together with ``base``.
         labels: an ``.npy``, or a table with a label column, for the rows of ``data``.
-        protocol: a name of ``PROTOCOLS``, for one file. If None, the file's flags count, or ``holdout`` if it has none.
+        protocol: a name of ``PROTOCOLS``, for one file. If None, the file's own splits count, or else ``holdout``.
         seed: seed of the protocol's sample.
         reading: further arguments of ``read_table``.
 

@@ -172,10 +172,13 @@ def _text_file(file: Path) -> Iterator[TextIO]:
 
 def _rows(part: pa.Table, codes: list[str], *, sql: bool = False) -> Iterator[tuple[Any, ...]]:
     """Yield the id, the code and the metadata of each row as JSON values; with ``sql``, NaN and infinity stay."""
-    ids, *metadata = map(json_values, part.columns)
-    for at, column in enumerate(part.columns[1:]):
+
+    def values(column: pa.ChunkedArray) -> list[Any]:
         if sql and pa.types.is_floating(values_type(column.type)):
-            metadata[at] = [None if one is None else float(one) for one in column.to_pylist()]
+            return [None if one is None else float(one) for one in column.to_pylist()]
+        return json_values(column)
+
+    ids, *metadata = map(values, part.columns)
     return zip(ids, codes, *metadata, strict=True)
 
 

@@ -85,6 +85,8 @@ def search(
     """
     if out is not None:
         check_suffix(out, suffixes=(".parquet", ".csv"))
+    for one in where:
+        conditions(one)  # before it is joined: a parenthesis in it must not reach into the next
     if codes:
         index = _open(path)
         none = [None] * len(codes)
@@ -95,8 +97,6 @@ def search(
         index = _open(path, hasher)
         queries = _encode_given(hasher, images, texts) if images or texts else _encode_rows(hasher, data, rows)
     by_bits = hamming or queries.soft is None or radius is not None
-    for one in where:
-        conditions(one)  # before it is joined: a parenthesis in it must not reach into the next
     filtered = where[0] if len(where) == 1 else " and ".join(f"({one})" for one in where) or None
     found = _find(index, queries, k, radius, filtered, rerank, candidates, by_bits)
     answers = []
